@@ -1,0 +1,76 @@
+# Everything runs in .venv, which is made when it is first needed and again when pyproject.toml changes.
+.DEFAULT_GOAL := help
+.SILENT:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# The Python that .venv is made of: give one (make setup PYTHON=python3.13), or the first that is new enough is taken.
+PYTHON ?= python3 python3.13 python3.12 python3.11 python
+# More for pytest: make test ARGS="-k handoff -x"
+ARGS ?=
+
+BIN := .venv/bin
+RUN := $(BIN)/python -m
+UV := $(shell command -v uv 2>/dev/null)
+INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(RUN) pip install -qq --disable-pip-version-check)
+# Snapshots are compared but not rewritten when tests run in parallel; saying so spares its notice.
+PYTEST := $(RUN) pytest -q -n auto --inline-snapshot=disable
+
+.PHONY: help demo test setup check format stress bench cover clean
+
+help: ## this list
+	awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/.runtime ## three agents hand a customer on, in the terminal; runtime dependencies only
+	$(BIN)/changeover demo
+
+test: .venv/.dev ## all tests, stresses at small size (ARGS="-k name" for some)
+	$(PYTEST) $(ARGS)
+
+setup: .venv/.dev ## the development environment, in .venv
+
+check: .venv/.dev ## ruff, mypy and import-linter: what a change has to pass
+	$(RUN) ruff check --quiet .
+	$(RUN) ruff format --check --quiet . || { echo "not formatted: run make format" >&2; exit 1; }
+	$(RUN) mypy --no-error-summary src tests $(wildcard bench)
+	report=$$($(BIN)/lint-imports 2>&1) || { echo "$$report" >&2; exit 1; }
+
+format: .venv/.dev ## put the code in shape
+	$(RUN) ruff check --quiet --fix-only .
+	$(RUN) ruff format --quiet .
+
+stress: .venv/.dev ## the stresses at full size
+	CHANGEOVER_STRESS=1 $(RUN) pytest -q -m stress --timeout=900 $(ARGS)
+
+bench: .venv/.dev ## what a handoff costs, as ratios to a bare loop
+	$(RUN) bench $(ARGS)
+
+cover: .venv/.dev ## all tests, and the lines and branches they leave out
+	$(PYTEST) --cov --cov-report=term $(ARGS)
+
+clean: ## remove .venv, caches and build results
+	rm -rf .venv build dist .coverage .coverage.* htmlcov
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .inline-snapshot
+	find src tests $(wildcard bench) -name __pycache__ -prune -exec rm -rf {} +
+
+# A .venv whose Python has gone cannot be mended, and its stamps say that all is well.
+$(shell [ -x $(BIN)/python ] || rm -rf .venv)
+
+# Candidates are run, not only looked up: a version manager's shim exists also for versions that are switched off.
+$(BIN)/python:
+	found=; for python in $(PYTHON); do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then echo "Python 3.11 or newer is needed; tried: $(PYTHON)" >&2; exit 1; fi; \
+	if [ -n "$(UV)" ]; then "$(UV)" venv --quiet --seed --python "$$("$$found" -c 'import sys; print(sys.executable)')" .venv; \
+	else "$$found" -m venv .venv; fi
+
+.venv/.runtime: pyproject.toml | $(BIN)/python
+	echo "installing changeover into .venv" >&2
+	$(INSTALL) --editable .
+	touch $@
+
+.venv/.dev: pyproject.toml | $(BIN)/python
+	echo "installing changeover and its development tools into .venv" >&2
+	$(INSTALL) --editable '.[dev]'
+	touch .venv/.runtime $@

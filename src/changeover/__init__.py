@@ -1,0 +1,71 @@
+"""Changeover: AI agents hand work to one another, safely and visibly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from changeover.agent.agent import AUTO as AUTO
+    from changeover.agent.agent import Agent as Agent
+    from changeover.agent.agent import Function as Function
+    from changeover.agent.handoff import handoff as handoff
+    from changeover.agent.variable import Variable as Variable
+    from changeover.facts import HandoffRecord as HandoffRecord
+    from changeover.facts import Ledger as Ledger
+    from changeover.facts import Mode as Mode
+    from changeover.facts import RunResult as RunResult
+    from changeover.facts import State as State
+    from changeover.facts import Usage as Usage
+    from changeover.guards.limits import Limits as Limits
+    from changeover.handoffs.strategies import Full as Full
+    from changeover.handoffs.strategies import MessageOnly as MessageOnly
+    from changeover.relay.stream import Recorded as Recorded
+    from changeover.relay.stream import RunFinished as RunFinished
+    from changeover.relay.stream import TextDelta as TextDelta
+    from changeover.relay.stream import ThinkingDelta as ThinkingDelta
+    from changeover.team import Team as Team
+    from changeover.tools.context import Received as Received
+    from changeover.tools.context import RunContext as RunContext
+    from changeover.tools.tool import tool as tool
+
+# Lazy: importing the package costs nothing until a name is used.
+_HOMES = {
+    "AUTO": "agent.agent",
+    "Agent": "agent.agent",
+    "Full": "handoffs.strategies",
+    "Function": "agent.agent",
+    "HandoffRecord": "facts",
+    "Ledger": "facts",
+    "Limits": "guards.limits",
+    "MessageOnly": "handoffs.strategies",
+    "Mode": "facts",
+    "Received": "tools.context",
+    "Recorded": "relay.stream",
+    "RunContext": "tools.context",
+    "RunFinished": "relay.stream",
+    "RunResult": "facts",
+    "State": "facts",
+    "Team": "team",
+    "TextDelta": "relay.stream",
+    "ThinkingDelta": "relay.stream",
+    "Usage": "facts",
+    "Variable": "agent.variable",
+    "handoff": "agent.handoff",
+    "tool": "tools.tool",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'changeover' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"changeover.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, "__version__"])

@@ -1,0 +1,95 @@
+"""The members of a team as users declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from changeover.agent.handoff import Handoff
+from changeover.handoffs.strategies import Strategy
+from changeover.tools.context import RunContext
+from changeover.tools.tool import Fn, Tool
+
+
+class Auto(Enum):
+    """Hand off to anybody in the team, by the generic tool."""
+
+    AUTO = "auto"
+
+    def __repr__(self) -> str:
+        return "AUTO"
+
+
+AUTO: Final = Auto.AUTO
+
+Instructions = str | Callable[[RunContext], str | Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A member that thinks with a model. A declaration: a run never changes it."""
+
+    id: str
+    _: KW_ONLY
+    name: str = ""
+    instructions: Instructions = ""
+    model: Any = None
+    tools: Sequence[Tool | Fn] = ()
+    handoffs: Auto | Sequence[str | Handoff] = AUTO
+    skills: Sequence[Any] = ()
+    specialization: str = ""
+    capabilities: Sequence[str] = ()
+    description: str = ""
+    examples: Sequence[str] = ()
+    accepts_handoffs: bool = True
+    accepts: Callable[..., Any] | None = None
+    requires: Sequence[Any] = ()
+    pull: bool = False
+    max_concurrency: int | None = None
+    output: type | None = None
+    strategy: Strategy | None = None
+    parallel_tools: bool = False
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        # What the caller passed stays the caller's: later changes to it must not reach the declaration.
+        for own in fields(self):
+            value = getattr(self, own.name)
+            if isinstance(value, list):
+                object.__setattr__(self, own.name, tuple(value))
+            elif isinstance(value, dict):
+                object.__setattr__(self, own.name, MappingProxyType(dict(value)))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A member that is plain Python: `fn(ctx)` gives the answer."""
+
+    id: str
+    fn: Callable[[RunContext], Any]
+    _: KW_ONLY
+    name: str = ""
+    description: str = ""
+
+
+Member = Agent | Function
+
+
+def purpose(member: Member) -> str:
+    """What this member is for, in one line for the models that may hand off to it."""
+    if isinstance(member, Function):
+        return member.description or first_line(member.fn.__doc__) or member.name
+    parts = [member.description or member.specialization or member.name]
+    if member.capabilities:
+        parts.append(f"capabilities: {', '.join(member.capabilities)}")
+    if member.examples:
+        parts.append(f"for example: {'; '.join(member.examples)}")
+    return "; ".join(part for part in parts if part)
+
+
+def first_line(text: str | None) -> str:
+    """The first line of a docstring."""
+    return text.strip().splitlines()[0] if text and text.strip() else ""

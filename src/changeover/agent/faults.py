@@ -1,0 +1,106 @@
+"""Everything that can be wrong with a team, found before it runs, each with what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+
+from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.handoff import Handoff
+from changeover.agent.moves import GENERIC
+from changeover.agent.variable import variable_faults
+from changeover.handoffs.context import METADATA
+from changeover.tools.tool import Fn, Tool, as_tool
+
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""What every provider accepts as the name of a function."""
+
+UNBUILT = ("skills", "accepts_handoffs", "accepts", "requires", "pull", "max_concurrency", "output")
+_DEFAULTS = {own.name: own.default for own in fields(Agent)}
+
+
+def team_faults(members: Sequence[Member], start: str | None) -> list[str]:
+    """All faults of these members together."""
+    if not members:
+        return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
+    ids = [member.id for member in members]
+    found = [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
+    if start is not None and start not in ids:
+        found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
+    for member in members:
+        found += [f"agent {member.id!r} {fault}" for fault in _member_faults(member, ids)]
+    return found
+
+
+def _member_faults(member: Member, ids: list[str]) -> Iterator[str]:
+    if not SLUG.fullmatch(member.id):
+        yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
+    if isinstance(member, Function):
+        if not callable(member.fn):
+            yield f"needs a function, not {type(member.fn).__name__}"
+        return
+    for option in UNBUILT:
+        if (value := getattr(member, option)) != _DEFAULTS[option] and value not in ((), None):
+            yield f"sets {option}=, which this version does not support; leave it out"
+    yield from _handoff_faults(member, ids)
+    yield from _name_faults(member)
+
+
+def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
+    if agent.handoffs is AUTO:
+        return
+    for way in agent.handoffs:
+        receiver = way.receiver if isinstance(way, Handoff) else way
+        if receiver not in ids:
+            yield f"hands off to {receiver!r}, which is not in the team; choose one of {_listed(ids)}"
+        if isinstance(way, Handoff):
+            yield from (f"handoff {way.name!r} {fault}" for fault in _declared_faults(way, ids))
+
+
+def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
+    yield from variable_faults(way.variables)
+    if way.return_to is not None and way.return_to not in ids:
+        yield f"returns to {way.return_to!r}, which is not in the team; choose one of {_listed(ids)}"
+    if way.merge not in ("merge", "replace"):
+        yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
+    for option in way.unbuilt:
+        yield f"sets {option}=, which this version does not support; leave it out"
+
+
+def _name_faults(agent: Agent) -> Iterator[str]:
+    owners = list(_named(agent))
+    for name, count in Counter(name for name, _ in owners).items():
+        if count > 1:
+            both = " and ".join(owner for other, owner in owners if other == name)
+            yield f"has two tools called {name!r} ({both}); give one of them another name="
+        if not TOOL_NAME.fullmatch(name):
+            yield f"has a tool called {name!r}, which providers refuse; use letters, digits, '_' and '-', at most 64"
+
+
+def _named(agent: Agent) -> Iterator[tuple[str, str]]:
+    for declared in agent.tools:
+        yield as_tool(declared).name, "a function"
+    if agent.handoffs is AUTO:
+        yield GENERIC, "the generic handoff"
+        return
+    if any(isinstance(way, str) for way in agent.handoffs):
+        yield GENERIC, "the generic handoff"
+    for way in agent.handoffs:
+        if isinstance(way, Handoff):
+            yield way.name, f"the handoff to {way.receiver}"
+
+
+def parameter_faults(declared: Tool | Fn, parameters: Sequence[str]) -> list[str]:
+    """Parameters of a tool that models could never fill in."""
+    name = as_tool(declared).name
+    return [
+        f"tool {name!r} has a parameter called {parameter!r}, which is reserved; rename it"
+        for parameter in sorted(METADATA & set(parameters))
+    ]
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return ", ".join(sorted(set(ids)))

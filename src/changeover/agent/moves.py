@@ -1,0 +1,131 @@
+"""The moves open to an agent: what a call of each name means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from changeover.agent.agent import Member, purpose
+from changeover.agent.handoff import Handoff
+from changeover.agent.variable import Check, compile_variables
+from changeover.handoffs.context import Merge
+from changeover.handoffs.strategies import Strategy
+from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import Tool
+
+GENERIC = "handoff"
+
+
+class UseTool(Struct, frozen=True):
+    """Call a tool and go on."""
+
+    tool: Tool
+    definition: ToolDefinition
+
+
+class Intent(Struct, frozen=True):
+    """A transfer as a model asked for it: well-formed, not yet offered."""
+
+    receiver: str
+    message: str
+    variables: dict[str, Any]
+    instructions: str = ""
+    strategy: Strategy | None = None
+    merge: Merge = "merge"
+    return_to: str = ""
+
+
+class NoSuchReceiver(Struct, frozen=True):
+    """The model named somebody it cannot hand off to."""
+
+    receiver: str
+    available: tuple[str, ...]
+
+
+class BadArguments(Struct, frozen=True):
+    """The model's arguments do not fit."""
+
+    reason: str
+
+
+class TransferToAny(Struct, frozen=True):
+    """The generic handoff: the model names the receiver."""
+
+    receivers: tuple[str, ...]
+    definition: ToolDefinition
+
+    def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
+        receiver, message = args.get("to"), args.get("message", "")
+        if not isinstance(receiver, str):
+            return BadArguments(f"to: give the id of one of {', '.join(self.receivers)}")
+        if receiver not in self.receivers:
+            return NoSuchReceiver(receiver, self.receivers)
+        if not isinstance(message, str):
+            return BadArguments("message: give a text")
+        if len(args) > 2 and (extra := args.keys() - {"to", "message"}):
+            return BadArguments(f"it takes to and message, not {', '.join(sorted(extra))}")
+        return Intent(receiver, message or text, {})
+
+
+class Transfer(Struct, frozen=True):
+    """A declared handoff: a tool of its own for one receiver."""
+
+    handoff: Handoff
+    definition: ToolDefinition
+    check: Check
+
+    def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
+        variables = self.check(args)
+        if isinstance(variables, str):
+            return BadArguments(variables)
+        declared = self.handoff
+        return Intent(
+            declared.receiver,
+            text,
+            variables,
+            declared.instructions,
+            declared.strategy,
+            declared.merge,
+            declared.return_to or "",
+        )
+
+
+Move = UseTool | TransferToAny | Transfer
+
+
+def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) -> TransferToAny:
+    """The tool by which an agent hands off to any of `receivers`."""
+    names = tuple(dict.fromkeys(receivers))
+    lines = [f"- {name}: {about}" if (about := purpose(members[name])) else f"- {name}" for name in names]
+    definition = ToolDefinition(
+        name=GENERIC,
+        description="Hand this conversation over to another agent, which answers the user from then on."
+        " Naming yourself starts you afresh. The agents:\n" + "\n".join(lines),
+        parameters={
+            "type": "object",
+            "properties": {
+                "to": {"type": "string", "enum": list(names), "description": "The id of the agent that takes over."},
+                "message": {"type": "string", "description": "What that agent needs to know, and what it should do."},
+            },
+            "required": ["to", "message"],
+            "additionalProperties": False,
+        },
+        receivers=names,
+    )
+    return TransferToAny(names, definition)
+
+
+def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Transfer:
+    """The tool of one declared handoff."""
+    schema, check = compile_variables(declared.variables)
+    about = declared.description or purpose(members[declared.receiver])
+    lead = f"Hand this conversation over to {declared.receiver}."
+    definition = ToolDefinition(
+        name=declared.name,
+        description=f"{lead} {about}".rstrip(),
+        parameters=schema,
+        receivers=(declared.receiver,),
+    )
+    return Transfer(declared, definition, check)

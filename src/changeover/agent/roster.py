@@ -1,0 +1,75 @@
+"""A team's declarations, compiled once: who is there, and what each may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.handoff import Handoff
+from changeover.agent.moves import Move, Transfer, TransferToAny, UseTool, declared_transfer, generic_transfer
+from changeover.guards.limits import Limits
+from changeover.handoffs.strategies import Full, MessageOnly, Strategy
+from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import as_tool
+
+Definitions: TypeAlias = tuple[ToolDefinition, ...]
+
+
+class Seat(Struct, frozen=True):
+    """One agent's place: the moves open to it, and what its model is told of them."""
+
+    agent: Agent
+    moves: dict[str, Move]
+    definitions: Definitions
+    alone: Definitions
+    """The definitions without any handoff."""
+
+    @property
+    def transfers(self) -> tuple[str, ...]:
+        """Everybody this agent can hand off to."""
+        return tuple(dict.fromkeys(name for definition in self.definitions for name in definition.receivers))
+
+
+class Roster(Struct, frozen=True):
+    """Everything that decisions read of a team."""
+
+    seats: dict[str, Seat | Function]
+    start: str
+    limits: Limits = Limits()
+    strategy: Strategy | None = None
+    second_chances: int = 2
+    """How often in a row a model may get its calls wrong and try again."""
+
+    def strategy_for(self, sender: str, receiver: str, declared: Strategy | None) -> Strategy:
+        """How much the receiver sees: as the handoff says, else the receiver, else the team, else the custom."""
+        seat = self.seats.get(receiver)
+        own = seat.agent.strategy if isinstance(seat, Seat) else None
+        return declared or own or self.strategy or (MessageOnly() if sender == receiver else Full())
+
+
+def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[ToolDefinition], transfers: bool) -> Seat:
+    """Compile one agent. `definitions` are those of its tools, in their order."""
+    moves: dict[str, Move] = {
+        definition.name: UseTool(as_tool(declared), definition)
+        for declared, definition in zip(agent.tools, definitions, strict=True)
+    }
+    if transfers:
+        moves |= {way.definition.name: way for way in _ways(agent, members)}
+    return Seat(
+        agent,
+        moves,
+        tuple(move.definition for move in moves.values()),
+        tuple(move.definition for move in moves.values() if isinstance(move, UseTool)),
+    )
+
+
+def _ways(agent: Agent, members: Mapping[str, Member]) -> list[TransferToAny | Transfer]:
+    if agent.handoffs is AUTO:
+        return [generic_transfer(list(members), members)] if len(members) > 1 else []
+    bare = [way for way in agent.handoffs if isinstance(way, str)]
+    declared = [way for way in agent.handoffs if isinstance(way, Handoff)]
+    generic = [generic_transfer(bare, members)] if bare else []
+    return [*generic, *(declared_transfer(way, members) for way in declared)]

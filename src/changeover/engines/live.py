@@ -1,0 +1,80 @@
+"""One conversation in memory, while somebody works on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from changeover.errors import error_of
+from changeover.facts import RunResult
+from changeover.relay.commands import Command
+from changeover.relay.result import result_of
+from changeover.relay.state import State
+from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+
+Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
+
+
+class Live:
+    """A conversation's state, what is in flight for it, and who waits for it."""
+
+    __slots__ = ("ended", "flight", "lock", "readers", "stale", "state", "waiters")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.lock = asyncio.Lock()
+        self.stale = False
+        """The state in memory ran ahead of the log: fold again before trusting it."""
+        self.flight: dict[str, tuple[asyncio.Task[None], Command]] = {}
+        self.readers: list[Reader] = []
+        self.waiters: dict[int, list[asyncio.Future[RunResult]]] = {}
+        self.ended: list[int] = []
+        """Runs whose end is committed and not yet told."""
+
+    def emit(self, delta: TextDelta | ThinkingDelta) -> None:
+        for reader in self.readers:
+            reader(delta)
+
+    def publish(self, events: Sequence[Recorded]) -> None:
+        for reader in self.readers:
+            for event in events:
+                reader(event)
+
+    def wait(self, run: int) -> asyncio.Future[RunResult]:
+        """A future for the result of a run. The caller holds the lock."""
+        future: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+        if run in self.state.outcomes:
+            self._tell(future, run)
+        else:
+            self.waiters.setdefault(run, []).append(future)
+        return future
+
+    def note_ends(self, count: int) -> None:
+        """Remember the last runs to end, now that their end is committed."""
+        self.ended += islice(reversed(self.state.outcomes), count)
+
+    def wake(self) -> None:
+        """Tell those who wait for runs that have ended."""
+        while self.ended:
+            run = self.ended.pop(0)
+            for future in self.waiters.pop(run, ()):
+                self._tell(future, run)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell everybody who waits that the machinery below failed."""
+        waiting, self.waiters = self.waiters, {}
+        for futures in waiting.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(error)
+
+    def _tell(self, future: asyncio.Future[RunResult], run: int) -> None:
+        if future.done():
+            return
+        outcome = self.state.outcomes[run]
+        result = result_of(self.state.id, outcome)
+        if outcome.fault is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error_of(outcome.fault, result))

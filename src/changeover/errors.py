@@ -1,0 +1,149 @@
+"""Everything Changeover raises. Each error carries its facts as attributes, and `.result` where a run was under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from changeover.facts import (
+    AgentFault,
+    Fault,
+    FunctionFault,
+    HandoffRecord,
+    LimitFault,
+    ModelFault,
+    ReceiverFault,
+    RunResult,
+)
+
+
+class ChangeoverError(Exception):
+    """The root of all our errors."""
+
+    result: RunResult | None = None
+
+
+class MisconfiguredError(ChangeoverError):
+    """Something was declared or asked for that cannot work; raised before anything is recorded."""
+
+    def __init__(self, *faults: str) -> None:
+        self.faults = faults
+        super().__init__(faults[0] if len(faults) == 1 else "\n".join(f"- {fault}" for fault in faults))
+
+
+class UnknownAgentError(MisconfiguredError):
+    """A caller named an agent that this team does not have."""
+
+    def __init__(self, agent: str, available: Sequence[str]) -> None:
+        self.agent, self.available = agent, tuple(available)
+        super().__init__(f"no agent is called {agent!r}; this team has: {', '.join(sorted(available))}")
+
+
+class ProtocolError(ChangeoverError):
+    """A handoff was asked to do what its protocol does not allow."""
+
+
+class IllegalTransition(ProtocolError):
+    """A handoff cannot go from its state by this signal."""
+
+    def __init__(self, state: str, signal: str, possible: Sequence[str]) -> None:
+        self.state, self.signal, self.possible = state, signal, tuple(possible)
+        allowed = f"only {', '.join(possible)}" if possible else "nothing"
+        super().__init__(f"a handoff that is {state} cannot {signal}; it allows {allowed}")
+
+
+class HandoffError(ChangeoverError):
+    """A handoff could not be made."""
+
+
+class HandoffTargetNotFoundError(HandoffError):
+    """A model kept naming receivers that this team does not have."""
+
+    def __init__(self, sender: str, receiver: str, available: Sequence[str]) -> None:
+        self.sender, self.receiver, self.available = sender, receiver, tuple(available)
+        names = ", ".join(available) or "nobody"
+        super().__init__(f"{sender!r} tried to hand off to {receiver!r}, who does not exist; there are: {names}")
+
+
+class EconomicLimitExceeded(ChangeoverError):
+    """A run reached one of its limits."""
+
+    def __init__(self, limit_name: str, limit: int, result: RunResult | None = None) -> None:
+        self.limit_name, self.limit, self.result = limit_name, limit, result
+        self.ledger = result.ledger if result else None
+        super().__init__(f"the run needs more than {limit_name}={limit}{_spent(result)}")
+
+
+class MaxHandoffsExceededError(EconomicLimitExceeded):
+    """One more handoff was asked for than the run may make."""
+
+    def __init__(self, limit: int, chain: Sequence[HandoffRecord], result: RunResult | None = None) -> None:
+        super().__init__("max_handoffs", limit, result)
+        self.chain = list(chain)
+        route = " -> ".join([chain[0].sender, *(handoff.receiver for handoff in chain)]) if chain else "none"
+        self.args = (f"the run needs more than max_handoffs={limit}; the handoffs made: {route}",)
+
+
+class ModelError(ChangeoverError):
+    """A model failed for good, or kept making calls that cannot work."""
+
+    def __init__(self, message: str, *, agent: str = "", retryable: bool = True) -> None:
+        self.agent, self.retryable = agent, retryable
+        super().__init__(message)
+
+
+class FunctionError(ChangeoverError):
+    """A Function member raised."""
+
+    def __init__(self, message: str, *, agent: str = "") -> None:
+        self.agent = agent
+        super().__init__(message)
+
+
+class ConversationNotFound(ChangeoverError):
+    """No conversation has this id."""
+
+    def __init__(self, conversation: str) -> None:
+        self.conversation = conversation
+        super().__init__(f"no conversation has the id {conversation!r}")
+
+
+class EngineError(ChangeoverError):
+    """The machinery below a conversation failed; its log is intact."""
+
+
+class Conflict(EngineError):
+    """Somebody else appended at this position, or this outcome is recorded already."""
+
+    def __init__(self, conversation: str, position: int, cause: str) -> None:
+        self.conversation, self.position, self.cause = conversation, position, cause
+        super().__init__(f"{conversation!r} has moved on: {cause!r} cannot be recorded at {position}")
+
+
+def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
+    """The exception that tells a caller of this fault."""
+    error: ChangeoverError
+    match fault:
+        case LimitFault(limit="max_handoffs"):
+            error = MaxHandoffsExceededError(fault.figure, result.handoff_chain, result)
+        case LimitFault():
+            error = EconomicLimitExceeded(fault.limit, fault.figure, result)
+        case ReceiverFault():
+            error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
+        case ModelFault():
+            error = ModelError(f"{fault.agent!r} got no usable reply from its model: {fault.reason}", agent=fault.agent)
+        case FunctionFault():
+            error = FunctionError(f"the function of {fault.agent!r} raised {fault.reason}", agent=fault.agent)
+        case AgentFault():
+            error = UnknownAgentError(fault.agent, fault.available)
+        case _:
+            assert_never(fault)
+    error.result = result
+    return error
+
+
+def _spent(result: RunResult | None) -> str:
+    if result is None:
+        return ""
+    ledger = result.ledger
+    return f" (so far: {ledger.turns} model turns, {ledger.handoffs} handoffs, {ledger.tokens} tokens)"

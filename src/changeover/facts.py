@@ -1,0 +1,182 @@
+"""Records that everyone may hold: what a handoff was, what a run gave, why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+
+class Mode(StrEnum):
+    """How a task passes: for good, or with a result coming back."""
+
+    TRANSFER = "transfer"
+    DELEGATE = "delegate"
+
+
+class State(StrEnum):
+    """Where a handoff stands."""
+
+    PENDING = "PENDING"
+    ACCEPTED = "ACCEPTED"
+    REJECTED = "REJECTED"
+    WORKING = "WORKING"
+    COMPLETE = "COMPLETE"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    RETURNED = "RETURNED"
+
+
+class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Tokens that models read and wrote."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.requests + other.requests,
+        )
+
+
+class Ledger(Struct, frozen=True, gc=False):
+    """What a run has spent so far."""
+
+    handoffs: int = 0
+    turns: int = 0
+    tokens: int = 0
+    cost: float | None = None
+    agents: int = 0
+    retries: int = 0
+    elapsed: float = 0.0
+
+
+class HandoffRecord(Struct, frozen=True, gc=False):
+    """One handoff, as people read it."""
+
+    id: str
+    sender: str
+    receiver: str
+    message: str
+    mode: Mode
+    state: State
+    at: float
+    """When it was offered, in seconds since the epoch."""
+    tool: str
+    variables: dict[str, Any]
+    strategy: str
+    run_id: str
+    task_id: str
+    """The task that the receiver got."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was offered."""
+        return datetime.fromtimestamp(self.at, UTC)
+
+
+class Handed(Struct, frozen=True, gc=False):
+    """The handoff under which an agent works: what its metadata and its metrics are made of."""
+
+    sender: str
+    message: str
+    tool: str
+    instructions: str
+    tokens: int
+    elapsed: float
+    retries: int
+    path: list[str]
+    """Every agent of the conversation in turn; it grows, so `hops` says how much of it was walked by then."""
+    hops: int
+
+
+class ModelFault(Struct, frozen=True, tag="model"):
+    """A model gave no usable reply."""
+
+    agent: str
+    reason: str
+
+
+class FunctionFault(Struct, frozen=True, tag="function"):
+    """A Function member raised."""
+
+    agent: str
+    reason: str
+
+
+class ReceiverFault(Struct, frozen=True, tag="receiver"):
+    """A model kept naming receivers that do not exist."""
+
+    sender: str
+    receiver: str
+    available: tuple[str, ...]
+
+
+class LimitFault(Struct, frozen=True, tag="limit"):
+    """A limit of the run was reached."""
+
+    limit: Literal["max_handoffs", "max_turns"]
+    figure: int
+
+
+class AgentFault(Struct, frozen=True, tag="agent"):
+    """The agent that should act is no longer in the team."""
+
+    agent: str
+    available: tuple[str, ...]
+
+
+Fault = ModelFault | FunctionFault | ReceiverFault | LimitFault | AgentFault
+"""Why a run could not go on; stored, and turned into an exception where a caller waits."""
+
+Status = Literal["completed", "waiting", "cancelled", "failed"]
+
+
+class RunResult(Struct, frozen=True, dict=True, kw_only=True):
+    """What one run gave."""
+
+    output: str
+    final_agent: str
+    run_id: str
+    conversation_id: str
+    status: Status
+    handoff_chain: list[HandoffRecord] = field(default_factory=list)
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    handed: Handed | None = None
+    artifacts: dict[str, Any] = field(default_factory=dict)
+    workflow_state: dict[str, Any] = field(default_factory=dict)
+    usage: Usage = Usage()
+    cost: float | None = None
+    ledger: Ledger = Ledger()
+    pending: list[str] = field(default_factory=list)
+    fell_back: bool = False
+
+    @cached_property
+    def context(self) -> dict[str, Any]:
+        """The context variables, with the metadata of the last handoff beside them."""
+        # Made when asked for: the chain of a long conversation would cost every run a copy.
+        return whole_context(self.variables, self.handed)
+
+
+def whole_context(variables: Mapping[str, Any], handed: Handed | None) -> dict[str, Any]:
+    """The variables with the metadata of the last handoff beside them; without one there is none."""
+    if handed is None:
+        return dict(variables)
+    return {
+        **variables,
+        "_handoff_from": handed.sender,
+        "_handoff_tool": handed.tool,
+        "_handoff_instructions": handed.instructions,
+        "_handoff_chain": handed.path[: handed.hops],
+    }

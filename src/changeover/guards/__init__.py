@@ -1,0 +1,1 @@
+"""What judges whether work may go on."""

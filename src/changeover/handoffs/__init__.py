@@ -1,0 +1,1 @@
+"""What a handoff is: its states, its strategies, what travels with it."""

@@ -1,0 +1,1 @@
+"""Who watches: hooks, and later telemetry, metrics and drawings."""

@@ -1,0 +1,48 @@
+"""Functions of the user's that are called after an event is recorded. One that fails is logged and changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import get_args
+
+from changeover.relay.events import Event
+from changeover.relay.stream import Recorded
+
+logger = logging.getLogger("changeover.hooks")
+
+Hook = Callable[[Recorded], Awaitable[None] | None]
+
+ALIASES = {"agent_handoff": "handoff_accepted"}
+EVENTS: dict[str, type] = {event.__struct_config__.tag: event for event in get_args(Event)}
+
+
+def hook_faults(hooks: Mapping[str, Hook]) -> list[str]:
+    """Hooks that would never be called."""
+    known = sorted({*EVENTS, *ALIASES})
+    found = [f"hook {name!r} names no event; choose one of {', '.join(known)}" for name in hooks if name not in known]
+    return found + [f"hook {name!r} is no function" for name, hook in hooks.items() if not callable(hook)]
+
+
+class Hooks:
+    """Calls the hooks of a team, in the order of the events."""
+
+    def __init__(self, hooks: Mapping[str, Hook]) -> None:
+        self._hooks: dict[type, list[Hook]] = {}
+        for name, hook in hooks.items():
+            self._hooks.setdefault(EVENTS[ALIASES.get(name, name)], []).append(hook)
+
+    async def noticed(self, recorded: Sequence[Recorded]) -> None:
+        for record in recorded:
+            for hook in self._hooks.get(type(record.event), ()):
+                await _call(hook, record)
+
+
+async def _call(hook: Hook, record: Recorded) -> None:
+    try:
+        waiting = hook(record)
+        if inspect.isawaitable(waiting):
+            await waiting
+    except Exception:
+        logger.exception("a hook failed on %s", record.id)

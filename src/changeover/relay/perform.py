@@ -1,0 +1,157 @@
+"""Effects: the only code of the core that touches the outside world. A command in, events out, for any engine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from msgspec import Struct
+
+from changeover.agent.agent import Function
+from changeover.agent.roster import Roster, Seat
+from changeover.errors import ModelError
+from changeover.handoffs.context import briefed, strip_metadata
+from changeover.messages import Reply
+from changeover.relay.commands import CallFunction, CallModel, Command, RunTool
+from changeover.relay.events import (
+    CallRefused,
+    Event,
+    FunctionFailed,
+    FunctionReturned,
+    ModelFailed,
+    ModelReplied,
+    ToolFinished,
+    ToolStarted,
+)
+from changeover.relay.ports import Clock, Emit, Intend, Model, Request, Toolkit
+from changeover.tools.context import RunContext
+
+LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
+
+
+class World(Struct, frozen=True):
+    """What effects act upon."""
+
+    roster: Roster
+    models: Mapping[str, Model]
+    toolkits: Mapping[str, Toolkit]
+    clock: Clock
+    attempts: int = 3
+    """How often a model call is tried."""
+    backoff: float = 0.5
+
+
+async def perform(world: World, command: Command, intend: Intend, emit: Emit | None = None) -> list[Event]:
+    """Carry out one command. `intend` commits an intent; `emit` is given if somebody reads along."""
+    match command:
+        case CallModel():
+            return [await _call_model(world, command, emit)]
+        case RunTool():
+            return [await _run_tool(world, command, intend)]
+        case CallFunction():
+            return [await _call_function(world, command)]
+        case _:
+            assert_never(command)
+
+
+async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Event:
+    agent = command.context.agent
+    if command.not_before:
+        await world.clock.sleep_until(command.not_before)
+    try:
+        request = await _request(world, command)
+        model = world.models[agent]
+        reply = await (model.reply(request) if emit is None else _streamed(model, request, emit))
+    except Exception as error:
+        return ModelFailed(agent, command.task, _words(error), _retry_at(world, command, error))
+    return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, reply.usage)
+
+
+async def _request(world: World, command: CallModel) -> Request:
+    context = command.context
+    seat = world.roster.seats[context.agent]
+    assert isinstance(seat, Seat)
+    instructions = seat.agent.instructions
+    if not isinstance(instructions, str):
+        written = instructions(context)
+        instructions = written if isinstance(written, str) else await written
+    if context.handed or context.variables:
+        instructions = briefed(instructions, context.variables, context.handed)
+    if command.last:
+        instructions = f"{instructions}\n\n{LAST_WORD}"
+    return Request(
+        agent=context.agent,
+        instructions=instructions,
+        messages=command.thread,
+        tools=() if command.last else seat.definitions if command.handoffs else seat.alone,
+        settings=seat.agent.settings,
+        conversation=context.conversation,
+        command=command.id,
+        attempt=command.attempt,
+        turn=command.turn,
+    )
+
+
+async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:
+    async for piece in model.stream(request):
+        if isinstance(piece, Reply):
+            return piece
+        emit(piece)
+    raise ModelError("its stream ended without a reply", agent=request.agent)
+
+
+def _retry_at(world: World, command: CallModel, error: Exception) -> float | None:
+    if command.attempt >= world.attempts or not getattr(error, "retryable", True):
+        return None
+    return world.clock.now() + world.backoff * 2.0 ** (command.attempt - 1)
+
+
+async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
+    call, task = command.call, command.task
+    if command.at_most_once:
+        if command.begun:
+            return ToolFinished(command.id, task, "", ok=False, unknown=True)
+        # Committed before the effect, and outside its `try`: an effect without its intent must not be possible.
+        await intend(ToolStarted(command.id, task))
+    if call.malformed:
+        reason = f"the arguments of {call.name} must be one JSON object, not {call.malformed[:200]!r}"
+        return CallRefused(command.id, task, reason, "arguments")
+    args, dropped = strip_metadata(call.args)
+    try:
+        outcome = await world.toolkits[command.context.agent].call(call.name, args, command.context)
+    except Exception as error:
+        return ToolFinished(command.id, task, f"{call.name} failed: {_words(error)}", ok=False)
+    if not outcome.fits:
+        return CallRefused(command.id, task, outcome.text, "arguments")
+    return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped)
+
+
+async def _call_function(world: World, command: CallFunction) -> Event:
+    context = command.context
+    member = world.roster.seats[context.agent]
+    assert isinstance(member, Function)
+    try:
+        answer = await _called(member, context)
+        if not isinstance(answer, str):
+            raise TypeError(f"a function must return a str, not {type(answer).__name__}")
+    except Exception as error:
+        return FunctionFailed(context.agent, command.task, _words(error))
+    return FunctionReturned(context.agent, command.task, answer)
+
+
+async def _called(member: Function, context: RunContext) -> Any:
+    """An async function here, a plain one in a thread, so that it may take its time."""
+    if inspect.iscoroutinefunction(member.fn):
+        return await member.fn(context)
+    answer = await asyncio.to_thread(member.fn, context)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _words(error: Exception) -> str:
+    """An error as people read it, cut where it rambles."""
+    text = str(error)
+    if not isinstance(error, ModelError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text[:2_000]

@@ -1,0 +1,23 @@
+"""What callers are given of a run."""
+
+from __future__ import annotations
+
+from changeover.facts import RunResult
+from changeover.relay.run import Outcome
+
+
+def result_of(conversation: str, outcome: Outcome) -> RunResult:
+    """The result of a run that has ended."""
+    run = outcome.run
+    return RunResult(
+        output=outcome.output,
+        final_agent=outcome.agent,
+        run_id=run.ref,
+        conversation_id=conversation,
+        status="failed" if outcome.fault else "completed",
+        handoff_chain=outcome.handoffs,
+        variables=outcome.variables,
+        handed=outcome.handed,
+        usage=run.usage,
+        ledger=run.ledger(outcome.at),
+    )

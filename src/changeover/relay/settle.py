@@ -1,0 +1,24 @@
+"""Fold an outcome, then every decision that needs no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from changeover.agent.roster import Roster
+from changeover.relay.commands import Command, Record
+from changeover.relay.decide import decide
+from changeover.relay.events import Event
+from changeover.relay.state import State
+
+
+def settle(state: State, roster: Roster, at: float, events: Iterable[Event]) -> tuple[list[Event], Sequence[Command]]:
+    """Return what to append, and what is left to perform."""
+    state.at = at
+    batch = list(events)
+    for event in batch:
+        state.apply(event)
+    # One decision at a time: each may change what the next one is.
+    while isinstance(decision := decide(state, roster), Record):
+        state.apply(decision.event)
+        batch.append(decision.event)
+    return batch, decision

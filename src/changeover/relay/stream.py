@@ -1,0 +1,66 @@
+"""What a reader of a conversation sees as it goes on: pieces of text, recorded events, the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from changeover.facts import RunResult
+from changeover.relay.events import Entry, Event, HandoffAccepted, RunStarted
+
+
+class TextDelta(Struct, frozen=True, gc=False):
+    """A piece of an answer, as it is being written. A higher attempt begins the text anew."""
+
+    text: str
+    agent: str = ""
+    conversation: str = ""
+    command: str = ""
+    attempt: int = 1
+
+
+class ThinkingDelta(Struct, frozen=True, gc=False):
+    """A piece of a model's thinking, as it is being written."""
+
+    text: str
+    agent: str = ""
+    conversation: str = ""
+    command: str = ""
+    attempt: int = 1
+
+
+class Recorded(Struct, frozen=True, gc=False):
+    """One event of the log; `seq` counts over the whole tree of a root, `agent` is who was active then."""
+
+    seq: int
+    at: float
+    conversation: str
+    agent: str
+    event: Event
+    position: int
+
+    @property
+    def id(self) -> str:
+        """The same whenever and wherever this event is read."""
+        return f"{self.conversation}:{self.position}"
+
+
+class RunFinished(Struct, frozen=True, gc=False):
+    """The end of a stream."""
+
+    result: RunResult
+
+
+StreamItem = TextDelta | ThinkingDelta | Recorded | RunFinished
+
+
+def recorded(entries: Iterable[Entry], agent: str = "") -> Iterator[Recorded]:
+    """The events of these entries one by one; `agent` is who was active before them."""
+    for entry in entries:
+        for index, event in enumerate(entry.events):
+            if isinstance(event, RunStarted):
+                agent = event.agent
+            yield Recorded(entry.seq + index, entry.at, entry.conversation, agent, event, entry.position + index)
+            if isinstance(event, HandoffAccepted):
+                agent = event.receiver

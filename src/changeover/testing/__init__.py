@@ -1,0 +1,35 @@
+"""Test your own teams: a model that says what you script, a clock you move, a check that every history is whole.
+
+```python
+from changeover import Agent, Team
+from changeover.testing import ScriptedModel, assert_valid_history, hands_off, says
+
+
+async def test_a_refund_ends_at_billing():
+    model = ScriptedModel({"triage": [hands_off("billing", "charged twice")], "billing": [says("Refunded.")]})
+    async with Team([Agent("triage"), Agent("billing")], model=model) as team:
+        result = await team.run("I was charged twice")
+    assert (result.final_agent, result.output) == ("billing", "Refunded.")
+    for request in model.requests:
+        assert_valid_history(request)
+```
+"""
+
+from changeover.facts import Usage
+from changeover.messages import Reply
+from changeover.testing.checkers import assert_valid_history
+from changeover.testing.clock import ManualClock
+from changeover.testing.replies import calls, fails, hands_off, says
+from changeover.testing.scripted import ScriptedModel
+
+__all__ = [
+    "ManualClock",
+    "Reply",
+    "ScriptedModel",
+    "Usage",
+    "assert_valid_history",
+    "calls",
+    "fails",
+    "hands_off",
+    "says",
+]

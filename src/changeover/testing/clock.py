@@ -1,0 +1,78 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from datetime import UTC, datetime
+from itertools import count
+
+START = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
+# A deadline and the sum of several advances may differ in the last bit of a float.
+GRACE = 1e-6
+# How many rounds of the event loop the woken get before time goes on.
+ROUNDS = 50
+
+
+class ManualClock:
+    """Time that passes only in `advance`; with `auto=True`, whoever sleeps moves it to the end of the sleep at once."""
+
+    def __init__(self, start: float = START, *, auto: bool = False) -> None:
+        self._now = start
+        self._auto = auto
+        self._order = count()
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        # Sleepers may live in several event loops, each in a thread of its own.
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """The time, in seconds since 1970."""
+        return self._now
+
+    async def sleep_until(self, at: float) -> None:
+        """Return when the clock shows `at`; at once if it already does."""
+        with self._lock:
+            if self._auto:
+                self._now = max(self._now, at)
+            if at <= self._now:
+                woken = None
+            else:
+                woken = asyncio.get_running_loop().create_future()
+                heapq.heappush(self._sleepers, (at, next(self._order), woken))
+        # Also a sleep that is over gives way: a loop of sleeps must not starve the others.
+        await (asyncio.sleep(0) if woken is None else woken)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass: everybody whose sleep ends wakes at its own time, in order, and runs before time goes on."""
+        if seconds < 0:
+            raise ValueError(f"time does not go back: advance({seconds})")
+        await _let_others_run()
+        end = self._now + seconds
+        while (woken := self._next_until(end)) is not None:
+            _wake(woken)
+            await _let_others_run()
+        self._now = max(self._now, end)
+
+    def _next_until(self, end: float) -> asyncio.Future[None] | None:
+        """Move to the next end of a sleep, if there is one by `end`."""
+        with self._lock:
+            while self._sleepers and self._sleepers[0][0] <= end + GRACE:
+                at, _, sleeper = heapq.heappop(self._sleepers)
+                if not sleeper.done() and not sleeper.get_loop().is_closed():
+                    self._now = max(self._now, at)
+                    return sleeper
+        return None
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    def wake() -> None:
+        if not sleeper.done():  # it may have been cancelled in the meantime
+            sleeper.set_result(None)
+
+    sleeper.get_loop().call_soon_threadsafe(wake)
+
+
+async def _let_others_run() -> None:
+    for _ in range(ROUNDS):
+        await asyncio.sleep(0)

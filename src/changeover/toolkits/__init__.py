@@ -1,0 +1,1 @@
+"""What actually carries out the calls that models make."""

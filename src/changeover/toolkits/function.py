@@ -1,0 +1,114 @@
+"""Python functions as tools: described, checked, called, timed, tried again, and put into words."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from changeover.relay.ports import ToolOutcome
+from changeover.toolkits.schema import Schema, compile_tool
+from changeover.toolkits.signature import bare
+from changeover.toolkits.text import Unserialisable, cut, text_of, words
+from changeover.toolkits.threads import in_thread
+from changeover.tools.context import RunContext
+from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import Fn, Tool, as_tool
+
+LONGEST_PAUSE = 5.0
+
+
+class FunctionToolkit:
+    """The functions that one agent may call; whoever builds it looks at `faults` before the first call."""
+
+    def __init__(self, declared: Sequence[Tool | Fn], *, backoff: float = 0.1) -> None:
+        self.faults: list[str] = []
+        self._backoff = backoff
+        self._schemas: dict[str, Schema] = {}
+        for each in declared:
+            self._declare(each)
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """What the model is told, in the order of declaration."""
+        return tuple(schema.definition for schema in self._schemas.values())
+
+    async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
+        """Call a function, as often as its declaration allows; what it raises becomes a text."""
+        schema = self._schemas.get(name)
+        if schema is None:
+            known = ", ".join(self._schemas) or "none"
+            return ToolOutcome(f"no tool is called {name!r}; there are: {known}", ok=False, fits=False)
+        attempt = 1
+        while True:
+            try:
+                return await _tried(schema, args, context)
+            except Exception as error:
+                if attempt > schema.tool.retries:
+                    return _failed(name, error, attempt)
+            await asyncio.sleep(min(self._backoff * 2.0 ** (attempt - 1), LONGEST_PAUSE))
+            attempt += 1
+
+    def _declare(self, declared: Tool | Fn) -> None:
+        function = declared.function if isinstance(declared, Tool) else declared
+        if not callable(function):
+            self.faults.append(f"tool {function!r} cannot be called; declare a function")
+            return
+        tool = as_tool(declared)
+        self.faults += [f"tool {tool.name!r} {fault}" for fault in _option_faults(tool)]
+        compiled = compile_tool(tool)
+        if isinstance(compiled, Schema):
+            self._schemas[tool.name] = compiled
+        else:
+            self.faults += compiled
+
+
+class _OutOfTime(Exception):
+    """The tool's own time limit ran out; a TimeoutError is one that the function raised."""
+
+
+async def _tried(schema: Schema, args: dict[str, Any], context: RunContext) -> ToolOutcome:
+    # Anew for each try: one that failed half-way may have changed its arguments.
+    ready = schema.fit(args, context)
+    if isinstance(ready, str):
+        return ToolOutcome(ready, ok=False, fits=False)
+    result = await _within(schema.tool.timeout, ready)
+    try:
+        return ToolOutcome(cut(text_of(result), schema.tool.max_result))
+    except Unserialisable as error:
+        # An outcome and no exception: what the function did is done, and must not be done again.
+        return ToolOutcome(f"{schema.tool.name} ran, but {error}", ok=False)
+
+
+async def _within(timeout: float | None, ready: Callable[[], Any]) -> Any:
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await _called(ready)
+    except Exception as error:
+        if limit.expired():
+            raise _OutOfTime(f"it took longer than {timeout:g} seconds; it may still have taken effect") from error
+        raise
+
+
+async def _called(ready: Callable[[], Any]) -> Any:
+    """An async function here; a plain one in a thread, so that it may take its time."""
+    result = ready() if inspect.iscoroutinefunction(bare(ready)) else await in_thread(ready)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _failed(name: str, error: Exception, attempts: int) -> ToolOutcome:
+    said = str(error) if isinstance(error, _OutOfTime) else words(error)
+    often = f" (tried {attempts} times)" if attempts > 1 else ""
+    return ToolOutcome(f"{name} failed: {said}{often}", ok=False)
+
+
+def _option_faults(tool: Tool) -> Iterator[str]:
+    if not isinstance(tool.retries, int) or tool.retries < 0:
+        yield f"has retries={tool.retries!r}; use 0 or a whole number above it"
+    elif tool.retries and tool.at_most_once:
+        yield f"is at_most_once and has retries={tool.retries}, which contradict each other; leave one of them out"
+    if tool.timeout is not None and not (isinstance(tool.timeout, int | float) and tool.timeout > 0):
+        yield f"has timeout={tool.timeout!r}; use a number of seconds above 0, or None for no limit"
+    if not isinstance(tool.max_result, int) or tool.max_result < 1:
+        yield f"has max_result={tool.max_result!r}; use a number of characters, 1 or more"

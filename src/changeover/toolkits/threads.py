@@ -1,0 +1,43 @@
+"""Plain functions, called beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from typing import Any
+
+Outcome = tuple[Any, BaseException | None]
+
+
+async def in_thread(work: Callable[[], Any]) -> Any:
+    """Call this in a thread of its own; if the wait for it is cancelled, the thread is left to itself."""
+    # Not asyncio's pool: a few functions that hang would fill it, and the loop could not close, nor Python
+    # exit, before they end.
+    loop, context = asyncio.get_running_loop(), copy_context()
+    arrived: asyncio.Future[Outcome] = loop.create_future()
+
+    def deliver(outcome: Outcome) -> None:
+        if not arrived.done():
+            arrived.set_result(outcome)
+
+    def run() -> None:
+        outcome = _outcome(lambda: context.run(work))
+        with suppress(RuntimeError):  # the loop may be closed by the time a hung function returns
+            loop.call_soon_threadsafe(deliver, outcome)
+
+    threading.Thread(target=run, name="changeover-tool", daemon=True).start()
+    result, error = await arrived
+    if error is not None:
+        raise error
+    return result
+
+
+def _outcome(work: Callable[[], Any]) -> Outcome:
+    # A future refuses a StopIteration as its exception, and whoever waits for it would wait for ever.
+    try:
+        return work(), None
+    except BaseException as error:
+        return None, error

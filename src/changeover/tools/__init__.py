@@ -1,0 +1,1 @@
+"""Declarations of tools, and what a tool may know of the run it serves."""

@@ -1,0 +1,16 @@
+"""What a model is told of a function it may call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class ToolDefinition(Struct, frozen=True):
+    """A function as a model sees it; `receivers` are the agents that a handoff tool leads to."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    receivers: tuple[str, ...] = ()

@@ -1,0 +1,239 @@
+"""What the model is asked for, and what the run fills in; here every annotation is a string until it is read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import pytest
+
+from changeover.toolkits.function import FunctionToolkit
+from changeover.tools.context import RunContext
+from changeover.tools.tool import Fn, Tool, tool
+from tests.toolkits.calling import CONTEXT
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@dataclass
+class Order:
+    id: int
+
+
+def first(ctx: RunContext, order: int) -> str:
+    """Refund an order.
+
+    Args:
+        ctx: The run.
+        order: Which one.
+    """
+    return f"{ctx.user} {order}"
+
+
+def last(order: int, ctx: RunContext) -> str:
+    return f"{ctx.user} {order}"
+
+
+def in_the_middle(order: int, ctx: RunContext, note: str = "") -> str:
+    return f"{ctx.user} {order}{note}"
+
+
+def optional(order: int, ctx: RunContext | None = None) -> str:
+    return f"{ctx and ctx.user} {order}"
+
+
+def optional_as_of_old(order: int, ctx: Optional[RunContext] = None) -> str:  # noqa: UP045
+    return f"{ctx and ctx.user} {order}"
+
+
+def annotated(ctx: Annotated[RunContext, "the run"], order: int) -> str:
+    return f"{ctx.user} {order}"
+
+
+def by_position_only(ctx: RunContext, order: int, /) -> str:
+    return f"{ctx.user} {order}"
+
+
+def by_name_only(*, order: int, ctx: RunContext) -> str:
+    return f"{ctx.user} {order}"
+
+
+async def awaited(order: int, ctx: RunContext) -> str:
+    return f"{ctx.user} {order}"
+
+
+def traced(fn: Fn) -> Fn:
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+class Shop:
+    """A shop."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+
+    def refund(self, order: int, ctx: RunContext) -> str:
+        """Refund from the shop."""
+        return f"{self.prefix}{ctx.user} {order}"
+
+    async def refund_later(self, order: int, ctx: RunContext) -> str:
+        return f"{self.prefix}{ctx.user} {order}"
+
+    @staticmethod
+    def refund_anywhere(order: int, ctx: RunContext) -> str:
+        return f"{ctx.user} {order}"
+
+    @classmethod
+    def refund_everywhere(cls, order: int, ctx: RunContext) -> str:
+        return f"{ctx.user} {order}"
+
+    def __call__(self, order: int, ctx: RunContext) -> str:
+        return f"{self.prefix}{ctx.user} {order}"
+
+
+class LateShop:
+    async def __call__(self, order: int, ctx: RunContext) -> str:
+        return f"{ctx.user} {order}"
+
+
+def for_tenant(tenant: str, order: int, ctx: RunContext) -> str:
+    """Refund for a tenant."""
+    return f"{ctx.user} {order} {tenant}".removesuffix(" acme")
+
+
+WAYS: list[Fn] = [
+    first,
+    last,
+    in_the_middle,
+    optional,
+    optional_as_of_old,
+    annotated,
+    by_position_only,
+    by_name_only,
+    awaited,
+    traced(first),
+    traced(awaited),
+    Shop().refund,
+    Shop().refund_later,
+    Shop.refund_anywhere,
+    staticmethod(last),
+    staticmethod(awaited),
+    Shop.refund_everywhere,
+    Shop(),
+    LateShop(),
+    functools.partial(for_tenant, "acme"),
+    functools.partial(for_tenant, tenant="acme"),
+    functools.partial(Shop().refund),
+    functools.partial(awaited),
+    functools.update_wrapper(functools.partial(for_tenant, "acme"), for_tenant),
+    lambda order, ctx=None: f"ana {order}" if ctx is None else "",
+]
+
+
+@pytest.mark.parametrize("fn", WAYS[:-1])
+async def test_the_run_fills_in_its_context_wherever_it_stands_in_whatever_is_callable(fn: Fn):
+    toolkit = FunctionToolkit([Tool(function=fn, name="refund")])
+    assert toolkit.faults == []
+    (definition,) = toolkit.definitions()
+    assert definition.parameters["properties"]["order"]["type"] == "integer"
+    assert not {"ctx", "tenant", "self"} & definition.parameters["properties"].keys()
+    assert (await toolkit.call("refund", {"order": 7}, CONTEXT)).text == "ana 7"
+
+
+async def test_a_parameter_without_a_type_takes_anything():
+    toolkit = FunctionToolkit([Tool(function=WAYS[-1], name="refund")])
+    assert (await toolkit.call("refund", {"order": [1]}, CONTEXT)).text == "ana [1]"
+
+
+@pytest.mark.parametrize("fn", [last, by_position_only, functools.partial(for_tenant, tenant="acme")])
+@pytest.mark.parametrize("forged", ["ctx", "tenant"])
+async def test_a_model_cannot_set_what_it_is_not_shown(fn: Fn, forged: str):
+    outcome = await FunctionToolkit([Tool(function=fn, name="refund")]).call(
+        "refund", {"order": 7, forged: "mine"}, CONTEXT
+    )
+    assert not outcome.fits
+    assert forged in outcome.text
+
+
+async def test_a_model_cannot_set_it_through_double_star_arguments_either():
+    def search(tenant: str, ctx: RunContext, **filters: str) -> str:
+        return f"{tenant} {ctx.user} {filters}"
+
+    toolkit = FunctionToolkit([Tool(function=functools.partial(search, tenant="acme"), name="search")])
+    assert (await toolkit.call("search", {"colour": "red"}, CONTEXT)).text == "acme ana {'colour': 'red'}"
+    for forged in ("tenant", "ctx"):
+        outcome = await toolkit.call("search", {forged: "mine"}, CONTEXT)
+        assert (outcome.ok, outcome.fits) == (False, False)
+        assert f"{forged}: there is no such parameter" in outcome.text
+
+
+async def test_a_context_that_was_bound_stays_the_one_that_was_bound():
+    other = RunContext(conversation="c2", run="r2", agent="billing", command="1", user="bob")
+    toolkit = FunctionToolkit([Tool(function=functools.partial(last, ctx=other), name="refund")])
+    assert (await toolkit.call("refund", {"order": 7}, CONTEXT)).text == "bob 7"
+
+
+def test_docstrings_describe_the_tool_and_its_parameters_and_never_the_context():
+    (definition,) = FunctionToolkit([first]).definitions()
+    assert definition.description == "Refund an order."
+    assert definition.parameters["properties"] == {"order": {"type": "integer", "description": "Which one."}}
+    assert "ctx" not in repr(definition)
+
+
+@pytest.mark.parametrize(
+    ("fn", "description"),
+    [
+        (Shop().refund, "Refund from the shop."),
+        (Shop(), "A shop."),
+        (functools.partial(for_tenant, "acme"), "Refund for a tenant."),
+        (traced(first), "Refund an order."),
+        (last, ""),
+    ],
+)
+def test_the_description_comes_from_whatever_was_written_for_people(fn: Fn, description: str):
+    (definition,) = FunctionToolkit([Tool(function=fn, name="refund")]).definitions()
+    assert definition.description == description
+
+
+async def test_types_nested_in_strings_are_resolved():
+    def ship(orders: list[Order], by: dict[str, Order]) -> str:
+        return f"{[order.id for order in orders]} {by['x'].id}"
+
+    outcome = await FunctionToolkit([ship]).call("ship", {"orders": [{"id": 1}], "by": {"x": {"id": 2}}}, CONTEXT)
+    assert outcome.text == "[1] 2"
+
+
+async def test_a_return_type_that_only_type_checkers_know_does_no_harm():
+    def price(order: int) -> Decimal:
+        raise NotImplementedError
+
+    assert FunctionToolkit([price]).faults == []
+
+
+def test_a_parameter_type_that_only_type_checkers_know_is_a_fault_that_names_it():
+    def pay(amount: Decimal, order: int) -> None: ...
+
+    (fault,) = FunctionToolkit([pay]).faults
+    assert fault.startswith("tool 'pay' has a parameter 'amount' whose type is unknown")
+    assert "TYPE_CHECKING" in fault
+
+
+def test_a_method_without_its_object_is_a_fault():
+    (fault,) = FunctionToolkit([tool(Shop.refund)]).faults
+    assert fault == "tool 'refund' is a method without its object; declare the method of an instance"
+
+
+def test_all_faults_of_a_function_are_found_at_once():
+    def odd(*orders: int, call: Callable[[], int], amount: Decimal, _handoff_from: str) -> None: ...
+
+    faults = FunctionToolkit([odd]).faults
+    assert [
+        word in fault for word, fault in zip(["*orders", "'amount'", "'call'", "'_handoff_from'"], faults, strict=True)
+    ]
