@@ -120,6 +120,22 @@ class Conflict(EngineError):
         super().__init__(f"{conversation!r} has moved on: {cause!r} cannot be recorded at {position}")
 
 
+class Owned(EngineError):
+    """Another live process works on this conversation."""
+
+    def __init__(self, conversation: str, owner: str) -> None:
+        self.conversation, self.owner = conversation, owner
+        super().__init__(f"{owner} works on {conversation!r}")
+
+
+class LeaseLost(EngineError):
+    """This process did not renew its lease in time: it must not write, nor begin anything, until it has a new one."""
+
+
+class StoreUnavailable(EngineError):
+    """The store cannot be reached, or refuses to be used; nothing was half-written."""
+
+
 def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
     """The exception that tells a caller of this fault."""
     error: ChangeoverError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
@@ -171,10 +172,12 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
 
 def whole_context(variables: Mapping[str, Any], handed: Handed | None) -> dict[str, Any]:
     """The variables with the metadata of the last handoff beside them; without one there is none."""
+    # A copy through and through: whoever is given it may do with it what they like.
+    own: dict[str, Any] = deepcopy(dict(variables)) if variables else {}
     if handed is None:
-        return dict(variables)
+        return own
     return {
-        **variables,
+        **own,
         "_handoff_from": handed.sender,
         "_handoff_tool": handed.tool,
         "_handoff_instructions": handed.instructions,

@@ -6,15 +6,15 @@ import hashlib
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from changeover.agent.agent import Agent, Function, Member
-from changeover.agent.faults import team_faults
-from changeover.agent.roster import Roster, Seat, seat
-from changeover.engines.clock import SystemClock
+from changeover.agent.agent import Member
+from changeover.assembly import Declared, assemble
 from changeover.engines.home import Home
 from changeover.engines.local import LocalEngine
 from changeover.engines.reading import Reading
@@ -23,14 +23,16 @@ from changeover.facts import HandoffRecord, RunResult
 from changeover.guards.limits import Limits
 from changeover.handoffs.context import METADATA
 from changeover.handoffs.strategies import Strategy
-from changeover.observe.hooks import Hook, Hooks, hook_faults
+from changeover.observe.hooks import Hook, Hooks
 from changeover.relay.events import Entry, UserSpoke
 from changeover.relay.perform import World
-from changeover.relay.ports import Clock, Model
+from changeover.relay.ports import Clock, Log, Model
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem, recorded
 from changeover.stores.memory import MemoryLog
-from changeover.toolkits.function import FunctionToolkit
+
+if TYPE_CHECKING:
+    from changeover.stores.open import Store
 
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -67,7 +69,7 @@ class Team:
         guards: Sequence[Any] | None = None,
         rules: Sequence[Any] = (),
         hooks: Mapping[str, Hook] | None = None,
-        store: str | None = None,
+        store: str | Store | Log | None = None,
         engine: Any = None,
         handoffs_enabled: bool = True,
         fallback: bool = False,
@@ -75,32 +77,40 @@ class Team:
         clock: Clock | None = None,
         strategy: Strategy | None = None,
     ) -> None:
-        members = tuple(members)
-        models: dict[str, Any] = {m.id: m.model or model for m in members if isinstance(m, Agent)}
-        toolkits = {member.id: FunctionToolkit(member.tools) for member in members if isinstance(member, Agent)}
-        faults = [
-            *team_faults(members, start),
-            *(limits or Limits()).faults(),
-            *hook_faults(hooks or {}),
-            *(fault for id, model in models.items() for fault in _model_faults(id, model)),
-            *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
-            *_unbuilt(helper_model=helper_model, guards=guards, rules=rules, store=store, engine=engine),
-            *_unbuilt(fallback=fallback, ask=ask),
-        ]
-        if faults:
-            raise MisconfiguredError(*faults)
-        by_id = {member.id: member for member in members}
-        roster = Roster(
-            {id: _seat(member, by_id, toolkits, handoffs_enabled) for id, member in by_id.items()},
-            start or members[0].id,
-            limits or Limits(),
-            strategy,
+        self._declared = Declared(
+            tuple(members),
+            start=start,
+            model=model,
+            helper_model=helper_model,
+            limits=limits,
+            guards=guards,
+            rules=rules,
+            hooks=hooks,
+            store=store,
+            engine=engine,
+            handoffs_enabled=handoffs_enabled,
+            fallback=fallback,
+            ask=ask,
+            clock=clock,
+            strategy=strategy,
         )
-        self._world = World(roster, models, toolkits, clock or SystemClock())
+        self._set_up(assemble(self._declared))
+
+    def _set_up(self, world: World) -> None:
+        hooks, store = self._declared.hooks, self._declared.store
+        self._world = world
         self._hooks = Hooks(hooks) if hooks else None
-        self._log = MemoryLog()
+        self._open = _opener(store)
+        self._log: Log | None = None
+        self._engine: LocalEngine | None = None
         self._home = Home()
-        self._engine = LocalEngine(self._log, self._world, self._hooks)
+
+    def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team:
+        """The same team on another store; `watch` may wrap what its effects act upon."""
+        twin = object.__new__(type(self))
+        twin._declared = replace(self._declared, store=store)
+        twin._set_up(watch(self._world) if watch else self._world)
+        return twin
 
     async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """Say something to the team and wait for its answer."""
@@ -121,13 +131,17 @@ class Team:
         finally:
             await self._here(self._leave(said[0], reading))
 
+    async def resume(self, conversation: str) -> RunResult:
+        """Wait for the run under way, wherever it is; else the last result. A run that failed tries its step again."""
+        return await self._here(self._resume(conversation))
+
     async def history(self, conversation: str) -> list[Recorded]:
         """Everything that was recorded of a conversation, in order."""
-        return list(recorded(await self._entries(conversation)))
+        return list(recorded(await self._here(self._entries(conversation))))
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """Every handoff of a conversation, in order."""
-        return State(conversation).fold(await self._entries(conversation)).handoffs
+        return State(conversation).fold(await self._here(self._entries(conversation))).handoffs
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; what was under way can be taken up again."""
@@ -135,7 +149,7 @@ class Team:
         self._home.leave()
 
     async def __aenter__(self) -> Self:
-        """Open the team and take up what was left unfinished."""
+        """Open the team, take up what was left unfinished, and go on taking up what dead processes leave behind."""
         await self._here(self._recover())
         return self
 
@@ -147,30 +161,44 @@ class Team:
     def _here(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """This work, done on the loop where the team lives."""
         if self._home.arrive():
-            self._engine = LocalEngine(self._log, self._world, self._hooks)
+            self._engine = None  # an engine lives and dies with its loop
         return self._home.carry(work)
 
+    def _running(self) -> LocalEngine:
+        """The engine; the store is opened when it is first needed."""
+        if self._engine is None:
+            self._log = self._log or self._open()
+            self._engine = LocalEngine(self._log, self._world, self._hooks)
+        return self._engine
+
     async def _run(self, conversation: str, spoken: UserSpoke, key: str) -> RunResult:
-        _, answer = await self._engine.speak(conversation, spoken, key)
+        _, answer = await self._running().speak(conversation, spoken, key)
         return await answer
 
+    async def _resume(self, conversation: str) -> RunResult:
+        return await (await self._running().resume(conversation))
+
     async def _follow(self, conversation: str, spoken: UserSpoke, key: str, reading: Reading) -> int:
-        run, answer = await self._engine.speak(conversation, spoken, key, reading.put)
+        run, answer = await self._running().speak(conversation, spoken, key, reading.put)
         answer.add_done_callback(reading.finish)
         return run
 
     async def _leave(self, conversation: str, reading: Reading) -> None:
-        self._engine.leave(conversation, reading.put)
+        self._running().leave(conversation, reading.put)
 
     async def _recover(self) -> None:
-        await self._engine.recover()
+        await self._running().recover()
+        self._running().keep_watch()
 
     async def _stop(self) -> None:
-        await self._engine.close()
-        await self._log.close()
+        if self._engine is not None:
+            await self._engine.close()
+        if self._log is not None:
+            await self._log.close()
+        self._engine = self._log = None
 
     async def _entries(self, conversation: str) -> list[Entry]:
-        entries = await self._log.read(conversation)
+        entries = await self._running().log.read(conversation)
         if not entries:
             raise ConversationNotFound(conversation)
         return entries
@@ -199,6 +227,21 @@ class Team:
         return _conversation(conversation, key), spoken, key or ""
 
 
+def _opener(store: str | Store | Log | None) -> Callable[[], Log]:
+    """How to get at the log, without opening it yet."""
+    if store is None:
+        log: Log = MemoryLog()
+        return lambda: log
+    from changeover.stores.open import Store, open_log
+
+    if isinstance(store, str):
+        store = Store(store)
+    if isinstance(store, Store):
+        return partial(open_log, store)
+    own = store
+    return lambda: own
+
+
 def _conversation(id: str | None, key: str | None) -> str:
     if id is None:
         return os.urandom(8).hex() if key is None else f"key-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
@@ -216,26 +259,3 @@ def _context_faults(context: Mapping[str, Any] | None) -> list[str]:
     except TypeError as error:
         found.append(f"the context must be what JSON can hold: {error}")
     return found
-
-
-def _model_faults(agent: str, model: object) -> list[str]:
-    if model is None:
-        return [f"agent {agent!r} has no model; give it one with Agent(model=…), or all of them with Team(model=…)"]
-    if isinstance(model, str):
-        return [f"agent {agent!r} has model={model!r}; this version takes model objects only, no names"]
-    if not callable(getattr(model, "reply", None)):
-        return [f"agent {agent!r} has a {type(model).__name__} as its model; a model has reply() and stream()"]
-    return []
-
-
-def _unbuilt(**options: object) -> list[str]:
-    set_ = [name for name, value in options.items() if value]
-    return [f"Team({name}=…) is not supported by this version; leave it out" for name in set_]
-
-
-def _seat(
-    member: Member, members: Mapping[str, Member], toolkits: Mapping[str, FunctionToolkit], handoffs: bool
-) -> Seat | Function:
-    if isinstance(member, Function):
-        return member
-    return seat(member, members, toolkits[member.id].definitions(), handoffs)

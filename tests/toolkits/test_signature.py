@@ -108,38 +108,40 @@ def for_tenant(tenant: str, order: int, ctx: RunContext) -> str:
     return f"{ctx.user} {order} {tenant}".removesuffix(" acme")
 
 
-WAYS: list[Fn] = [
-    first,
-    last,
-    in_the_middle,
-    optional,
-    optional_as_of_old,
-    annotated,
-    by_position_only,
-    by_name_only,
-    awaited,
-    traced(first),
-    traced(awaited),
-    Shop().refund,
-    Shop().refund_later,
-    Shop.refund_anywhere,
-    staticmethod(last),
-    staticmethod(awaited),
-    Shop.refund_everywhere,
-    Shop(),
-    LateShop(),
-    functools.partial(for_tenant, "acme"),
-    functools.partial(for_tenant, tenant="acme"),
-    functools.partial(Shop().refund),
-    functools.partial(awaited),
-    functools.update_wrapper(functools.partial(for_tenant, "acme"), for_tenant),
-    lambda order, ctx=None: f"ana {order}" if ctx is None else "",
-]
+WAYS: dict[str, Fn] = {
+    "first": first,
+    "last": last,
+    "in the middle": in_the_middle,
+    "optional": optional,
+    "optional as of old": optional_as_of_old,
+    "annotated": annotated,
+    "by position only": by_position_only,
+    "by name only": by_name_only,
+    "async": awaited,
+    "decorated": traced(first),
+    "async, decorated": traced(awaited),
+    "method": Shop().refund,
+    "async method": Shop().refund_later,
+    "static method of a class": Shop.refund_anywhere,
+    "static method": staticmethod(last),
+    "async static method": staticmethod(awaited),
+    "class method": Shop.refund_everywhere,
+    "callable object": Shop(),
+    "async callable object": LateShop(),
+    "partial": functools.partial(for_tenant, "acme"),
+    "partial by name": functools.partial(for_tenant, tenant="acme"),
+    "partial of a method": functools.partial(Shop().refund),
+    "partial of an async function": functools.partial(awaited),
+    "partial of a partial": functools.partial(functools.partial(for_tenant, tenant="other"), tenant="acme"),
+    "partial with the name of its function": functools.update_wrapper(
+        functools.partial(for_tenant, "acme"), for_tenant
+    ),
+}
 
 
-@pytest.mark.parametrize("fn", WAYS[:-1])
-async def test_the_run_fills_in_its_context_wherever_it_stands_in_whatever_is_callable(fn: Fn):
-    toolkit = FunctionToolkit([Tool(function=fn, name="refund")])
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_run_fills_in_its_context_wherever_it_stands_in_whatever_is_callable(way: str):
+    toolkit = FunctionToolkit([Tool(function=WAYS[way], name="refund")])
     assert toolkit.faults == []
     (definition,) = toolkit.definitions()
     assert definition.parameters["properties"]["order"]["type"] == "integer"
@@ -148,17 +150,17 @@ async def test_the_run_fills_in_its_context_wherever_it_stands_in_whatever_is_ca
 
 
 async def test_a_parameter_without_a_type_takes_anything():
-    toolkit = FunctionToolkit([Tool(function=WAYS[-1], name="refund")])
-    assert (await toolkit.call("refund", {"order": [1]}, CONTEXT)).text == "ana [1]"
+    toolkit = FunctionToolkit([Tool(function=lambda order: f"{order}", name="refund")])
+    assert toolkit.definitions()[0].parameters["properties"] == {"order": {}}
+    assert (await toolkit.call("refund", {"order": [1]}, CONTEXT)).text == "[1]"
 
 
-@pytest.mark.parametrize("fn", [last, by_position_only, functools.partial(for_tenant, tenant="acme")])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("forged", ["ctx", "tenant"])
-async def test_a_model_cannot_set_what_it_is_not_shown(fn: Fn, forged: str):
-    outcome = await FunctionToolkit([Tool(function=fn, name="refund")]).call(
-        "refund", {"order": 7, forged: "mine"}, CONTEXT
-    )
-    assert not outcome.fits
+async def test_a_model_cannot_set_what_it_is_not_shown(way: str, forged: str):
+    toolkit = FunctionToolkit([Tool(function=WAYS[way], name="refund")])
+    outcome = await toolkit.call("refund", {"order": 7, forged: "mine"}, CONTEXT)
+    assert not outcome.ok
     assert forged in outcome.text
 
 
@@ -170,7 +172,7 @@ async def test_a_model_cannot_set_it_through_double_star_arguments_either():
     assert (await toolkit.call("search", {"colour": "red"}, CONTEXT)).text == "acme ana {'colour': 'red'}"
     for forged in ("tenant", "ctx"):
         outcome = await toolkit.call("search", {forged: "mine"}, CONTEXT)
-        assert (outcome.ok, outcome.fits) == (False, False)
+        assert not outcome.ok
         assert f"{forged}: there is no such parameter" in outcome.text
 
 
@@ -225,6 +227,13 @@ def test_a_parameter_type_that_only_type_checkers_know_is_a_fault_that_names_it(
     assert "TYPE_CHECKING" in fault
 
 
+def test_what_is_bound_needs_no_type_that_is_known():
+    def pay(amount: Decimal, order: int) -> None: ...
+
+    toolkit = FunctionToolkit([Tool(function=functools.partial(pay, amount=3), name="pay")])  # type: ignore[arg-type]
+    assert toolkit.faults == []
+
+
 def test_a_method_without_its_object_is_a_fault():
     (fault,) = FunctionToolkit([tool(Shop.refund)]).faults
     assert fault == "tool 'refund' is a method without its object; declare the method of an instance"
@@ -233,7 +242,7 @@ def test_a_method_without_its_object_is_a_fault():
 def test_all_faults_of_a_function_are_found_at_once():
     def odd(*orders: int, call: Callable[[], int], amount: Decimal, _handoff_from: str) -> None: ...
 
-    faults = FunctionToolkit([odd]).faults
-    assert [
-        word in fault for word, fault in zip(["*orders", "'amount'", "'call'", "'_handoff_from'"], faults, strict=True)
-    ]
+    words = ["*orders", "'amount'", "'call'", "'_handoff_from'"]
+    for word, fault in zip(words, FunctionToolkit([odd]).faults, strict=True):
+        assert fault.startswith("tool 'odd' ")
+        assert word in fault

@@ -1,4 +1,4 @@
-"""One conversation in memory, while somebody works on it."""
+"""One conversation in memory, while somebody works on it or waits for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 class Live:
     """A conversation's state, what is in flight for it, and who waits for it."""
 
-    __slots__ = ("ended", "flight", "lock", "readers", "stale", "state", "waiters")
+    __slots__ = ("ended", "flight", "follower", "lock", "readers", "stale", "state", "waiters")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -27,10 +27,21 @@ class Live:
         self.stale = False
         """The state in memory ran ahead of the log: fold again before trusting it."""
         self.flight: dict[str, tuple[asyncio.Task[None], Command]] = {}
+        self.follower: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
         self.waiters: dict[int, list[asyncio.Future[RunResult]]] = {}
         self.ended: list[int] = []
         """Runs whose end is committed and not yet told."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it can be forgotten: the log has all there is to know."""
+        return not (self.flight or self.waiters or self.readers or self.lock.locked())
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody wants to know how it goes on."""
+        return bool(self.waiters or self.readers)
 
     def emit(self, delta: TextDelta | ThinkingDelta) -> None:
         for reader in self.readers:
@@ -54,6 +65,11 @@ class Live:
         """Remember the last runs to end, now that their end is committed."""
         self.ended += islice(reversed(self.state.outcomes), count)
 
+    def catch_up(self, state: State) -> None:
+        """Go on from what the log says, which may be more than was known here."""
+        self.state, self.stale = state, False
+        self.ended += [run for run in self.waiters if run in state.outcomes]
+
     def wake(self) -> None:
         """Tell those who wait for runs that have ended."""
         while self.ended:
@@ -70,9 +86,9 @@ class Live:
                     future.set_exception(error)
 
     def _tell(self, future: asyncio.Future[RunResult], run: int) -> None:
-        if future.done():
+        outcome = self.state.outcomes.get(run)
+        if outcome is None or future.done():
             return
-        outcome = self.state.outcomes[run]
         result = result_of(self.state.id, outcome)
         if outcome.fault is None:
             future.set_result(result)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
+from changeover.engines.following import Follower
+from changeover.engines.inputs import again, say
 from changeover.engines.live import Live, Reader
-from changeover.errors import Conflict
+from changeover.engines.lives import Lives
+from changeover.errors import Conflict, EngineError, LeaseLost, Owned
 from changeover.facts import RunResult
 from changeover.relay.commands import Command, RunTool
 from changeover.relay.decide import awaits
-from changeover.relay.events import Entry, Event, Started, UserSpoke
+from changeover.relay.events import Entry, Event, UserSpoke
 from changeover.relay.perform import World, perform
 from changeover.relay.ports import Log, Observer
+from changeover.relay.result import head_of
 from changeover.relay.settle import settle
-from changeover.relay.state import State
 from changeover.relay.stream import Recorded, recorded
 
 logger = logging.getLogger("changeover.engine")
@@ -24,36 +28,60 @@ logger = logging.getLogger("changeover.engine")
 class LocalEngine:
     """Runs conversations on one event loop. A conversation in which one thing follows another takes one task."""
 
-    def __init__(self, log: Log, world: World, observer: Observer | None = None) -> None:
-        self._log, self._world, self._observer = log, world, observer
-        self._lives: dict[str, Live] = {}
+    def __init__(self, log: Log, world: World, observer: Observer | None = None, patience: float = 1.0) -> None:
+        self.log, self.world, self.patience, self._observer = log, world, patience, observer
+        self.lives = Lives(log)
+        self._follower = Follower(self)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
 
     async def speak(
         self, conversation: str, spoken: UserSpoke, key: str, reader: Reader | None = None
     ) -> tuple[int, asyncio.Future[RunResult]]:
         """Record what a user said, once for each key; return its run and a future of its result."""
-        live = await self._live(conversation)
+        live = await self.lives.get(conversation)
         async with live.lock:
             if reader is not None:
                 live.readers.append(reader)
-            run, events, commands = await self._say(live, spoken, key)
+            run, events = await say(self, live, spoken, key)
             future = live.wait(run)
-            self._dispatch(live, commands)
-        await self._tell(live, events)
+        if events or live.ended:
+            await self.tell(live, events)
         return run, future
 
     def leave(self, conversation: str, reader: Reader) -> None:
         """Read along no longer."""
-        if (live := self._lives.get(conversation)) and reader in live.readers:
+        if (live := self.lives.here(conversation)) and reader in live.readers:
             live.readers.remove(reader)
 
+    async def resume(self, conversation: str) -> asyncio.Future[RunResult]:
+        """A future of the run under way, else of the last one; if that failed, its failed step is tried again."""
+        live = await self.lives.get(conversation)
+        async with live.lock:
+            await self.lives.refresh(live)
+            run, events = await again(self, live)
+            future = live.wait(run)
+            events = [*events, *await self.go_on(live)]
+        await self.tell(live, events)
+        return future
+
     async def recover(self) -> None:
-        """Take up what was left unfinished: fold, decide, perform what is outstanding."""
-        for conversation in await self._log.unfinished():
-            live = await self._live(conversation)
+        """Take up what nobody works on: fold, decide, perform what is outstanding."""
+        for conversation in await self.log.unfinished():
+            live = await self.lives.get(conversation)
             async with live.lock:
-                await self._resume(live)
+                await self.lives.refresh(live)
+                events = await self.go_on(live)
+            await self.tell(live, events)
+
+    def keep_watch(self) -> None:
+        """Go on taking up what other processes leave behind."""
+        if self._watching is None:
+            self._watching = self.begin(self._watch())
+
+    def follow(self, live: Live) -> None:
+        """Learn from the log how another process goes on with this conversation."""
+        self._follower.follow(live)
 
     async def close(self) -> None:
         """Stop performing. What is recorded stays; what was in flight is outstanding again."""
@@ -61,34 +89,7 @@ class LocalEngine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._lives.clear()
-
-    async def _say(self, live: Live, spoken: UserSpoke, key: str) -> tuple[int, Sequence[Recorded], Sequence[Command]]:
-        while True:
-            if live.stale:
-                await self._refresh(live)
-            if key and (position := await self._log.find(live.state.id, key)) is not None:
-                return position or 1, (), []  # at position 0 stands the beginning of the conversation itself
-            state = live.state
-            said: list[Event] = [spoken] if state.position else [Started(state.root), spoken]
-            run = state.position + len(said) - 1
-            try:
-                events, commands = await self._record(live, key or f"said@{run}", said)
-            except Conflict:
-                continue
-            return run, events, commands
-
-    async def _resume(self, live: Live) -> Sequence[Recorded]:
-        """Perform what is outstanding and not in flight. The caller holds the lock."""
-        while True:
-            if live.stale:
-                await self._refresh(live)
-            try:
-                events, commands = await self._record(live, f"resume@{live.state.position}", [])
-            except Conflict:
-                continue
-            self._dispatch(live, commands)
-            return events
+        self.lives.clear()
 
     async def _drive(self, live: Live, command: Command) -> None:
         """Perform a command, record its outcome, go on with what follows from it."""
@@ -109,51 +110,77 @@ class LocalEngine:
     async def _step(self, live: Live, command: Command, task: asyncio.Task[None]) -> Command | None:
         async def intend(event: Event) -> None:
             async with live.lock:
-                events, commands = await self._record(live, f"{command.id}:begun", [event])
-                self._dispatch(live, commands)
-            await self._tell(live, events)
+                events, commands = await self.record(live, f"{command.id}:begun", [event])
+                self.dispatch(live, commands)
+            await self.tell(live, events)
 
-        try:
-            outcome = await perform(self._world, command, intend, live.emit if live.readers else None)
-        except Conflict:  # the intent: somebody else began it
-            outcome = []
+        outcome: Event | None = None
+        if self.log.may_begin():
+            try:
+                outcome = await perform(self.world, command, intend, live.emit if live.readers else None)
+            except (Conflict, Owned, LeaseLost):
+                live.stale = True  # the intent: somebody else began it
         async with live.lock:
             events, following = await self._conclude(live, command, outcome, task)
         if events or live.ended:
-            await self._tell(live, events)
+            await self.tell(live, events)
         return following
 
     async def _conclude(
-        self, live: Live, command: Command, outcome: list[Event], task: asyncio.Task[None]
+        self, live: Live, command: Command, outcome: Event | None, task: asyncio.Task[None]
     ) -> tuple[Sequence[Recorded], Command | None]:
         # Under the lock, and only now: until its outcome is folded, nobody else may begin this command.
         live.flight.pop(command.id, None)
+        while outcome is not None:
+            if live.stale:
+                await self.lives.refresh(live)
+            if not awaits(live.state, command.id) and not _once(command):
+                break
+            try:
+                events, commands = await self.record(live, command.id, [outcome])
+                return events, self.dispatch(live, commands, task)
+            except Conflict:
+                if await self.log.find(live.state.id, command.id) is not None:
+                    break
+            except (Owned, LeaseLost):
+                break
+        return await self.go_on(live), None
+
+    async def go_on(self, live: Live) -> Sequence[Recorded]:
+        """Perform what is outstanding, unless another process does: then follow it. The caller holds the lock."""
         while True:
             if live.stale:
-                await self._refresh(live)
-            if not outcome or not (awaits(live.state, command.id) or _once(command)):
-                return await self._resume(live), None
+                await self.lives.refresh(live)
+            state = live.state
+            if state.unreadable or (state.run is None and not state.inbox):
+                return ()
             try:
-                events, commands = await self._record(live, command.id, outcome)
+                if not await self.log.claim(state.id):
+                    break
+                events, commands = await self.record(live, f"on@{state.position}", [])
+                self.dispatch(live, commands)
+                return events
             except Conflict:
-                if await self._log.find(live.state.id, command.id) is not None:
-                    outcome = []
                 continue
-            return events, self._dispatch(live, commands, task)
+            except (Owned, LeaseLost):
+                break
+        self.follow(live)
+        return ()
 
-    async def _record(
+    async def record(
         self, live: Live, cause: str, events: Sequence[Event]
     ) -> tuple[Sequence[Recorded], Sequence[Command]]:
         """Fold and commit; only what is committed may have effects. The caller holds the lock."""
-        state, world = live.state, self._world
+        state, world = live.state, self.world
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         batch, commands = settle(state, world.roster, at, events)
         if not batch:
             return (), commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale = True
-        await self._log.append(entry)
+        await self.log.append(entry, head_of(state, bool(commands)))
         live.stale = False
+        state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
         if not live.readers and self._observer is None:
@@ -162,7 +189,7 @@ class LocalEngine:
         live.publish(told)
         return told, commands
 
-    def _dispatch(
+    def dispatch(
         self, live: Live, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
     ) -> Command | None:
         """Begin what is not in flight; the first of it is left to the caller's own task, if it has one."""
@@ -173,28 +200,29 @@ class LocalEngine:
             if mine is not None and following is None:
                 following, task = command, mine
             else:
-                task = asyncio.create_task(self._drive(live, command))
-                self._tasks.add(task)
+                task = self.begin(self._drive(live, command))
             live.flight[command.id] = (task, command)
         return following
 
-    async def _tell(self, live: Live, events: Sequence[Recorded]) -> None:
+    async def tell(self, live: Live, events: Sequence[Recorded]) -> None:
         """Hooks first, then whoever waits: a caller that has its result finds its hooks called."""
         if events and self._observer is not None:
             await self._observer.noticed(events)
         live.wake()
 
-    async def _live(self, conversation: str) -> Live:
-        live = self._lives.get(conversation)
-        if live is None:
-            entries = await self._log.read(conversation)
-            # Another task may have loaded it while this one was reading.
-            live = self._lives.setdefault(conversation, Live(State(conversation).fold(entries)))
-        return live
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task that `close` ends."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        return task
 
-    async def _refresh(self, live: Live) -> None:
-        live.state = State(live.state.id).fold(await self._log.read(live.state.id))
-        live.stale = False
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self.patience)
+            try:
+                await self.recover()
+            except EngineError:
+                logger.exception("looking for unfinished conversations failed; trying again")
 
 
 def _once(command: Command) -> bool:

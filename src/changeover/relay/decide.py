@@ -30,6 +30,8 @@ from changeover.tools.context import RunContext
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     """The next decision that needs no effect or, if there is none, every command that is outstanding."""
     run = state.run
+    if state.unreadable:
+        return ()  # whoever wrote it knows what to do
     if run is None:
         return _next_run(state, roster)
     phase = run.phase

@@ -152,6 +152,19 @@ class RunFailed(Recordable, frozen=True, tag="run_failed"):
     fault: Fault
 
 
+class RunResumed(Recordable, frozen=True, tag="run_resumed"):
+    """A run that had failed tries its failed step again."""
+
+    run: int
+
+
+class Unreadable(Struct, frozen=True, gc=False):
+    """An event that a newer version wrote, kept as it is: whoever meets it leaves the conversation alone."""
+
+    tag: str
+    raw: bytes
+
+
 Event = (
     ModelReplied
     | HandoffOffered
@@ -167,7 +180,9 @@ Event = (
     | FunctionFailed
     | ToolStarted
     | RunFailed
+    | RunResumed
 )
+"""What this version can write."""
 
 
 class Entry(Struct, gc=False):
@@ -179,7 +194,7 @@ class Entry(Struct, gc=False):
     cause: str
     """The id of the command whose outcome this is, or the key of an input; recorded once per conversation."""
     at: float
-    events: tuple[Event, ...]
+    events: tuple[Event | Unreadable, ...]
     seq: int = 0
     """Where its first event stands among all events of the root's tree; the log counts."""
     schema: int = SCHEMA

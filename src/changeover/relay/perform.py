@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Any, assert_never
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from changeover.agent.agent import Function
 from changeover.agent.roster import Roster, Seat
 from changeover.errors import ModelError
 from changeover.handoffs.context import briefed, strip_metadata
-from changeover.messages import Reply
+from changeover.messages import Call, Reply
 from changeover.relay.commands import CallFunction, CallModel, Command, RunTool
 from changeover.relay.events import (
     CallRefused,
@@ -26,7 +27,10 @@ from changeover.relay.events import (
     ToolStarted,
 )
 from changeover.relay.ports import Clock, Emit, Intend, Model, Request, Toolkit
+from changeover.relay.threads import in_thread
 from changeover.tools.context import RunContext
+
+_TROUBLE = (Exception, asyncio.CancelledError)
 
 LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
 
@@ -43,15 +47,15 @@ class World(Struct, frozen=True):
     backoff: float = 0.5
 
 
-async def perform(world: World, command: Command, intend: Intend, emit: Emit | None = None) -> list[Event]:
+def perform(world: World, command: Command, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
     """Carry out one command. `intend` commits an intent; `emit` is given if somebody reads along."""
     match command:
         case CallModel():
-            return [await _call_model(world, command, emit)]
+            return _call_model(world, command, emit)
         case RunTool():
-            return [await _run_tool(world, command, intend)]
+            return _run_tool(world, command, intend)
         case CallFunction():
-            return [await _call_function(world, command)]
+            return _call_function(world, command)
         case _:
             assert_never(command)
 
@@ -60,23 +64,24 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
     agent = command.context.agent
     if command.not_before:
         await world.clock.sleep_until(command.not_before)
+    seat = world.roster.seats[agent]
+    assert isinstance(seat, Seat)
     try:
-        request = await _request(world, command)
+        instructions = seat.agent.instructions
+        if not isinstance(instructions, str):
+            written = instructions(command.context)
+            instructions = written if isinstance(written, str) else await written
+        request = _request(seat, command, instructions)
         model = world.models[agent]
         reply = await (model.reply(request) if emit is None else _streamed(model, request, emit))
-    except Exception as error:
+    except _TROUBLE as error:
+        _let_go(error)
         return ModelFailed(agent, command.task, _words(error), _retry_at(world, command, error))
     return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, reply.usage)
 
 
-async def _request(world: World, command: CallModel) -> Request:
+def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
     context = command.context
-    seat = world.roster.seats[context.agent]
-    assert isinstance(seat, Seat)
-    instructions = seat.agent.instructions
-    if not isinstance(instructions, str):
-        written = instructions(context)
-        instructions = written if isinstance(written, str) else await written
     if context.handed or context.variables:
         instructions = briefed(instructions, context.variables, context.handed)
     if command.last:
@@ -102,30 +107,34 @@ async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:
     raise ModelError("its stream ended without a reply", agent=request.agent)
 
 
-def _retry_at(world: World, command: CallModel, error: Exception) -> float | None:
+def _retry_at(world: World, command: CallModel, error: BaseException) -> float | None:
     if command.attempt >= world.attempts or not getattr(error, "retryable", True):
         return None
     return world.clock.now() + world.backoff * 2.0 ** (command.attempt - 1)
 
 
 async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
-    call, task = command.call, command.task
+    call, task, toolkit = command.call, command.task, world.toolkits[command.context.agent]
+    if command.begun:
+        return ToolFinished(command.id, task, "", ok=False, unknown=True)
+    args, dropped = strip_metadata(call.args)
+    if wrong := _not_json(call) or toolkit.misfit(call.name, args, command.context):
+        return CallRefused(command.id, task, wrong, "arguments")
     if command.at_most_once:
-        if command.begun:
-            return ToolFinished(command.id, task, "", ok=False, unknown=True)
         # Committed before the effect, and outside its `try`: an effect without its intent must not be possible.
         await intend(ToolStarted(command.id, task))
-    if call.malformed:
-        reason = f"the arguments of {call.name} must be one JSON object, not {call.malformed[:200]!r}"
-        return CallRefused(command.id, task, reason, "arguments")
-    args, dropped = strip_metadata(call.args)
     try:
-        outcome = await world.toolkits[command.context.agent].call(call.name, args, command.context)
-    except Exception as error:
+        outcome = await toolkit.call(call.name, args, command.context)
+    except _TROUBLE as error:
+        _let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {_words(error)}", ok=False)
-    if not outcome.fits:
-        return CallRefused(command.id, task, outcome.text, "arguments")
     return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped)
+
+
+def _not_json(call: Call) -> str:
+    if not call.malformed:
+        return ""
+    return f"the arguments of {call.name} must be one JSON object, not {call.malformed[:200]!r}"
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:
@@ -136,7 +145,8 @@ async def _call_function(world: World, command: CallFunction) -> Event:
         answer = await _called(member, context)
         if not isinstance(answer, str):
             raise TypeError(f"a function must return a str, not {type(answer).__name__}")
-    except Exception as error:
+    except _TROUBLE as error:
+        _let_go(error)
         return FunctionFailed(context.agent, command.task, _words(error))
     return FunctionReturned(context.agent, command.task, answer)
 
@@ -145,11 +155,18 @@ async def _called(member: Function, context: RunContext) -> Any:
     """An async function here, a plain one in a thread, so that it may take its time."""
     if inspect.iscoroutinefunction(member.fn):
         return await member.fn(context)
-    answer = await asyncio.to_thread(member.fn, context)
+    answer = await in_thread(partial(member.fn, context))
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _words(error: Exception) -> str:
+def _let_go(error: BaseException) -> None:
+    """Raise a cancellation that is meant for this task; one that a user's code let out is an error like any other."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
+
+
+def _words(error: BaseException) -> str:
     """An error as people read it, cut where it rambles."""
     text = str(error)
     if not isinstance(error, ModelError):

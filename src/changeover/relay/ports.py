@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -40,17 +40,20 @@ class Model(Protocol):
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What came of a call: a text for the model; `fits` is False if the arguments never did."""
+    """What came of a call: a text for the model."""
 
     text: str
     ok: bool = True
-    fits: bool = True
 
 
 class Toolkit(Protocol):
     """Whatever can carry out calls."""
 
     def definitions(self) -> Sequence[ToolDefinition]: ...
+
+    def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
+        """What is wrong with these arguments, in words for the model; nothing if they fit."""
+        ...
 
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome: ...
 
@@ -63,13 +66,30 @@ class Clock(Protocol):
     async def sleep_until(self, at: float) -> None: ...
 
 
+class Head(Struct, frozen=True, gc=False):
+    """How a conversation stands after an entry, for those who look from outside."""
+
+    status: Literal["running", "waiting", "completed", "failed", "cancelled"]
+    agent: str
+    working: bool
+    """Whether this process goes on working on it: then it owns the conversation, else nobody does."""
+
+
 class Log(Protocol):
-    """Where events live: append-only, one row an append."""
+    """Where events live: append-only, one row an append. A store that several processes share also says whose turn
+    it is: a process owns the conversations it works on for as long as its lease is renewed."""
 
-    async def read(self, conversation: str) -> list[Entry]: ...
+    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
+        """The entries from this position on."""
+        ...
 
-    async def append(self, entry: Entry) -> None:
-        """Store the entry and fill in its seq; raise Conflict if somebody was there before."""
+    async def append(self, entry: Entry, head: Head | None) -> None:
+        """Store the entry, all of it or nothing, and fill in its seq.
+
+        Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
+        process works on the conversation, LeaseLost if this process may not write any more. Without a head it is an
+        input to a conversation that somebody else works on: ownership is neither needed nor changed.
+        """
         ...
 
     async def find(self, conversation: str, cause: str) -> int | None:
@@ -77,10 +97,24 @@ class Log(Protocol):
         ...
 
     async def unfinished(self) -> list[str]:
-        """The root conversations in which something is outstanding."""
+        """The root conversations in which something is outstanding and on which no live process works."""
         ...
 
-    async def close(self) -> None: ...
+    async def claim(self, conversation: str) -> bool:
+        """Own this conversation from now on, unless another live process does: then False."""
+        ...
+
+    def may_begin(self) -> bool:
+        """Whether this process may begin effects: False once its lease has run out."""
+        ...
+
+    def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        """The entries of a root's tree whose seq is higher, in order, and then each new one as it is recorded."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is still to be written, give up what this process owns, and let go of the store."""
+        ...
 
 
 class Observer(Protocol):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from changeover.facts import RunResult
+from changeover.relay.ports import Head
 from changeover.relay.run import Outcome
+from changeover.relay.state import State
 
 
 def result_of(conversation: str, outcome: Outcome) -> RunResult:
@@ -21,3 +23,11 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
         usage=run.usage,
         ledger=run.ledger(outcome.at),
     )
+
+
+def head_of(state: State, working: bool) -> Head:
+    """How the conversation stands, for those who look from outside."""
+    if state.run is not None or state.inbox:
+        return Head("running", state.agent, working)
+    last = state.last
+    return Head("failed" if last is not None and last.fault else "completed", state.agent, working)

@@ -25,10 +25,12 @@ from changeover.relay.events import (
     ModelReplied,
     RunCompleted,
     RunFailed,
+    RunResumed,
     RunStarted,
     Started,
     ToolFinished,
     ToolStarted,
+    Unreadable,
     UserSpoke,
 )
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Thinking
@@ -55,14 +57,18 @@ class State:
         "return_to",
         "root",
         "run",
+        "seq",
         "task",
         "thread",
+        "unreadable",
         "variables",
     )
 
     def __init__(self, id: str) -> None:
         self.id = self.root = id
         self.position = self.task = 0
+        self.seq = 0
+        """Where its last event stands among all of the root's tree."""
         self.at = 0.0
         self.agent = self.return_to = ""
         self.thread: list[Message] = []
@@ -75,15 +81,22 @@ class State:
         self.path: list[str] = []
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
+        self.unreadable = ""
+        """The tag of an event that only a newer version understands."""
+
+    @property
+    def last(self) -> Outcome | None:
+        """How the last run ended."""
+        return next(reversed(self.outcomes.values()), None)
 
     def fold(self, entries: Iterable[Entry]) -> State:
         for entry in entries:
-            self.at = entry.at
+            self.at, self.seq = entry.at, entry.seq + len(entry.events) - 1
             for event in entry.events:
                 self.apply(event)
         return self
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Event | Unreadable) -> None:
         """Take in one event. What does not fit the state changes nothing but the position."""
         if (run := self.run) is None:
             IDLE[type(event)](self, event)
@@ -109,6 +122,23 @@ class State:
         self.thread.append(User(spoken.text, spoken.user or "user"))
         self.run = Run(self.id, id, spoken, self.at, len(self.handoffs), Thinking(str(self.position)))
         self.run.agents.add(event.agent)
+
+    def _take_up(self, event: RunResumed) -> None:
+        outcome = self.outcomes.get(event.run)
+        if outcome is None or outcome.fault is None or self.last is not outcome:
+            return
+        del self.outcomes[event.run]
+        run = self.run = outcome.run
+        run.strikes, run.phase = 0, Thinking(str(self.position))
+        if run.handoffs:
+            # Its failure is withdrawn: the receiver works on.
+            self.handoffs[-1] = replace(self.handoffs[-1], state=IN_WORK)
+
+    def _leave(self, event: Unreadable) -> None:
+        self.unreadable = event.tag
+
+    def _give_up(self, run: Run, event: Unreadable) -> None:
+        self.unreadable = event.tag
 
     def _hear_meanwhile(self, run: Run, event: UserSpoke) -> None:
         self.inbox.append((self.position, event))
@@ -248,7 +278,7 @@ class State:
             self.handoffs[-1] = replace(last, state=advance(last.state, signal))
 
 
-WORKING: dict[type[Event], Callable[[State, Run, Any], None]] = {
+WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     UserSpoke: State._hear_meanwhile,
     ModelReplied: State._reply,
     ModelFailed: State._retry_or_break,
@@ -262,15 +292,19 @@ WORKING: dict[type[Event], Callable[[State, Run, Any], None]] = {
     RunCompleted: State._complete,
     RunFailed: State._fail,
     RunStarted: State._ignore,
+    RunResumed: State._ignore,
     Started: State._ignore,
+    Unreadable: State._give_up,
 }
 """What each event means while an agent works. A table: the fold is the hottest path there is."""
 
-IDLE: dict[type[Event], Callable[[State, Any], None]] = {
+IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     **dict.fromkeys(WORKING, lambda state, event: None),
     Started: State._open,
     UserSpoke: State._hear,
     RunStarted: State._begin,
+    RunResumed: State._take_up,
+    Unreadable: State._leave,
 }
 """What each event means while nobody works."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from changeover.facts import RunResult
-from changeover.relay.events import Entry, Event, HandoffAccepted, RunStarted
+from changeover.relay.events import Entry, Event, HandoffAccepted, RunStarted, Unreadable
 
 
 class TextDelta(Struct, frozen=True, gc=False):
@@ -37,7 +37,7 @@ class Recorded(Struct, frozen=True, gc=False):
     at: float
     conversation: str
     agent: str
-    event: Event
+    event: Event | Unreadable
     position: int
 
     @property

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from changeover.relay.ports import ToolOutcome
+from changeover.relay.threads import in_thread
 from changeover.toolkits.schema import Schema, compile_tool
 from changeover.toolkits.signature import bare
 from changeover.toolkits.text import Unserialisable, cut, text_of, words
-from changeover.toolkits.threads import in_thread
 from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Fn, Tool, as_tool
@@ -33,12 +33,14 @@ class FunctionToolkit:
         """What the model is told, in the order of declaration."""
         return tuple(schema.definition for schema in self._schemas.values())
 
+    def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
+        """What is wrong with these arguments, in words for the model; nothing if they fit."""
+        ready = self._schemas[name].fit(args, context)
+        return ready if isinstance(ready, str) else ""
+
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
         """Call a function, as often as its declaration allows; what it raises becomes a text."""
-        schema = self._schemas.get(name)
-        if schema is None:
-            known = ", ".join(self._schemas) or "none"
-            return ToolOutcome(f"no tool is called {name!r}; there are: {known}", ok=False, fits=False)
+        schema = self._schemas[name]
         attempt = 1
         while True:
             try:
@@ -52,7 +54,8 @@ class FunctionToolkit:
     def _declare(self, declared: Tool | Fn) -> None:
         function = declared.function if isinstance(declared, Tool) else declared
         if not callable(function):
-            self.faults.append(f"tool {function!r} cannot be called; declare a function")
+            named = f"{declared.name!r} is {function!r}, which" if isinstance(declared, Tool) else repr(function)
+            self.faults.append(f"tool {named} cannot be called; declare a function")
             return
         tool = as_tool(declared)
         self.faults += [f"tool {tool.name!r} {fault}" for fault in _option_faults(tool)]
@@ -71,7 +74,7 @@ async def _tried(schema: Schema, args: dict[str, Any], context: RunContext) -> T
     # Anew for each try: one that failed half-way may have changed its arguments.
     ready = schema.fit(args, context)
     if isinstance(ready, str):
-        return ToolOutcome(ready, ok=False, fits=False)
+        return ToolOutcome(ready, ok=False)
     result = await _within(schema.tool.timeout, ready)
     try:
         return ToolOutcome(cut(text_of(result), schema.tool.max_result))

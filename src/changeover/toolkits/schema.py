@@ -56,8 +56,8 @@ class Schema(Struct, frozen=True):
         names = [
             name if name in required else f"{name} (optional)" for name in self.definition.parameters["properties"]
         ]
-        takes = f"it takes {', '.join(names)}" if names else "it takes no arguments"
-        return cut(f"the arguments of {self.definition.name} do not fit: {'; '.join(complaints)}. Note: {takes}.")
+        takes = ", ".join(names) or "no arguments"
+        return f"the arguments of {self.definition.name} do not fit: {cut('; '.join(complaints))}; it takes {takes}"
 
 
 def compile_tool(tool: Tool) -> Schema | list[str]:
@@ -134,23 +134,28 @@ def _shown(parameter: Parameter) -> Parameter:
 
 
 def _undescribable(signature: Signature, error: Exception) -> Iterator[str]:
-    alone = [parameter for parameter in signature.open if not _describable(parameter)]
-    for parameter in alone:
+    alone = [(parameter, why) for parameter in signature.open if (why := _trouble_with(parameter))]
+    for parameter, why in alone:
         kind = inspect.formatannotation(parameter.annotation)
         yield (
-            f"has a parameter {parameter.name!r} of type {kind}, which JSON cannot describe; use plain types, "
+            f"has a parameter {parameter.name!r} of type {kind}, which JSON cannot describe ({why}); use plain types, "
             "dataclasses or pydantic models, or bind it with functools.partial"
         )
     if not alone:
-        yield f"cannot be described to a model ({str(error).splitlines()[0]}); simplify its parameters"
+        yield f"cannot be described to a model ({_first_sentence(error)}); simplify its parameters"
 
 
-def _describable(parameter: Parameter) -> bool:
+def _trouble_with(parameter: Parameter) -> str | None:
     try:
         _describe("alone", "", [parameter])
-    except Exception:
-        return False
-    return True
+    except Exception as error:
+        return _first_sentence(error)
+    return None
+
+
+def _first_sentence(error: Exception) -> str:
+    # What follows is advice for authors of pydantic models.
+    return (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
 
 
 def _complaints(error: ValidationError) -> list[str]:

@@ -37,9 +37,12 @@ class Signature(Struct, frozen=True):
 def read(fn: Fn) -> tuple[Signature, list[str]]:
     """The signature of this function, as far as it can be read, and everything that keeps a model from calling it."""
     try:
-        parameters = inspect.signature(_plain(fn)).parameters.values()
+        shown = inspect.signature(_plain(fn)).parameters.values()
     except (ValueError, TypeError, NameError) as error:
-        return _sorted(fn, []), [f"has a signature that cannot be read ({error}); wrap it in a function of your own"]
+        return _shared_out(fn, []), [
+            f"has a signature that cannot be read ({error}); wrap it in a function of your own"
+        ]
+    parameters = [parameter for parameter in shown if parameter.name not in _bound(fn)]
     faults = list(_faults(fn, parameters))
     resolved: list[Parameter] = []
     for parameter in parameters:
@@ -50,7 +53,7 @@ def read(fn: Fn) -> tuple[Signature, list[str]]:
                 f"has a parameter {parameter.name!r} whose type is unknown when the team is built ({error}); "
                 "define or import it at module level, and not only under TYPE_CHECKING"
             )
-    return _sorted(fn, resolved), faults
+    return _shared_out(fn, resolved), faults
 
 
 def bare(fn: Fn) -> Fn:
@@ -79,23 +82,20 @@ def _plain(fn: Fn) -> Fn:
     return partial(fn.func, *fn.args, **fn.keywords) if isinstance(fn, partial) else fn
 
 
-def _sorted(fn: Fn, parameters: list[Parameter]) -> Signature:
-    bound = frozenset(_bound(fn))
-    contexts = tuple(each.name for each in parameters if each.name not in bound and _takes_context(each))
+def _shared_out(fn: Fn, parameters: list[Parameter]) -> Signature:
+    contexts = tuple(each.name for each in parameters if _takes_context(each))
     return Signature(
-        open=tuple(each for each in parameters if each.name not in bound and each.name not in contexts),
+        open=tuple(each for each in parameters if each.name not in contexts),
         contexts=contexts,
-        bound=bound,
+        bound=_bound(fn),
         positional=tuple(each.name for each in parameters if each.kind is Parameter.POSITIONAL_ONLY),
         doc=_doc(fn),
     )
 
 
-def _bound(fn: Fn) -> Iterator[str]:
+def _bound(fn: Fn) -> frozenset[str]:
     # Python still shows them, as defaults; but what its author has bound is no longer for a model to choose.
-    while isinstance(fn, partial):
-        yield from fn.keywords
-        fn = fn.func
+    return _bound(fn.func).union(fn.keywords) if isinstance(fn, partial) else frozenset()
 
 
 def _hint(parameter: Parameter, written: Fn) -> Any:

@@ -1,0 +1,46 @@
+"""`python -m bench [name …]`: run the benches and print their figures, each beside its bound."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import core
+from bench.measure import Figure
+
+BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
+    "handoffs": core.handoffs,
+    "long": core.long_conversation,
+    "many": core.many_at_once,
+    "imports": lambda: asyncio.to_thread(core.imports),
+}
+
+
+async def main(names: Sequence[str]) -> int:
+    """Run these benches, or all; return how many figures missed their bound."""
+    if unknown := set(names) - BENCHES.keys():
+        sys.exit(f"no bench is called {', '.join(sorted(unknown))}; there are: {', '.join(BENCHES)}")
+    console = Console()
+    table = Table("figure", "value", "bound", "", "", box=None)
+    missed = 0
+    for name in names or BENCHES:
+        with console.status(f"{name} …"):
+            figures = await BENCHES[name]()
+        for figure in figures:
+            missed += not figure.holds
+            table.add_row(*_cells(figure))
+    console.print(table)
+    return missed
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    sign = "≥" if figure.least else "≤"
+    bound = "" if figure.bound is None else f"{sign} {figure.bound:.3g}{figure.unit}"
+    return figure.name, f"{figure.value:.2f}{figure.unit}", bound, "" if figure.holds else "MISSED", figure.note
+
+
+sys.exit(min(1, asyncio.run(main(sys.argv[1:]))))

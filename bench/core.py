@@ -1,0 +1,95 @@
+"""The core in memory, beside the floor."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from statistics import median
+
+from bench import floor
+from bench.measure import Figure, interleaved
+from bench.script import ASKED, LEFT, ring
+
+AT_ONCE, LATENCY = 1_000, 0.05
+
+
+async def handoffs() -> list[Figure]:
+    """One handoff, and each further one."""
+
+    async def ours(count: int) -> None:
+        LEFT.set([count])
+        await team.run(ASKED)
+
+    async def bare(count: int) -> None:
+        LEFT.set([count])
+        await floor.relay()
+
+    team = ring()
+    taken = await interleaved(
+        {
+            "floor 1": (lambda: bare(1), 500),
+            "ours 1": (lambda: ours(1), 200),
+            "floor 20": (lambda: bare(20), 60),
+            "ours 20": (lambda: ours(20), 30),
+        }
+    )
+    one, each = taken["ours 1"], (taken["ours 20"] - taken["ours 1"]) / 19
+    bare_each = (taken["floor 20"] - taken["floor 1"]) / 19
+    return [
+        Figure("one handoff / floor", one / taken["floor 1"], 7, f"{one * 1e6:.0f} µs a run"),
+        Figure("each further handoff / floor", each / bare_each, 4, f"{each * 1e6:.0f} µs a handoff"),
+    ]
+
+
+async def long_conversation() -> list[Figure]:
+    """The cost of a turn as the conversation grows: plain turns, and turns with a handoff each."""
+    figures = []
+    for name, hops in (("plain turn", 0), ("turn with a handoff", 1)):
+        ratios = []
+        for _ in range(3):
+            team, took = ring(), []
+            for _ in range(5_010):
+                LEFT.set([hops])
+                begun = time.perf_counter()
+                await team.run(ASKED, conversation="long")
+                took.append(time.perf_counter() - begun)
+            ratios.append(median(took[-100:]) / median(took[10:110]))
+        figures.append(Figure(f"{name} 5,000 / turn 10", median(ratios), 1.2))
+    return figures
+
+
+async def many_at_once() -> list[Figure]:
+    """A thousand conversations at once, with a model that takes its time."""
+
+    async def one() -> None:
+        LEFT.set([1])
+        await team.run(ASKED)
+
+    walls = []
+    for _ in range(5):
+        team = ring(LATENCY)
+        begun = time.perf_counter()
+        await asyncio.gather(*(one() for _ in range(AT_ONCE)))
+        walls.append(time.perf_counter() - begun)
+    wall, least = median(walls), 2 * LATENCY
+    return [Figure(f"{AT_ONCE:,} at once / {least:g} s", wall / least, 2, f"{wall:.3f} s")]
+
+
+def imports() -> list[Figure]:
+    """What importing costs, in fresh processes."""
+    ours, names, peer = (
+        _import_seconds(statement)
+        for statement in ("import changeover", "from changeover import Agent, Team", "import pydantic_ai")
+    )
+    return [
+        Figure("import changeover / import pydantic_ai", ours / peer, 1 / 3, f"{ours * 1e3:.0f} ms"),
+        Figure("… import Agent, Team / import pydantic_ai", names / peer, 1 / 3, f"{names * 1e3:.0f} ms"),
+    ]
+
+
+def _import_seconds(statement: str) -> float:
+    code = f"import time; t = time.process_time(); {statement}; print(time.process_time() - t)"
+    taken = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
+    return median(taken)

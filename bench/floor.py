@@ -1,0 +1,82 @@
+"""The floor: the least that a correct handoff loop can do, written by hand with the standard library alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bench.script import ANSWER, ASKED, LEFT, NEXT, REASON, RING
+
+
+@dataclass(slots=True)
+class Call:
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class Message:
+    role: str
+    text: str = ""
+    agent: str = ""
+    calls: list[Call] = field(default_factory=list)
+    answers: str = ""
+
+
+TYPES = {"string": str}
+SCHEMA = {"properties": {"to": {"type": "string"}, "message": {"type": "string"}}, "required": ["to", "message"]}
+
+
+def checker(schema: dict[str, dict[str, dict[str, str]]]) -> Callable[[dict[str, object]], None]:
+    """The arguments' check, made once."""
+    types = {name: TYPES[about["type"]] for name, about in schema["properties"].items()}
+    required = frozenset(schema["required"])
+
+    def check(args: dict[str, object]) -> None:
+        if not required <= args.keys():
+            raise ValueError("missing")
+        for name, value in args.items():
+            if not isinstance(value, types[name]):
+                raise ValueError(name)
+
+    return check
+
+
+CHECK = checker(SCHEMA)  # type: ignore[arg-type]
+
+
+async def model(agent: str, messages: list[Message], latency: float) -> Message:
+    if latency:
+        await asyncio.sleep(latency)
+    left = LEFT.get()
+    if left[0] <= 0:
+        return Message("assistant", ANSWER, agent)
+    left[0] -= 1
+    args = json.dumps({"to": NEXT[agent], "message": REASON})
+    return Message("assistant", "", agent, [Call(f"call_{len(messages)}", "handoff", args)])
+
+
+async def run(agent: str, messages: list[Message], latency: float = 0.0, step: Callable[[Message], None] = id) -> str:
+    """Ask, carry out, hand on, until somebody answers. `step` is called after each message."""
+    for _ in range(1_000):
+        reply = await model(agent, messages, latency)
+        messages.append(reply)
+        step(reply)
+        if not reply.calls:
+            return reply.text
+        for call in reply.calls:
+            args = json.loads(call.arguments)
+            CHECK(args)
+            agent = args["to"]
+            result = Message("tool", f"transferred to {agent}", agent, answers=call.id)
+            messages.append(result)
+            step(result)
+    raise RuntimeError("no answer")
+
+
+async def relay(latency: float = 0.0) -> str:
+    """One conversation of one message."""
+    return await run(RING[0], [Message("user", ASKED)], latency)

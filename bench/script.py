@@ -1,0 +1,47 @@
+"""The work that every contender does: a ring of three agents that hand on `left` times, then answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+
+from changeover import Agent, Limits, Team
+from changeover.messages import Call, Reply
+from changeover.relay.ports import Request
+
+RING = ("front", "billing", "refunds")
+NEXT = dict(zip(RING, (*RING[1:], RING[0]), strict=True))
+ASKED = "The parcel came twice and I paid for both; please take one of them back and return the money."
+REASON = "The customer paid for two parcels and wants to give one of them back."
+ANSWER = "One parcel is picked up tomorrow, and its price goes back to your card within five days."
+INSTRUCTIONS = "You work at the desk of a mail-order shop. Answer the customer, or hand on to a colleague."
+
+LEFT: ContextVar[list[int]] = ContextVar("left")
+
+
+class RingModel:
+    """A model that costs as little as a model can: it hands on as often as it was told, then answers."""
+
+    def __init__(self, latency: float = 0.0) -> None:
+        self._latency = latency
+
+    async def reply(self, request: Request) -> Reply:
+        if self._latency:
+            await asyncio.sleep(self._latency)
+        left = LEFT.get()
+        if left[0] <= 0:
+            return Reply(text=ANSWER)
+        left[0] -= 1
+        call = Call(f"call_{request.command}", "handoff", {"to": NEXT[request.agent], "message": REASON})
+        return Reply(calls=(call,))
+
+    async def stream(self, request: Request) -> AsyncIterator[Reply]:
+        yield await self.reply(request)
+
+
+def ring(latency: float = 0.0, store: str | None = None) -> Team:
+    """A team for this work."""
+    members = [Agent(name, instructions=INSTRUCTIONS) for name in RING]
+    limits = Limits(max_handoffs=1_000, max_turns=1_000)
+    return Team(members, model=RingModel(latency), limits=limits, store=store)

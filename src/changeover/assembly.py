@@ -1,0 +1,92 @@
+"""From what users declare to what an engine runs: every fault is found and reported together, then all is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+from changeover.agent.agent import Agent, Function, Member
+from changeover.agent.faults import team_faults
+from changeover.agent.roster import Roster, Seat, seat
+from changeover.engines.clock import SystemClock
+from changeover.errors import MisconfiguredError
+from changeover.guards.limits import Limits
+from changeover.handoffs.strategies import Strategy
+from changeover.observe.hooks import Hook, hook_faults
+from changeover.relay.perform import World
+from changeover.relay.ports import Clock, Log, Model
+from changeover.toolkits.function import FunctionToolkit
+
+if TYPE_CHECKING:
+    from changeover.stores.open import Store
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A team as it was declared."""
+
+    members: Sequence[Member]
+    _: KW_ONLY
+    start: str | None = None
+    model: Model | None = None
+    helper_model: Any = None
+    limits: Limits | None = None
+    guards: Sequence[Any] | None = None
+    rules: Sequence[Any] = ()
+    hooks: Mapping[str, Hook] | None = None
+    store: str | Store | Log | None = None
+    engine: Any = None
+    handoffs_enabled: bool = True
+    fallback: bool = False
+    ask: Callable[..., Any] | None = None
+    clock: Clock | None = None
+    strategy: Strategy | None = None
+
+
+UNBUILT = ("helper_model", "guards", "rules", "engine", "fallback", "ask")
+
+
+def assemble(declared: Declared) -> World:
+    """Compile a team; raise one MisconfiguredError that holds all of its faults."""
+    members = tuple(declared.members)
+    agents = [member for member in members if isinstance(member, Agent)]
+    models: dict[str, Any] = {agent.id: agent.model or declared.model for agent in agents}
+    toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents}
+    limits = declared.limits or Limits()
+    faults = [
+        *team_faults(members, declared.start),
+        *limits.faults(),
+        *hook_faults(declared.hooks or {}),
+        *(fault for id, model in models.items() for fault in _model_faults(id, model)),
+        *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
+        *(f"Team({name}=…) is not supported by this version; leave it out" for name in _unbuilt(declared)),
+    ]
+    if faults:
+        raise MisconfiguredError(*faults)
+    by_id = {member.id: member for member in members}
+    seats = {id: _seat(member, by_id, toolkits, declared.handoffs_enabled) for id, member in by_id.items()}
+    roster = Roster(seats, declared.start or members[0].id, limits, declared.strategy)
+    return World(roster, models, toolkits, declared.clock or SystemClock())
+
+
+def _unbuilt(declared: Declared) -> list[str]:
+    return [name for name in UNBUILT if getattr(declared, name)]
+
+
+def _model_faults(agent: str, model: object) -> list[str]:
+    if model is None:
+        return [f"agent {agent!r} has no model; give it one with Agent(model=…), or all of them with Team(model=…)"]
+    if isinstance(model, str):
+        return [f"agent {agent!r} has model={model!r}; this version takes model objects only, no names"]
+    if not callable(getattr(model, "reply", None)):
+        return [f"agent {agent!r} has a {type(model).__name__} as its model; a model has reply() and stream()"]
+    return []
+
+
+def _seat(
+    member: Member, members: Mapping[str, Member], toolkits: Mapping[str, FunctionToolkit], handoffs: bool
+) -> Seat | Function:
+    if isinstance(member, Function):
+        return member
+    return seat(member, members, toolkits[member.id].definitions(), handoffs)

@@ -1,0 +1,73 @@
+"""Following a conversation that another process works on: its log tells how it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from changeover.engines.live import Live
+from changeover.errors import EngineError
+from changeover.relay.events import Entry
+from changeover.relay.stream import recorded
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+logger = logging.getLogger("changeover.engine")
+
+
+class Follower:
+    """Tells those who wait what others record; takes a conversation over when nobody works on it any more."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+
+    def follow(self, live: Live) -> None:
+        """Begin to follow, unless that is under way. The caller holds the lock."""
+        if live.follower is None or live.follower.done():
+            live.follower = self._engine.begin(self._follow(live))
+
+    async def _follow(self, live: Live) -> None:
+        changes = self._engine.log.changes(live.state.root, live.state.seq)
+        upcoming = asyncio.ensure_future(_next(changes))
+        try:
+            while live.awaited and not live.flight:
+                await asyncio.wait({upcoming}, timeout=self._engine.patience)
+                if upcoming.done():
+                    await self._take_in(live, upcoming.result())
+                    upcoming = asyncio.ensure_future(_next(changes))
+                else:
+                    await self._take_over(live)
+        except EngineError as error:
+            logger.exception("conversation %s cannot be followed", live.state.id)
+            live.fail(error)
+        finally:
+            upcoming.cancel()
+            await asyncio.gather(upcoming, return_exceptions=True)
+
+    async def _take_in(self, live: Live, entry: Entry) -> None:
+        """Fold what somebody else recorded."""
+        async with live.lock:
+            state = live.state
+            if entry.conversation != state.id or entry.position < state.position:
+                return
+            if live.stale or entry.position > state.position:
+                await self._engine.lives.refresh(live)
+            else:
+                agent = state.agent
+                live.catch_up(state.fold([entry]))
+                live.publish(list(recorded([entry], agent)))
+        live.wake()
+
+    async def _take_over(self, live: Live) -> None:
+        """Nothing was heard for a while: go on here if nobody else does."""
+        async with live.lock:
+            await self._engine.lives.refresh(live)
+            events = await self._engine.go_on(live)
+        await self._engine.tell(live, events)
+
+
+async def _next(changes: AsyncIterator[Entry]) -> Entry:
+    return await anext(changes)

@@ -1,0 +1,88 @@
+"""What comes from outside: a user speaks, a caller asks how a conversation stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from changeover.engines.live import Live
+from changeover.errors import Conflict, ConversationNotFound, EngineError, LeaseLost, Owned
+from changeover.relay.events import Entry, Event, RunResumed, Started, UserSpoke
+from changeover.relay.stream import Recorded
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+
+async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> tuple[int, Sequence[Recorded]]:
+    """Record what a user said, once for each key, and return its run. The caller holds the lock."""
+    if key:
+        key = f"key:{key}"  # whatever users choose, it is not the id of a command
+    while True:
+        await _readable(engine, live)
+        state = live.state
+        if key and (position := await engine.log.find(state.id, key)) is not None:
+            live.stale = live.stale or position >= state.position
+            return position or 1, await engine.go_on(live)  # at 0 stands the beginning of the conversation itself
+        said: list[Event] = [spoken] if state.position else [Started(state.root), spoken]
+        run = state.position + len(said) - 1
+        try:
+            events, commands = await engine.record(live, key or f"said@{run}", said)
+        except Conflict:
+            continue
+        except LeaseLost:
+            await asyncio.sleep(engine.patience / 10)
+        except Owned:
+            if await _leave_word(engine, live, spoken, key):
+                return live.state.position, ()
+        else:
+            engine.dispatch(live, commands)
+            return run, events
+
+
+async def again(engine: LocalEngine, live: Live) -> tuple[int, Sequence[Recorded]]:
+    """The run that is under way or was the last; one that failed is begun again where it failed."""
+    while True:
+        await _readable(engine, live)
+        state = live.state
+        if state.run is not None:
+            return state.run.id, ()
+        if state.inbox:
+            return state.inbox[0][0], ()
+        if state.last is None:
+            raise ConversationNotFound(state.id)
+        run = state.last.run.id
+        if state.last.fault is None:
+            return run, ()
+        try:
+            events, commands = await engine.record(live, f"again@{state.position}", [RunResumed(run)])
+        except (Conflict, Owned, LeaseLost):
+            continue
+        engine.dispatch(live, commands)
+        return run, events
+
+
+async def _leave_word(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> bool:
+    """Put a message into the inbox of a conversation that another process works on, and follow it there."""
+    await engine.lives.refresh(live)
+    state = live.state
+    cause = key or f"said@{state.position}"
+    entry = Entry(state.id, state.root, state.position, cause, engine.world.clock.now(), (spoken,))
+    try:
+        await engine.log.append(entry, None)
+    except Conflict:
+        return False
+    engine.follow(live)
+    return True
+
+
+async def _readable(engine: LocalEngine, live: Live) -> None:
+    """See that the state is what the log says, and that this version understands it."""
+    if live.stale:
+        await engine.lives.refresh(live)
+    if live.state.unreadable:
+        raise EngineError(
+            f"{live.state.id!r} holds an event that a newer version of changeover wrote"
+            f" ({live.state.unreadable}); go on with that version"
+        )

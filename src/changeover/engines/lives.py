@@ -1,0 +1,44 @@
+"""The conversations in memory: those at work, and as many quiet ones as are worth keeping."""
+
+from __future__ import annotations
+
+from changeover.engines.live import Live
+from changeover.relay.ports import Log
+from changeover.relay.state import State
+
+KEPT = 1_024
+
+
+class Lives:
+    """Loads conversations from the log, and forgets those that have been quiet for longest."""
+
+    def __init__(self, log: Log, kept: int = KEPT) -> None:
+        self._log, self._kept = log, kept
+        self._lives: dict[str, Live] = {}
+
+    async def get(self, conversation: str) -> Live:
+        live = self._lives.pop(conversation, None)
+        if live is None:
+            entries = await self._log.read(conversation)
+            # Another task may have loaded it while this one was reading.
+            live = self._lives.pop(conversation, None) or Live(State(conversation).fold(entries))
+            if len(self._lives) >= self._kept:
+                self._forget()
+        self._lives[conversation] = live  # at the end: the oldest stand first
+        return live
+
+    def here(self, conversation: str) -> Live | None:
+        """The conversation, if it is in memory."""
+        return self._lives.get(conversation)
+
+    async def refresh(self, live: Live) -> None:
+        """Fold again what the log says. The caller holds the lock."""
+        live.catch_up(State(live.state.id).fold(await self._log.read(live.state.id)))
+
+    def clear(self) -> None:
+        self._lives.clear()
+
+    def _forget(self) -> None:
+        for conversation, live in list(self._lives.items())[: self._kept // 8]:
+            if live.quiet:
+                del self._lives[conversation]

@@ -1,0 +1,180 @@
+"""Does a team survive? A scenario is told again and again, and each time the process dies after another append.
+
+    await crash.survives(team, scenario)
+
+`scenario(team)` talks to the team it is given and returns what came of it. It may be told again from its start: what it
+says is said once, so after a restart it gets the recorded answer, or the rest of the run. A scenario holds its
+conversation by `conversation=` where it says more than one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from changeover.errors import EngineError
+from changeover.facts import RunResult
+from changeover.relay.events import Entry
+from changeover.relay.ports import Head, Log
+from changeover.stores.memory import MemoryLog
+from changeover.team import Team
+from changeover.testing.effects import Effects
+
+
+class Death(StrEnum):
+    """How the process dies at an append."""
+
+    AFTER = "after it was committed, before anything else was begun"
+    UNKNOWN = "after it was committed, before the engine knew"
+    BEFORE = "before it was committed, though the effect had happened"
+
+
+class Died(EngineError):
+    """The process is dead, as far as this rehearsal goes."""
+
+
+class MortalLog:
+    """A log whose process dies at the given append, counted from 1; 0 means never."""
+
+    def __init__(self, log: Log, at: int = 0, death: Death = Death.AFTER) -> None:
+        self._log, self._at, self._death = log, at, death
+        self.appends = 0
+        self.dead = False
+
+    async def append(self, entry: Entry, head: Head | None) -> None:
+        self._alive()
+        self.appends += 1
+        last = self.appends == self._at
+        if last and self._death is Death.BEFORE:
+            self._die()
+        await self._log.append(entry, head)
+        if last and self._death is Death.UNKNOWN:
+            self._die()
+        self.dead = self.dead or last
+
+    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
+        self._alive()
+        return await self._log.read(conversation, after)
+
+    async def find(self, conversation: str, cause: str) -> int | None:
+        self._alive()
+        return await self._log.find(conversation, cause)
+
+    async def unfinished(self) -> list[str]:
+        self._alive()
+        return await self._log.unfinished()
+
+    async def claim(self, conversation: str) -> bool:
+        self._alive()
+        return await self._log.claim(conversation)
+
+    def may_begin(self) -> bool:
+        # A dead process begins nothing: it does not even get to say that it may not.
+        self._alive()
+        return self._log.may_begin()
+
+    def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        self._alive()
+        return self._log.changes(root, after_seq)
+
+    async def close(self) -> None:
+        """The log outlives the process."""
+
+    def _alive(self) -> None:
+        if self.dead:
+            raise Died("the process has died")
+
+    def _die(self) -> None:
+        self.dead = True
+        self._alive()
+
+
+class Survival(Struct, frozen=True):
+    """What a rehearsal showed."""
+
+    appends: int
+    """How many appends the scenario takes; the process died at each of them, in each of the ways."""
+    deaths: int
+    unknown: int
+    """In how many lives an at-most-once tool was left without a known outcome."""
+
+
+Scenario = Callable[[Any], Awaitable[Any]]
+
+
+async def survives(team: Team, scenario: Scenario, open_log: Callable[[], Log] = MemoryLog) -> Survival:
+    """Let the process die at every append of the scenario, start again, and check that nothing is lost or repeated.
+
+    The end must be that of a life without deaths, no effect whose outcome was recorded may happen again, no
+    at-most-once tool may be begun twice, and every history that a model reads must be whole.
+    """
+    effects = Effects()
+    whole = MortalLog(open_log())
+    end = await _live(team, scenario, whole, effects)
+    deaths = unknown = 0
+    for at in range(1, whole.appends + 1):
+        for death in Death:
+            unknown += await _dies_and_goes_on(team, scenario, MortalLog(open_log(), at, death), end)
+            deaths += 1
+    return Survival(whole.appends, deaths, unknown)
+
+
+async def _dies_and_goes_on(team: Team, scenario: Scenario, first: MortalLog, end: Any) -> bool:
+    effects = Effects()
+    try:
+        await _live(team, scenario, first, effects)
+    except Died:
+        pass
+    where = f"died at append {first._at}, {first._death}"
+    log = first._log
+    assert first.dead, f"{where}: the scenario took fewer appends than before"
+    done = await effects.done(log)
+    second = Effects()
+    after = await _live(team, scenario, MortalLog(log), second)
+    assert not (again := second.keys & done), f"{where}: repeated what was recorded: {sorted(again)}"
+    assert not (again := second.once & effects.once), f"{where}: began an at-most-once tool twice: {sorted(again)}"
+    unknown = await second.unknown(log)
+    assert unknown or after == end, f"{where}: the end differs\n  before: {end}\n  after:  {after}"
+    return unknown
+
+
+async def _live(team: Team, scenario: Scenario, log: MortalLog, effects: Effects) -> Any:
+    """One life of the process, from its start to its end or death."""
+    twin = team.on(log, effects.watch)
+    try:
+        async with twin:
+            return _essence(await scenario(Repeatable(twin)))
+    finally:
+        effects.look_at_histories()
+
+
+class Repeatable:
+    """A team to which a scenario can be told again: what it says first has the same key in every life, and so on."""
+
+    def __init__(self, team: Team) -> None:
+        self._team, self._said = team, 0
+
+    def run(self, text: str, **options: Any) -> Awaitable[RunResult]:
+        # Counted when called, not when awaited: of two at once, the first in the text is the first.
+        self._said += 1
+        return self._team.run(text, **{"key": f"scene-{self._said}", **options})
+
+    def stream(self, text: str, **options: Any) -> AsyncIterator[Any]:
+        self._said += 1
+        return self._team.stream(text, **{"key": f"scene-{self._said}", **options})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._team, name)
+
+
+def _essence(value: Any) -> Any:
+    """What of a scenario's end has to be the same in every life: not when it was, nor how often it was tried."""
+    if isinstance(value, RunResult):
+        chain = [(h.sender, h.receiver, h.message, h.state, h.variables) for h in value.handoff_chain]
+        return value.output, value.final_agent, value.status, chain, value.context
+    if isinstance(value, list | tuple):
+        return [_essence(item) for item in value]
+    return value

@@ -1,0 +1,116 @@
+"""Watching a team's effects: which were begun, under which key, and whether their histories were whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from changeover.agent.agent import Function
+from changeover.agent.moves import UseTool
+from changeover.agent.roster import Roster, Seat
+from changeover.messages import Reply
+from changeover.relay.events import ToolFinished
+from changeover.relay.perform import World
+from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome
+from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.testing.checkers import assert_valid_history
+from changeover.tools.context import RunContext
+from changeover.tools.definition import ToolDefinition
+
+
+class Effects:
+    """What happened in one life of a process. A key is `conversation:command`, the same in every life."""
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.once: set[str] = set()
+        """Those of at-most-once tools."""
+        self.conversations: set[str] = set()
+        self._requests: list[Request] = []
+
+    def watch(self, world: World) -> World:
+        """The same world, with everything that happens in it noted."""
+        seats = {id: self._watched(seat) for id, seat in world.roster.seats.items()}
+        return replace(
+            world,
+            roster=Roster(seats, world.roster.start, world.roster.limits, world.roster.strategy),
+            models={id: WatchedModel(model, self) for id, model in world.models.items()},
+            toolkits={id: WatchedToolkit(kit, _once(seats[id]), self) for id, kit in world.toolkits.items()},
+        )
+
+    def note(self, conversation: str, command: str, once: bool = False) -> None:
+        self.conversations.add(conversation)
+        key = f"{conversation}:{command}"
+        self.keys.add(key)
+        if once:
+            self.once.add(key)
+
+    def note_request(self, request: Request) -> None:
+        self.note(request.conversation, request.command)
+        self._requests.append(request)
+
+    def look_at_histories(self) -> None:
+        for request in self._requests:
+            assert_valid_history(request)
+
+    async def done(self, log: Log) -> set[str]:
+        """The keys of those whose outcome the log holds."""
+        entries = [entry for id in self.conversations for entry in await log.read(id)]
+        return {f"{entry.conversation}:{entry.cause}" for entry in entries}
+
+    async def unknown(self, log: Log) -> bool:
+        """Whether a tool was left without a known outcome."""
+        entries = [entry for id in self.conversations for entry in await log.read(id)]
+        return any(isinstance(event, ToolFinished) and event.unknown for entry in entries for event in entry.events)
+
+    def _watched(self, seat: Seat | Function) -> Seat | Function:
+        if isinstance(seat, Seat):
+            return seat
+        fn = seat.fn
+
+        async def call(context: RunContext) -> Any:
+            self.note(context.conversation, context.command)
+            answer = fn(context)
+            return await answer if hasattr(answer, "__await__") else answer
+
+        return Function(seat.id, call, name=seat.name, description=seat.description)
+
+
+class WatchedModel:
+    """A model whose calls are noted."""
+
+    def __init__(self, model: Model, effects: Effects) -> None:
+        self._model, self._effects = model, effects
+
+    async def reply(self, request: Request) -> Reply:
+        self._effects.note_request(request)
+        return await self._model.reply(request)
+
+    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+        self._effects.note_request(request)
+        return self._model.stream(request)
+
+
+class WatchedToolkit:
+    """A toolkit whose calls are noted."""
+
+    def __init__(self, toolkit: Toolkit, once: frozenset[str], effects: Effects) -> None:
+        self._toolkit, self._once, self._effects = toolkit, once, effects
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        return self._toolkit.definitions()
+
+    def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
+        return self._toolkit.misfit(name, args, context)
+
+    async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
+        self._effects.note(context.conversation, context.command, name in self._once)
+        return await self._toolkit.call(name, args, context)
+
+
+def _once(seat: Seat | Function) -> frozenset[str]:
+    """The at-most-once tools of an agent."""
+    moves = seat.moves.items() if isinstance(seat, Seat) else ()
+    return frozenset(name for name, move in moves if isinstance(move, UseTool) and move.tool.at_most_once)

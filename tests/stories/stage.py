@@ -1,0 +1,124 @@
+"""Stage: what a story acts upon, and what the world outside has seen of it."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from changeover import Agent, RunResult, Team
+from changeover.agent.agent import Member
+from changeover.errors import ChangeoverError
+from changeover.relay.events import Event
+from changeover.relay.ports import Request
+from changeover.testing import ManualClock, ScriptedModel
+
+CONVERSATION = "story"
+
+E = TypeVar("E", bound=ChangeoverError)
+
+
+class Stage:
+    """Where a story is told, once or several times from its start: what was said is recorded and not said again.
+
+    `options` go to every team. Teams without a store keep their log in memory, so that in a later life the same teams
+    come on again; with a store they are built anew.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = {"clock": ManualClock(auto=True), **options}
+        self._teams: list[Team] = []
+        self._came = self._said = 0
+        self._declared: list[tuple[tuple[Member, ...], str]] = []
+        self._models: list[ScriptedModel] = []
+        self.lives = 1
+        self.outcomes: dict[int, RunResult | ChangeoverError] = {}
+        """How each run that was asked for ended, by the number of what was said."""
+        self.effects: list[str] = []
+        """What tools and functions did to the world; it outlives a restart, as the world does."""
+
+    def team(self, members: Sequence[Member], model: ScriptedModel | None = None, **options: Any) -> Team:
+        """A team of the story."""
+        if self._came == len(self._teams):
+            self._remember(members, model)
+            self._teams.append(Team(members, model=model, **{**self._options, **options}))
+        self._came += 1
+        return self._teams[self._came - 1]
+
+    def say(self, team: Team, text: str, **options: Any) -> Coroutine[Any, Any, RunResult]:
+        """Say something in the story's one conversation, unless `conversation=` names another."""
+        # Counted when it is called and not when it is awaited: of two at once, the first in the text is the first.
+        self._said += 1
+        key = f"say-{self._said}"
+        return self._noted(self._said, self.run(team, text, {"conversation": CONVERSATION, "key": key, **options}))
+
+    def run(self, team: Team, text: str, options: dict[str, Any]) -> Coroutine[Any, Any, RunResult]:
+        """How this stage lets a team run; another stage may read along."""
+        return team.run(text, **options)
+
+    async def error(self, kind: type[E], team: Team, text: str, **options: Any) -> E:
+        """Say something that is answered by an error of this kind."""
+        try:
+            result = await self.say(team, text, **options)
+        except kind as error:
+            return error
+        raise AssertionError(f"expected {kind.__name__}, and got {result}")
+
+    def requests(self, agent: str) -> list[Request]:
+        """All that this agent's model was asked in this life, each request once.
+
+        What was recorded in an earlier life is not asked again; so a story says what holds for every request, and has
+        its models put into their replies what has to be known of a single one.
+        """
+        seen = {(request.conversation, request.command): request for request in self.seen if request.agent == agent}
+        assert seen or self.lives > 1, f"the model of {agent!r} was never asked, so nothing is shown"
+        return list(seen.values())
+
+    @property
+    def seen(self) -> list[Request]:
+        """Every request of every model, in all lives that this stage remembers."""
+        return [request for model in self._models for request in model.requests]
+
+    def restart(self) -> None:
+        """Go back to the start of the story; the world stays as it is."""
+        self.lives += 1
+        self._came = self._said = 0
+        if "store" in self._options:
+            self._teams.clear()
+
+    def changed(self) -> list[str]:
+        """Declarations that do not look as they did when their team was built."""
+        return [before for members, before in self._declared if repr(members) != before]
+
+    async def close(self) -> None:
+        for team in self._teams:
+            await team.close()
+
+    async def _noted(self, number: int, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+        try:
+            result = self.outcomes[number] = await run
+        except ChangeoverError as error:
+            self.outcomes[number] = error
+            raise
+        return result
+
+    def _remember(self, members: Sequence[Member], model: ScriptedModel | None) -> None:
+        self._declared.append((tuple(members), repr(tuple(members))))
+        own = [member.model for member in members if isinstance(member, Agent)]
+        self._models += [each for each in (model, *own) if isinstance(each, ScriptedModel)]
+
+
+Story = Callable[[Stage], Coroutine[Any, Any, None]]
+STORIES: dict[str, Story] = {}
+
+
+def story(tell: Story) -> Story:
+    """Tell this story in every suite of stories. It is deterministic, and can be told again from its start."""
+    assert tell.__name__ not in STORIES, f"two stories are called {tell.__name__}"
+    STORIES[tell.__name__] = tell
+    return tell
+
+
+T = TypeVar("T", bound=Event)
+
+
+async def events(team: Team, kind: type[T], conversation: str = CONVERSATION) -> list[T]:
+    """The events of one kind that a conversation's log holds."""
+    return [record.event for record in await team.history(conversation) if isinstance(record.event, kind)]
