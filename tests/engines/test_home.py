@@ -1,7 +1,9 @@
 """A team can be used from anywhere: plain code, threads, notebooks, one event loop after the other."""
 
 import asyncio
+import gc
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -134,6 +136,22 @@ def test_after_it_was_closed_a_team_can_be_used_again(team: Team):
     asyncio.run(team.close())
     assert team.run_sync("hello", conversation="c").output == "2."
     assert asyncio.run(team.run("hello", conversation="c")).output == "3."
+
+
+def test_a_team_that_is_closed_leaves_neither_thread_nor_loop_behind():
+    team = Team([Agent("triage"), Agent("billing")], model=ScriptedModel(HELLO))
+    before = set(threading.enumerate())
+    team.run_sync("hello")
+    own = set(threading.enumerate()) - before
+    asyncio.run(team.close())
+    for thread in own:
+        thread.join(2)
+        assert not thread.is_alive()
+    del team
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(warning.message) for warning in caught if "unclosed event loop" in str(warning.message)] == []
 
 
 def stopped_while_it_thinks(team: Team, model: Hangs) -> None:

@@ -56,8 +56,10 @@ def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:
     """The JSON schema a model is shown, and the check of what it wrote."""
     if not isinstance(variables, type) and not variables:
         return {"type": "object", "properties": {}, "additionalProperties": False}, _nothing
-    model = variables if isinstance(variables, type) else _model(variables)
-    return _schema(model), _checker(model)
+    if isinstance(variables, type):
+        return _schema(variables), _checker(variables, unset=True)
+    model = _model(variables)
+    return _schema(model), _checker(model, unset=False)
 
 
 def _nothing(args: dict[str, Any]) -> dict[str, Any] | str:
@@ -87,12 +89,13 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _checker(model: type[BaseModel]) -> Check:
+def _checker(model: type[BaseModel], unset: bool) -> Check:
+    """`unset`: whether what the model left out travels with its default."""
     from pydantic import ValidationError
 
     def check(args: dict[str, Any]) -> dict[str, Any] | str:
         try:
-            return model.model_validate(args).model_dump(mode="json", exclude_unset=True)
+            return model.model_validate(args).model_dump(mode="json", exclude_unset=not unset)
         except ValidationError as error:
             return "; ".join(
                 f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}" for fault in error.errors()

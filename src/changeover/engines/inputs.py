@@ -17,34 +17,41 @@ if TYPE_CHECKING:
 
 async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> tuple[int, Sequence[Recorded]]:
     """Record what a user said, once for each key, and return its run. The caller holds the lock."""
-    if key:
-        key = f"key:{key}"  # whatever users choose, it is not the id of a command
+    key = key and f"key:{key}"  # whatever users choose, it is not the id of a command
     while True:
-        await _readable(engine, live)
-        state = live.state
-        if key and (position := await engine.log.find(state.id, key)) is not None:
-            live.stale = live.stale or position >= state.position
+        if live.stale or live.state.unreadable:
+            await _readable(engine, live)
+        if key and (position := await engine.log.find(live.state.id, key)) is not None:
+            live.stale = live.stale or position >= live.state.position
             return position or 1, await engine.go_on(live)  # at 0 stands the beginning of the conversation itself
-        said: list[Event] = [spoken] if state.position else [Started(state.root), spoken]
-        run = state.position + len(said) - 1
-        try:
-            events, commands = await engine.record(live, key or f"said@{run}", said)
-        except Conflict:
-            continue
-        except LeaseLost:
-            await asyncio.sleep(engine.patience / 10)
-        except Owned:
-            if await _leave_word(engine, live, spoken, key):
-                return live.state.position, ()
-        else:
-            engine.dispatch(live, commands)
-            return run, events
+        said = await _said(engine, live, spoken, key)
+        if said is not None:
+            return said
+
+
+async def _said(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> tuple[int, Sequence[Recorded]] | None:
+    """One try to record it; None if the conversation moved on meanwhile."""
+    state = live.state
+    events: list[Event] = [spoken] if state.position else [Started(state.root), spoken]
+    run = state.position + len(events) - 1
+    try:
+        recorded, commands = await engine.record(live, key or f"said@{run}", events)
+    except Conflict:
+        return None
+    except LeaseLost:
+        await asyncio.sleep(engine.patience / 10)
+        return None
+    except Owned:
+        return await _leave_word(engine, live, spoken, key)
+    engine.dispatch(live, commands)
+    return run, recorded
 
 
 async def again(engine: LocalEngine, live: Live) -> tuple[int, Sequence[Recorded]]:
     """The run that is under way or was the last; one that failed is begun again where it failed."""
     while True:
-        await _readable(engine, live)
+        if live.stale or live.state.unreadable:
+            await _readable(engine, live)
         state = live.state
         if state.run is not None:
             return state.run.id, ()
@@ -63,7 +70,9 @@ async def again(engine: LocalEngine, live: Live) -> tuple[int, Sequence[Recorded
         return run, events
 
 
-async def _leave_word(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> bool:
+async def _leave_word(
+    engine: LocalEngine, live: Live, spoken: UserSpoke, key: str
+) -> tuple[int, Sequence[Recorded]] | None:
     """Put a message into the inbox of a conversation that another process works on, and follow it there."""
     await engine.lives.refresh(live)
     state = live.state
@@ -72,9 +81,9 @@ async def _leave_word(engine: LocalEngine, live: Live, spoken: UserSpoke, key: s
     try:
         await engine.log.append(entry, None)
     except Conflict:
-        return False
+        return None
     engine.follow(live)
-    return True
+    return state.position, ()
 
 
 async def _readable(engine: LocalEngine, live: Live) -> None:

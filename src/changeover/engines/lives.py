@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from changeover.engines.live import Live
 from changeover.relay.ports import Log
 from changeover.relay.state import State
@@ -39,6 +41,6 @@ class Lives:
         self._lives.clear()
 
     def _forget(self) -> None:
-        for conversation, live in list(self._lives.items())[: self._kept // 8]:
+        for conversation, live in list(islice(self._lives.items(), self._kept // 8)):
             if live.quiet:
                 del self._lives[conversation]

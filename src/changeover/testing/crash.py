@@ -10,6 +10,7 @@ conversation by `conversation=` where it says more than one thing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
@@ -124,10 +125,8 @@ async def survives(team: Team, scenario: Scenario, open_log: Callable[[], Log] =
 
 async def _dies_and_goes_on(team: Team, scenario: Scenario, first: MortalLog, end: Any) -> bool:
     effects = Effects()
-    try:
+    with suppress(Died):
         await _live(team, scenario, first, effects)
-    except Died:
-        pass
     where = f"died at append {first._at}, {first._death}"
     log = first._log
     assert first.dead, f"{where}: the scenario took fewer appends than before"

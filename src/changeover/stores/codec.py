@@ -1,0 +1,63 @@
+"""Events as they stand in the log: a JSON array in which each event says its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from changeover.errors import StoreUnavailable
+from changeover.relay.events import Event, Unreadable
+
+_ENCODER = msgspec.json.Encoder()
+_EVENTS = msgspec.json.Decoder(tuple[Event, ...])
+_EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_PIECES = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _Named(msgspec.Struct):
+    event: str = ""
+
+
+_NAME = msgspec.json.Decoder(_Named)
+
+
+def encode(events: Sequence[Event | Unreadable]) -> str:
+    """The events as text; what could not be read is written back as it was."""
+    pieces = [msgspec.Raw(event.raw) if isinstance(event, Unreadable) else event for event in events]
+    try:
+        return _ENCODER.encode(pieces).decode()
+    except UnicodeEncodeError:
+        # A model may write half of a surrogate pair, which no encoding can hold.
+        return _ENCODER.encode([_whole(msgspec.to_builtins(piece)) for piece in pieces]).decode()
+
+
+def decode(body: str) -> tuple[Event | Unreadable, ...]:
+    """The events of an entry, each that this version does not know kept raw."""
+    try:
+        return _EVENTS.decode(body)
+    except msgspec.ValidationError:
+        return tuple(_read(bytes(piece)) for piece in _PIECES.decode(body))
+    except msgspec.DecodeError as error:
+        raise StoreUnavailable(f"the store is damaged: an entry cannot be read ({error})") from error
+
+
+def _read(piece: bytes) -> Event | Unreadable:
+    try:
+        return _EVENT.decode(piece)
+    except msgspec.ValidationError:
+        return Unreadable(_NAME.decode(piece).event, piece)
+
+
+def _whole(value: Any) -> Any:
+    """The same with every lone surrogate replaced."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {_whole(key): _whole(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_whole(inner) for inner in value]
+        case _:
+            return value

@@ -1,0 +1,62 @@
+"""What the store needs of a database, at the level of its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+Call = tuple[str, tuple[Any, ...]]
+"""A statement and what is bound to it."""
+
+
+class Trouble(Enum):
+    """What an error of the driver means for the transaction it broke; nothing of it was written."""
+
+    LOST = auto()
+    """The connection is gone, perhaps after the commit: look, then do it again on a new one."""
+    AGAIN = auto()
+    """The database chose this transaction to yield to another: do it again."""
+    DOWN = auto()
+    """The database cannot be used now, by nobody."""
+    MINE = auto()
+    """One of the statements is at fault, and the others would do without it."""
+
+
+class Session(Protocol):
+    """One connection."""
+
+    def begin(self) -> None:
+        """Begin a transaction that is going to write."""
+        ...
+
+    def run(self, calls: Sequence[Call]) -> list[list[Row]]:
+        """Carry out these statements in order; the rows of each."""
+        ...
+
+    def commit(self, calls: Sequence[Call] = ()) -> None:
+        """Carry out these statements, then make the transaction last."""
+        ...
+
+    def rollback(self) -> None:
+        """Undo the transaction; never raises."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Database(Protocol):
+    """A database that a store can live in."""
+
+    dialect: str
+    shown: str
+    """Its address without the password."""
+
+    def connect(self) -> Session:
+        """Connect, or raise StoreUnavailable."""
+        ...
+
+    def trouble(self, error: Exception) -> Trouble | None:
+        """What this error means; None if it is not the driver's."""
+        ...

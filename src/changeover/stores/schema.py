@@ -1,0 +1,141 @@
+"""The tables: the log, who works on what, and the read models that people may query. One schema for both databases."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, Text, UniqueConstraint, column, literal_column
+
+VERSION = "0001"
+"""The schema that this version of the code reads and writes; the name of the last migration."""
+
+METADATA = MetaData()
+
+
+def _text(name: str, *, key: bool = False) -> Column[str]:
+    return Column(name, Text, primary_key=key, nullable=False)
+
+
+def _number(name: str, *, key: bool = False) -> Column[int]:
+    return Column(name, Integer, primary_key=key, nullable=False, autoincrement=False)
+
+
+def _time(name: str) -> Column[float]:
+    """Seconds since the epoch."""
+    return Column(name, Double, nullable=False)
+
+
+entries = Table(
+    "entries",
+    METADATA,
+    _text("conversation", key=True),
+    _number("position", key=True),
+    _text("root"),
+    _text("cause"),
+    _time("at"),
+    _number("seq"),
+    _number("schema"),
+    _text("body"),
+    UniqueConstraint("conversation", "cause", name="entries_cause"),
+    sqlite_with_rowid=False,
+)
+"""The log itself: one row an append, its events as JSON."""
+
+_of_a_child = column("conversation") != column("root")
+# Partial: a root's own entries are found by its position, so a conversation without children pays nothing.
+Index("entries_tree", entries.c.root, entries.c.seq, sqlite_where=_of_a_child, postgresql_where=_of_a_child)
+
+conversations = Table(
+    "conversations",
+    METADATA,
+    _text("id", key=True),
+    _text("root"),
+    Column("parent", Text),
+    _text("status"),
+    _text("agent"),
+    Column("owner", Text),
+    _number("position"),
+    _number("seq"),
+    _time("created_at"),
+    _time("updated_at"),
+    sqlite_with_rowid=False,
+)
+"""How each conversation stands: `position` is the end of its log, `seq` (of a root) the last given out in its tree."""
+
+_running = column("status") == literal_column("'running'")
+Index("conversations_running", conversations.c.owner, sqlite_where=_running, postgresql_where=_running)
+
+processes = Table(
+    "processes",
+    METADATA,
+    _text("id", key=True),
+    _number("epoch"),
+    _time("until"),
+    _text("host"),
+    _number("pid"),
+    _time("started_at"),
+    sqlite_with_rowid=False,
+)
+"""Who is alive: one row for each open store, renewed while it lives. An owner is `<id>/<epoch>`."""
+
+tasks = Table(
+    "tasks",
+    METADATA,
+    _text("conversation", key=True),
+    _number("position", key=True),
+    _text("id"),
+    _text("master_id"),
+    Column("parent_id", Text),
+    _text("run_id"),
+    Column("handoff_id", Text),
+    _text("agent"),
+    _text("status"),
+    _time("created_at"),
+    _time("updated_at"),
+    _text("context"),
+    _text("input"),
+    Column("output", Text),
+    sqlite_with_rowid=False,
+)
+"""One agent's leg of a run each: pending, running, waiting, completed, failed or cancelled."""
+
+messages = Table(
+    "messages",
+    METADATA,
+    _text("conversation", key=True),
+    _number("position", key=True),
+    _number("part", key=True),
+    _number("seq"),
+    _text("kind"),
+    Column("task_id", Text),
+    Column("agent", Text),
+    _time("at"),
+    _text("content"),
+    sqlite_with_rowid=False,
+)
+"""What was said and done, one row for each thing that a reader would see; an event may make several."""
+
+handoffs = Table(
+    "handoffs",
+    METADATA,
+    _text("id", key=True),
+    _text("conversation"),
+    _text("run_id"),
+    _text("sender_task_id"),
+    Column("task_id", Text),
+    _text("sender"),
+    _text("receiver"),
+    _text("mode"),
+    _text("state"),
+    _text("tool"),
+    _text("strategy"),
+    _text("merge"),
+    _time("offered_at"),
+    Column("accepted_at", Double),
+    Column("ended_at", Double),
+    _text("variables"),
+    _text("message"),
+    sqlite_with_rowid=False,
+)
+"""Every handoff that was offered; `task_id` is the task that its receiver got."""
+
+version = Table("changeover_version", METADATA, _text("version_num", key=True))
+"""Which migration this database is at. Not `alembic_version`: that may be the user's own."""

@@ -1,0 +1,29 @@
+"""Small worlds for the tests of the core and of engines."""
+
+from collections.abc import Sequence
+
+from changeover import Agent, Function, Limits, Team
+from changeover.agent.agent import Member
+from changeover.agent.roster import Roster, seat
+from changeover.relay.perform import World
+from changeover.relay.ports import Model
+from changeover.testing import ManualClock, ScriptedModel
+from changeover.toolkits.function import FunctionToolkit
+
+
+def a_world(members: Sequence[Member], model: Model, limits: Limits | None = None) -> World:
+    """What effects act upon, without a team around it."""
+    Team(members, model=model)  # says so if these members cannot work together
+    by_id = {member.id: member for member in members}
+    toolkits = {member.id: FunctionToolkit(member.tools) for member in members if isinstance(member, Agent)}
+    seats = {
+        id: member if isinstance(member, Function) else seat(member, by_id, toolkits[id].definitions(), True)
+        for id, member in by_id.items()
+    }
+    roster = Roster(seats, members[0].id, limits or Limits())
+    return World(roster, dict.fromkeys(toolkits, model), toolkits, ManualClock(auto=True))
+
+
+def a_roster(members: Sequence[Member], limits: Limits | None = None) -> Roster:
+    """Everything that decisions read of these members."""
+    return a_world(members, ScriptedModel({}), limits).roster
