@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from changeover.agent.agent import Member
 from changeover.assembly import Declared, assemble
@@ -21,12 +20,12 @@ from changeover.engines.reading import Reading
 from changeover.errors import ConversationNotFound, MisconfiguredError, UnknownAgentError
 from changeover.facts import HandoffRecord, RunResult
 from changeover.guards.limits import Limits
-from changeover.handoffs.context import METADATA
 from changeover.handoffs.strategies import Strategy
 from changeover.observe.hooks import Hook, Hooks
 from changeover.relay.events import Entry, UserSpoke
 from changeover.relay.perform import World
 from changeover.relay.ports import Clock, Log, Model
+from changeover.relay.spoken import spoken
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem, recorded
 from changeover.stores.memory import MemoryLog
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from changeover.stores.open import Store
 
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-
-T = TypeVar("T")
 
 
 class RunOptions(TypedDict, total=False):
@@ -114,43 +111,45 @@ class Team:
 
     async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """Say something to the team and wait for its answer."""
-        said = self._said(text, **options)
-        return await self._here(self._run(*said))
+        return await self._home.carry(partial(self._run, *self._said(text, **options)))
 
     def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that does not await: scripts, threads, notebooks."""
-        return self._home.wait(self.run(text, **options))
+        return self._home.wait(partial(self._run, *self._said(text, **options)))
 
     async def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncIterator[StreamItem]:
         """`run`, read along: pieces of text, recorded events, and last the result. Leaving it cancels nothing."""
         said, reading = self._said(text, **options), Reading()
-        run = await self._here(self._follow(*said, reading))
+        answer = asyncio.ensure_future(self._home.carry(partial(self._run, *said, reading)))
         try:
-            async for item in reading.items(run):
+            async for item in reading.items(answer):
                 yield item
         finally:
-            await self._here(self._leave(said[0], reading))
+            if not answer.done():
+                # The run goes on without its reader, and whatever comes of it is not this reader's to hear.
+                answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+                await self._home.carry(partial(self._leave, said[0], reading))
 
     async def resume(self, conversation: str) -> RunResult:
         """Wait for the run under way, wherever it is; else the last result. A run that failed tries its step again."""
-        return await self._here(self._resume(conversation))
+        return await self._home.carry(partial(self._resume, conversation))
 
     async def history(self, conversation: str) -> list[Recorded]:
         """Everything that was recorded of a conversation, in order."""
-        return list(recorded(await self._here(self._entries(conversation))))
+        return list(recorded(await self._home.carry(partial(self._entries, conversation))))
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """Every handoff of a conversation, in order."""
-        return State(conversation).fold(await self._here(self._entries(conversation))).handoffs
+        return State(conversation).fold(await self._home.carry(partial(self._entries, conversation))).handoffs
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; what was under way can be taken up again."""
-        await self._here(self._stop())
+        await self._home.carry(self._stop)
         self._home.leave()
 
     async def __aenter__(self) -> Self:
         """Open the team, take up what was left unfinished, and go on taking up what dead processes leave behind."""
-        await self._here(self._recover())
+        await self._home.carry(self._recover)
         return self
 
     async def __aexit__(
@@ -158,30 +157,26 @@ class Team:
     ) -> None:
         await self.close()
 
-    def _here(self, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """This work, done on the loop where the team lives."""
-        if self._home.arrive():
-            self._engine = None  # an engine lives and dies with its loop
-        return self._home.carry(work)
-
     def _running(self) -> LocalEngine:
-        """The engine; the store is opened when it is first needed."""
-        if self._engine is None:
+        """The engine of this loop, with which it lives and dies; the store is opened when it is first needed."""
+        if self._engine is None or self._engine.loop is not asyncio.get_running_loop():
             self._log = self._log or self._open()
             self._engine = LocalEngine(self._log, self._world, self._hooks)
         return self._engine
 
-    async def _run(self, conversation: str, spoken: UserSpoke, key: str) -> RunResult:
-        _, answer = await self._running().speak(conversation, spoken, key)
-        return await answer
+    async def _run(self, conversation: str, spoken: UserSpoke, key: str, reading: Reading | None = None) -> RunResult:
+        put = reading.put if reading else None
+        run, answer = await self._running().speak(conversation, spoken, key, put)
+        if reading:
+            reading.put(run)
+        try:
+            return await answer
+        finally:
+            if put:
+                self._running().leave(conversation, put)
 
     async def _resume(self, conversation: str) -> RunResult:
         return await (await self._running().resume(conversation))
-
-    async def _follow(self, conversation: str, spoken: UserSpoke, key: str, reading: Reading) -> int:
-        run, answer = await self._running().speak(conversation, spoken, key, reading.put)
-        answer.add_done_callback(reading.finish)
-        return run
 
     async def _leave(self, conversation: str, reading: Reading) -> None:
         self._running().leave(conversation, reading.put)
@@ -195,6 +190,7 @@ class Team:
             await self._engine.close()
         if self._log is not None:
             await self._log.close()
+            await asyncio.sleep(0)  # whoever waited is told before this returns
         self._engine = self._log = None
 
     async def _entries(self, conversation: str) -> list[Entry]:
@@ -204,27 +200,13 @@ class Team:
         return entries
 
     def _said(
-        self,
-        text: str,
-        *,
-        agent: str | None = None,
-        conversation: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        limits: Limits | None = None,
-        user: str | None = None,
-        correlation_id: str | None = None,
-        key: str | None = None,
+        self, text: str, *, conversation: str | None = None, key: str | None = None, **options: Any
     ) -> tuple[str, UserSpoke, str]:
-        """What the caller wants recorded, and where; all that is wrong with it is raised before anything is."""
+        """What the caller wants recorded, and where."""
         seats = self._world.roster.seats
-        if agent is not None and agent not in seats:
+        if (agent := options.get("agent")) is not None and agent not in seats:
             raise UnknownAgentError(agent, list(seats))
-        if not isinstance(text, str):
-            raise MisconfiguredError(f"what the user says must be a str, not {type(text).__name__}")
-        if faults := [*_context_faults(context), *(limits.faults() if limits else ())]:
-            raise MisconfiguredError(*faults)
-        spoken = UserSpoke(text, user or "", agent or "", dict(context or {}), limits, correlation_id or "")
-        return _conversation(conversation, key), spoken, key or ""
+        return _conversation(conversation, key or ""), spoken(text, **options), key or ""
 
 
 def _opener(store: str | Store | Log | None) -> Callable[[], Log]:
@@ -242,20 +224,9 @@ def _opener(store: str | Store | Log | None) -> Callable[[], Log]:
     return lambda: own
 
 
-def _conversation(id: str | None, key: str | None) -> str:
+def _conversation(id: str | None, key: str) -> str:
     if id is None:
-        return os.urandom(8).hex() if key is None else f"key-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        return f"key-{hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else os.urandom(8).hex()
     if not CONVERSATION_ID.fullmatch(id):
         raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
     return id
-
-
-def _context_faults(context: Mapping[str, Any] | None) -> list[str]:
-    if not context:
-        return []
-    found = [f"the context variable {name!r} is reserved; rename it" for name in sorted(METADATA & context.keys())]
-    try:
-        msgspec.json.encode(context)
-    except TypeError as error:
-        found.append(f"the context must be what JSON can hold: {error}")
-    return found

@@ -149,7 +149,9 @@ async def test_two_engines_on_one_log_record_every_outcome_once():
     results = await asyncio.gather(*(say(engines[number % 2], text) for number, text in enumerate(texts)))
     assert [result.output for result in results] == [f"An answer to {text}." for text in texts]
     events = await recorded(log)
-    assert Counter(type(event) for event in events if isinstance(event, ModelReplied | ToolFinished | RunCompleted)) == {
+    assert Counter(
+        type(event) for event in events if isinstance(event, ModelReplied | ToolFinished | RunCompleted)
+    ) == {
         ModelReplied: 24,
         ToolFinished: 12,
         RunCompleted: 12,

@@ -1,7 +1,7 @@
 """A run that is read along ends as one that is not, and reading changes nothing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
@@ -93,7 +93,11 @@ async def test_the_pieces_of_a_stream_joined_are_what_the_models_said(script: Sc
 async def test_the_pieces_say_who_speaks_and_come_before_the_reply_they_make_up():
     items, _ = await read(a_team(SCRIPTS["a handoff"]))
     pieces = [(item.agent, item.text) for item in items if isinstance(item, TextDelta)]
-    assert pieces == [("triage", "One "), ("triage", "moment."), *(("billing", word) for word in ("Done ", "it ", "is."))]
+    assert pieces == [
+        ("triage", "One "),
+        ("triage", "moment."),
+        *(("billing", word) for word in ("Done ", "it ", "is.")),
+    ]
     kinds = [type(item.event) if isinstance(item, Recorded) else type(item) for item in items]
     assert kinds.index(TextDelta) < kinds.index(ModelReplied) < kinds.index(HandoffAccepted)
 
@@ -116,6 +120,7 @@ async def test_leaving_a_stream_does_not_cancel_the_run():
 async def test_a_run_that_fails_after_its_reader_has_left_leaves_no_warning():
     team = a_team({"triage": [fails("down", retryable=False), says("Hello again.")]})
     stream = team.stream("hello", conversation="c")
+    assert isinstance(stream, AsyncGenerator)
     await anext(stream)
     await stream.aclose()
     assert (await team.run("hello?", conversation="c")).output == "Hello again."
@@ -134,7 +139,9 @@ async def test_streams_at_once_on_one_conversation_show_each_their_own_run():
         "An answer to two.",
         "An answer to three.",
     ]
-    assert [joined(items) for items in streams] == [item.result.output for item in finished if isinstance(item, RunFinished)]
+    assert [joined(items) for items in streams] == [
+        item.result.output for item in finished if isinstance(item, RunFinished)
+    ]
     for text, items in zip(("one", "two", "three"), streams, strict=True):
         spoken = [item.event for item in items if isinstance(item, Recorded) and isinstance(item.event, UserSpoke)]
         assert text in [event.text for event in spoken]

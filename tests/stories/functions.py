@@ -112,7 +112,11 @@ async def models_are_told_what_a_function_is_for(stage: Stage) -> None:
         """
         return "Refunded."
 
-    members = [Agent("triage"), Function("refunds", refund), Function("echo", lambda ctx: "", description="says nothing")]
+    members: list[Agent | Function] = [
+        Agent("triage"),
+        Function("refunds", refund),
+        Function("echo", lambda ctx: "", description="says nothing"),
+    ]
     await stage.say(stage.team(members, ScriptedModel({"triage": [says("Hello.")]})), "hello")
     for request in stage.requests("triage"):
         [generic] = request.tools

@@ -97,7 +97,10 @@ async def a_run_may_have_limits_of_its_own(stage: Stage) -> None:
 @story
 async def handoffs_are_counted_anew_in_each_run(stage: Stage) -> None:
     model = ScriptedModel(
-        {"a": [hands_off("b", "1"), says("Here."), hands_off("b", "3")], "b": [says("Yes."), hands_off("a", "2"), says("Yes.")]}
+        {
+            "a": [hands_off("b", "1"), says("Here."), hands_off("b", "3")],
+            "b": [says("Yes."), hands_off("a", "2"), says("Yes.")],
+        }
     )
     team = stage.team([Agent("a"), Agent("b")], model, limits=Limits(max_handoffs=1))
     chains = [(await stage.say(team, text)).handoff_chain for text in ("one", "two", "three")]
@@ -178,7 +181,9 @@ async def an_agent_that_is_told_that_its_last_turn_has_come_answers(stage: Stage
 @story
 async def turns_are_counted_over_all_agents_of_a_run(stage: Stage) -> None:
     error = await stage.error(
-        EconomicLimitExceeded, stage.team(three_agents(), ScriptedModel(THREE), limits=Limits(max_turns=2)), "charged twice"
+        EconomicLimitExceeded,
+        stage.team(three_agents(), ScriptedModel(THREE), limits=Limits(max_turns=2)),
+        "charged twice",
     )
     assert error.limit_name == "max_turns"
     assert error.result is not None

@@ -1,6 +1,7 @@
 """Stories of models that get their calls wrong, are told so, and may try again."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from changeover import Agent, Variable, handoff
 from changeover.errors import HandoffTargetNotFoundError, ModelError
@@ -124,12 +125,10 @@ async def a_generic_handoff_takes_no_other_arguments(stage: Stage) -> None:
 @story
 async def arguments_of_a_tool_that_do_not_fit_then_ones_that_do(stage: Stage) -> None:
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-        tries = ({"order": "many"}, {}, "order 17", {"order": 17})
-        done = [message.text for message in messages if isinstance(message, ToolResult)]
         # The third mistake in a row would be the last; so something that works stands between.
-        plan = [calls(("lookup", args)) for args in tries[:2]] + [calls(("lookup", {"order": "5"}))]
-        plan += [calls(("lookup", args)) for args in tries[2:]] + [says(" | ".join(done))]
-        return plan[len(done)]
+        tries: list[dict[str, Any] | str] = [{"order": "many"}, {}, {"order": "5"}, "order 17", {"order": 17}]
+        done = [message.text for message in messages if isinstance(message, ToolResult)]
+        return calls(("lookup", tries[len(done)])) if len(done) < len(tries) else says(" | ".join(done))
 
     team = stage.team([Agent("solo", tools=[lookup])], ScriptedModel(play))
     result = await stage.say(team, "where is order 17?")

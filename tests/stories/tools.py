@@ -26,14 +26,14 @@ def uses(*turn: str) -> ScriptedModel:
     return ScriptedModel(play)
 
 
-async def use(stage: Stage, *tools: Tool | Fn, **options: bool) -> str:
+async def use(stage: Stage, *tools: Tool | Fn, parallel_tools: bool = False) -> str:
     """What a model reads when it calls each of these tools once, in one turn."""
     names = [each.name if isinstance(each, Tool) else each.__name__ for each in tools]
-    team = stage.team([Agent("solo", tools=tools, **options)], uses(*names))  # type: ignore[arg-type]
+    team = stage.team([Agent("solo", tools=tools, parallel_tools=parallel_tools)], uses(*names))
     return (await stage.say(team, "do it")).output
 
 
-def acts(stage: Stage, name: str, seconds: float = 0.0, **options: bool) -> Tool:
+def acts(stage: Stage, name: str, seconds: float = 0.0, *, read_only: bool = False) -> Tool:
     """A tool that leaves its name in the world when it begins and when it ends."""
 
     async def act() -> str:
@@ -42,10 +42,10 @@ def acts(stage: Stage, name: str, seconds: float = 0.0, **options: bool) -> Tool
         stage.effects.append(f"{name} ends")
         return name
 
-    return tool(name=name, **options)(act)
+    return tool(name=name, read_only=read_only)(act)
 
 
-def meets(stage: Stage, name: str, others: Sequence[str], **options: bool) -> Tool:
+def meets(stage: Stage, name: str, others: Sequence[str], *, read_only: bool = False) -> Tool:
     """A tool that ends only when the others have begun."""
 
     async def meet() -> str:
@@ -56,7 +56,7 @@ def meets(stage: Stage, name: str, others: Sequence[str], **options: bool) -> To
             await asyncio.sleep(0.002)
         return f"{name} met nobody"
 
-    return tool(name=name, **options)(meet)
+    return tool(name=name, read_only=read_only)(meet)
 
 
 @story

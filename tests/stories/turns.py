@@ -72,7 +72,9 @@ async def of_two_handoffs_in_one_turn_the_first_that_can_be_made_is_made(stage: 
         return calls(hands_off("sales", "refund"), ("handoff_to_tech", {}), hands_off("billing", "repair"))
 
     tech = handoff("tech", variables=[Variable("device")])
-    team = stage.team([Agent("triage", handoffs=["billing", tech]), Agent("billing"), Agent("tech")], ScriptedModel(play))
+    team = stage.team(
+        [Agent("triage", handoffs=["billing", tech]), Agent("billing"), Agent("tech")], ScriptedModel(play)
+    )
     result = await stage.say(team, "charged twice")
     assert [h.receiver for h in result.handoff_chain] == ["billing"]
     assert [refused.why for refused in await events(team, CallRefused)] == ["receiver", "arguments"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -38,7 +39,9 @@ async def a_declared_handoff_is_a_function_with_exactly_its_variables(stage: Sta
             Variable("note", required=False),
         ],
     )
-    model = ScriptedModel({"triage": [hands_off("sdr-agent", "call them", lead_id="L-1", score=80)], "sdr-agent": [says("Called.")]})
+    model = ScriptedModel(
+        {"triage": [hands_off("sdr-agent", "call them", lead_id="L-1", score=80)], "sdr-agent": [says("Called.")]}
+    )
     team = stage.team([Agent("triage", handoffs=[way]), Agent("sdr-agent")], model)
     result = await stage.say(team, "I want to buy")
     [record] = result.handoff_chain
@@ -47,7 +50,10 @@ async def a_declared_handoff_is_a_function_with_exactly_its_variables(stage: Sta
         {"lead_id": "L-1", "score": 80},
         "call them",
     )
-    assert {key: value for key, value in result.context.items() if key not in METADATA} == {"lead_id": "L-1", "score": 80}
+    assert {key: value for key, value in result.context.items() if key not in METADATA} == {
+        "lead_id": "L-1",
+        "score": 80,
+    }
     assert result.context["_handoff_tool"] == "handoff_to_sdr_agent"
     for request in stage.requests("triage"):
         [tool] = request.tools
@@ -94,7 +100,13 @@ async def a_missing_variable_is_asked_for(stage: Stage) -> None:
 async def values_become_what_was_declared(stage: Stage) -> None:
     types = {"count": "integer", "price": "number", "vip": "boolean", "items": "array", "address": "object"}
     way = handoff("billing", variables=[Variable(name, type=kind) for name, kind in types.items()])  # type: ignore[arg-type]
-    said = {"count": "3", "price": "9.50", "vip": "true", "items": [1, "two"], "address": {"city": "Bern"}}
+    said: dict[str, Any] = {
+        "count": "3",
+        "price": "9.50",
+        "vip": "true",
+        "items": [1, "two"],
+        "address": {"city": "Bern"},
+    }
     model = ScriptedModel({"triage": [hands_off("billing", "x", **said)], "billing": [says("Done.")]})
     result = await stage.say(stage.team([Agent("triage", handoffs=[way]), Agent("billing")], model), "charged twice")
     assert result.handoff_chain[0].variables == {
@@ -186,7 +198,9 @@ async def context_accumulates_over_three_hops(stage: Stage) -> None:
             "d": [says("Done.")],
         }
     )
-    result = await stage.say(stage.team(members, model), "charged twice", context={"customer": "ana", "mood": "unknown"})
+    result = await stage.say(
+        stage.team(members, model), "charged twice", context={"customer": "ana", "mood": "unknown"}
+    )
     assert result.context == {
         "customer": "ana",
         "order": "17",
@@ -232,7 +246,10 @@ async def context_is_replaced_where_the_handoff_says_so(stage: Stage) -> None:
 async def context_stays_with_the_conversation_and_a_message_may_add_to_it(stage: Stage) -> None:
     model = ScriptedModel({"solo": [says("One."), says("Two."), says("Three.")]})
     team = stage.team([Agent("solo")], model)
-    assert (await stage.say(team, "1", context={"order": "17", "mood": "angry"})).context == {"order": "17", "mood": "angry"}
+    assert (await stage.say(team, "1", context={"order": "17", "mood": "angry"})).context == {
+        "order": "17",
+        "mood": "angry",
+    }
     assert (await stage.say(team, "2")).context == {"order": "17", "mood": "angry"}
     assert (await stage.say(team, "3", context={"mood": "calm"})).context == {"order": "17", "mood": "calm"}
 
@@ -276,7 +293,9 @@ async def variables_reach_the_receiver_as_data_that_cannot_break_out(stage: Stag
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         return says("Done.") if agent == "billing" else hands_off("billing", "x", note=attack)
 
-    team = stage.team([Agent("triage", handoffs=[way]), Agent("billing", instructions="Be brief.")], ScriptedModel(play))
+    team = stage.team(
+        [Agent("triage", handoffs=[way]), Agent("billing", instructions="Be brief.")], ScriptedModel(play)
+    )
     result = await stage.say(team, "charged twice")
     assert result.context["note"] == attack
     for request in stage.requests("billing"):

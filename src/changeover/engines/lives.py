@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from changeover.engines.live import Live
+from changeover.errors import EngineError
 from changeover.relay.ports import Log
 from changeover.relay.state import State
 
@@ -37,7 +38,10 @@ class Lives:
         """Fold again what the log says. The caller holds the lock."""
         live.catch_up(State(live.state.id).fold(await self._log.read(live.state.id)))
 
-    def clear(self) -> None:
+    def fail(self, error: EngineError) -> None:
+        """Tell everybody who still waits, and forget all."""
+        for live in self._lives.values():
+            live.fail(error)
         self._lives.clear()
 
     def _forget(self) -> None:

@@ -30,6 +30,7 @@ class LocalEngine:
 
     def __init__(self, log: Log, world: World, observer: Observer | None = None, patience: float = 1.0) -> None:
         self.log, self.world, self.patience, self._observer = log, world, patience, observer
+        self.loop = asyncio.get_running_loop()
         self.lives = Lives(log)
         self._follower = Follower(self)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,7 +90,7 @@ class LocalEngine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.lives.clear()
+        self.lives.fail(EngineError("the team was closed while this run was under way; it can be resumed"))
 
     async def _drive(self, live: Live, command: Command) -> None:
         """Perform a command, record its outcome, go on with what follows from it."""

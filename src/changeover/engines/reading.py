@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from changeover.facts import RunResult
-from changeover.relay.events import RunCompleted, RunFailed
+from changeover.relay.events import RunCompleted, RunFailed, RunResumed, RunStarted
 from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+
+Item = Recorded | TextDelta | ThinkingDelta
 
 
 class Reading:
@@ -15,29 +17,35 @@ class Reading:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Recorded | TextDelta | ThinkingDelta | asyncio.Future[RunResult]] = asyncio.Queue()
+        self._queue: asyncio.Queue[Item | int | None] = asyncio.Queue()
 
-    def put(self, item: Recorded | TextDelta | ThinkingDelta | asyncio.Future[RunResult]) -> None:
+    def put(self, item: Item | int | None) -> None:
+        """One more item; a number says which run is read."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
 
-    def finish(self, answer: asyncio.Future[RunResult]) -> None:
-        """The run is over, and this is how."""
-        if not answer.cancelled():
-            answer.exception()  # looked at, so that a reader who has left leaves no warning behind
-        self.put(answer)
+    async def items(self, answer: asyncio.Future[RunResult]) -> AsyncIterator[StreamItem]:
+        """Everything of one run, and nothing of others before and after it; then its result, or what it raised."""
+        answer.add_done_callback(lambda _: self.put(None))
+        early: list[Item] = []
+        run: int | None = None
+        under_way = False
+        while (item := await self._queue.get()) is not None:
+            if isinstance(item, int):
+                run = item
+            else:
+                early.append(item)
+            if run is None:
+                continue
+            for each in early:
+                under_way = under_way or _is(each, run, (RunStarted, RunResumed))
+                if under_way or (isinstance(each, Recorded) and each.position <= run):
+                    yield each
+                under_way = under_way and not _is(each, run, (RunCompleted, RunFailed))
+            early = []
+        yield RunFinished(await answer)
 
-    async def items(self, run: int) -> AsyncIterator[StreamItem]:
-        """Everything up to the end of this run; then its result, or what it raised."""
-        over = False
-        while not isinstance(item := await self._queue.get(), asyncio.Future):
-            if not over:
-                yield item
-            # What the conversation does after this run is no part of it.
-            over = over or (isinstance(item, Recorded) and _ends(item, run))
-        yield RunFinished(item.result())
 
-
-def _ends(record: Recorded, run: int) -> bool:
-    event = record.event
-    return isinstance(event, (RunCompleted, RunFailed)) and event.run == run
+def _is(item: Item, run: int, kinds: tuple[type, ...]) -> bool:
+    """Whether this is such an event of this run."""
+    return isinstance(item, Recorded) and isinstance(item.event, kinds) and getattr(item.event, "run", None) == run

@@ -17,10 +17,10 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
     def faults(self) -> list[str]:
         """What is wrong with these limits."""
         found = []
-        if self.max_handoffs < 0:
-            found.append(f"max_handoffs is {self.max_handoffs}; give 0 (no handoffs) or more")
-        if self.max_turns < 1:
-            found.append(f"max_turns is {self.max_turns}; give 1 or more")
+        if not isinstance(self.max_handoffs, int) or self.max_handoffs < 0:
+            found.append(f"max_handoffs is {self.max_handoffs!r}; give 0 (no handoffs) or more")
+        if not isinstance(self.max_turns, int) or self.max_turns < 1:
+            found.append(f"max_turns is {self.max_turns!r}; give 1 or more")
         if self.on_limit not in ("raise", "tell"):
             found.append(f"on_limit is {self.on_limit!r}; give 'raise' or 'tell'")
         return found

@@ -20,10 +20,11 @@ from changeover.relay.events import (
     RunCompleted,
     RunFailed,
     RunStarted,
+    ToolFinished,
 )
 from changeover.relay.run import Acting, Broken, Replied, Run, Thinking
 from changeover.relay.state import State
-from changeover.relay.turn import Answered, Begun, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import Begun, Fresh, Offered, OpenCall, Turn
 from changeover.tools.context import RunContext
 
 
@@ -103,22 +104,22 @@ def _act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequenc
         return _fail(run, AgentFault(turn.agent, tuple(roster.seats)))
     tools: list[tuple[OpenCall, UseTool]] = []
     transfers: list[tuple[OpenCall, TransferToAny | Transfer]] = []
-    for call in turn.calls.values():
-        if isinstance(call.phase, Answered):
-            continue
+    offered: tuple[OpenCall, str] | None = None
+    for call in turn.outstanding():
         move = seat.moves.get(call.call.name)
-        match move:
-            case TransferToAny() | Transfer():
-                transfers.append((call, move))
-            case UseTool():
-                tools.append((call, move))
-            case None:
-                return _refuse_unknown(state, call, seat)
-            case _:
-                assert_never(move)
+        if isinstance(call.phase, Offered):
+            offered = call, call.phase.offer.receiver  # whatever its name has come to mean since
+        elif isinstance(move, UseTool):
+            tools.append((call, move))
+        elif move is None or isinstance(call.phase, Begun):
+            return _refuse_unknown(state, call, seat)
+        else:
+            transfers.append((call, move))
     if tools:
         return _use_tools(state, run, tools, seat.agent.parallel_tools)
-    return _transfer(state, run, turn, transfers, roster)
+    if offered:
+        return _accept(state, *offered, [call for call, _ in transfers])
+    return _offer(state, run, turn, *transfers[0], roster)
 
 
 def _use_tools(state: State, run: Run, tools: list[tuple[OpenCall, UseTool]], at_once: bool) -> Sequence[Command]:
@@ -142,28 +143,19 @@ def _use_tool(state: State, run: Run, call: OpenCall, move: UseTool) -> RunTool:
 
 
 def _refuse_unknown(state: State, call: OpenCall, seat: Seat) -> Record:
+    if isinstance(call.phase, Begun):
+        return Record(ToolFinished(call.id, state.task, "", ok=False, unknown=True))
     names = ", ".join(seat.moves) or "none"
     reason = f"there is no tool called {call.call.name!r}; your tools: {names}"
     return Record(CallRefused(call.id, state.task, reason, "tool"))
 
 
-def _transfer(
-    state: State, run: Run, turn: Turn, transfers: list[tuple[OpenCall, TransferToAny | Transfer]], roster: Roster
-) -> Record:
-    """The next step of the first transfer that can be made; any further one is ignored."""
-    call, move = transfers[0]
-    match call.phase:
-        case Offered():
-            if len(transfers) > 1:
-                reason = f"ignored: this conversation already goes to {call.phase.offer.receiver}"
-                return Record(CallRefused(transfers[1][0].id, state.task, reason, "ignored"))
-            return Record(HandoffAccepted(call.id, state.task, call.phase.offer.receiver))
-        case Fresh() | Begun():
-            return _offer(state, run, turn, call, move, roster)
-        case Answered():
-            raise AssertionError("answered calls are not outstanding")
-        case _:
-            assert_never(call.phase)
+def _accept(state: State, call: OpenCall, receiver: str, others: list[OpenCall]) -> Record:
+    """The first transfer that could be made is made; any further one is ignored."""
+    if others:
+        reason = f"ignored: this conversation already goes to {receiver}"
+        return Record(CallRefused(others[0].id, state.task, reason, "ignored"))
+    return Record(HandoffAccepted(call.id, state.task, receiver))
 
 
 def _offer(

@@ -55,6 +55,10 @@ class Turn:
         self.unanswered = len(calls)
         self.faulty = False
 
+    def outstanding(self) -> list[OpenCall]:
+        """The calls that have no answer yet, in call order."""
+        return [call for call in self.calls.values() if not isinstance(call.phase, Answered)]
+
     def answer(self, call: OpenCall, text: str, ok: bool = True) -> None:
         """Give a call its one answer; a second is ignored."""
         if not isinstance(call.phase, Answered):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from changeover.errors import StoreUnavailable
 from changeover.relay.events import Event, Unreadable
+
+Events = tuple[Event | Unreadable, ...]
 
 _ENCODER = msgspec.json.Encoder()
 _EVENTS = msgspec.json.Decoder(tuple[Event, ...])
@@ -23,17 +24,18 @@ class _Named(msgspec.Struct):
 _NAME = msgspec.json.Decoder(_Named)
 
 
-def encode(events: Sequence[Event | Unreadable]) -> str:
-    """The events as text; what could not be read is written back as it was."""
-    pieces = [msgspec.Raw(event.raw) if isinstance(event, Unreadable) else event for event in events]
+def encode(events: Events) -> tuple[str, Events]:
+    """The events as text, and as they will be read; what could not be read is written back as it was."""
+    pieces = [msgspec.Raw(event.raw) if type(event) is Unreadable else event for event in events]
     try:
-        return _ENCODER.encode(pieces).decode()
+        return _ENCODER.encode(pieces).decode(), events
     except UnicodeEncodeError:
         # A model may write half of a surrogate pair, which no encoding can hold.
-        return _ENCODER.encode([_whole(msgspec.to_builtins(piece)) for piece in pieces]).decode()
+        body = _ENCODER.encode([_whole(msgspec.to_builtins(piece)) for piece in pieces]).decode()
+        return body, decode(body)
 
 
-def decode(body: str) -> tuple[Event | Unreadable, ...]:
+def decode(body: str) -> Events:
     """The events of an entry, each that this version does not know kept raw."""
     try:
         return _EVENTS.decode(body)

@@ -43,6 +43,14 @@ class Session(Protocol):
         """Undo the transaction; never raises."""
         ...
 
+    def ask(self, call: Call) -> list[Row]:
+        """What a query finds, outside of any transaction."""
+        ...
+
+    def glance(self, call: Call) -> list[Row] | None:
+        """What a query finds, if it is little and can be had without waiting for anybody."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -52,6 +60,8 @@ class Database(Protocol):
     dialect: str
     shown: str
     """Its address without the password."""
+    near: bool
+    """Whether a glance is quicker than asking another thread to look."""
 
     def connect(self) -> Session:
         """Connect, or raise StoreUnavailable."""

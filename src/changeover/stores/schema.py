@@ -23,30 +23,12 @@ def _time(name: str) -> Column[float]:
     return Column(name, Double, nullable=False)
 
 
-entries = Table(
-    "entries",
-    METADATA,
-    _text("conversation", key=True),
-    _number("position", key=True),
-    _text("root"),
-    _text("cause"),
-    _time("at"),
-    _number("seq"),
-    _number("schema"),
-    _text("body"),
-    UniqueConstraint("conversation", "cause", name="entries_cause"),
-    sqlite_with_rowid=False,
-)
-"""The log itself: one row an append, its events as JSON."""
-
-_of_a_child = column("conversation") != column("root")
-# Partial: a root's own entries are found by its position, so a conversation without children pays nothing.
-Index("entries_tree", entries.c.root, entries.c.seq, sqlite_where=_of_a_child, postgresql_where=_of_a_child)
-
 conversations = Table(
     "conversations",
     METADATA,
-    _text("id", key=True),
+    # Ids are long and in no order; numbers keep the log small, and what is new stands together at its end.
+    Column("number", Integer, primary_key=True),
+    _text("id"),
     _text("root"),
     Column("parent", Text),
     _text("status"),
@@ -56,12 +38,31 @@ conversations = Table(
     _number("seq"),
     _time("created_at"),
     _time("updated_at"),
-    sqlite_with_rowid=False,
+    UniqueConstraint("id", name="conversations_id"),
 )
 """How each conversation stands: `position` is the end of its log, `seq` (of a root) the last given out in its tree."""
 
 _running = column("status") == literal_column("'running'")
 Index("conversations_running", conversations.c.owner, sqlite_where=_running, postgresql_where=_running)
+
+entries = Table(
+    "entries",
+    METADATA,
+    _number("conversation", key=True),
+    _number("position", key=True),
+    Column("root", Integer),
+    _text("cause"),
+    _time("at"),
+    _number("seq"),
+    _number("schema"),
+    _text("body"),
+    UniqueConstraint("conversation", "cause", name="entries_cause"),
+)
+"""The log itself: one row an append, its events as JSON. `conversation` is a number, `root` that of a child's root."""
+
+_of_a_child = column("root").is_not(None)
+# Partial: a root's own entries are found by its number, so a conversation without children pays nothing.
+Index("entries_tree", entries.c.root, entries.c.seq, sqlite_where=_of_a_child, postgresql_where=_of_a_child)
 
 processes = Table(
     "processes",
@@ -72,7 +73,6 @@ processes = Table(
     _text("host"),
     _number("pid"),
     _time("started_at"),
-    sqlite_with_rowid=False,
 )
 """Who is alive: one row for each open store, renewed while it lives. An owner is `<id>/<epoch>`."""
 
@@ -93,7 +93,6 @@ tasks = Table(
     _text("context"),
     _text("input"),
     Column("output", Text),
-    sqlite_with_rowid=False,
 )
 """One agent's leg of a run each: pending, running, waiting, completed, failed or cancelled."""
 
@@ -107,9 +106,9 @@ messages = Table(
     _text("kind"),
     Column("task_id", Text),
     Column("agent", Text),
+    Column("call", Text),
     _time("at"),
     _text("content"),
-    sqlite_with_rowid=False,
 )
 """What was said and done, one row for each thing that a reader would see; an event may make several."""
 
@@ -133,7 +132,6 @@ handoffs = Table(
     Column("ended_at", Double),
     _text("variables"),
     _text("message"),
-    sqlite_with_rowid=False,
 )
 """Every handoff that was offered; `task_id` is the task that its receiver got."""
 

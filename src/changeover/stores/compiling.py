@@ -1,0 +1,69 @@
+"""Statements are written once in SQLAlchemy and compiled once for each dialect; from then on they are text."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from changeover.stores.database import Call
+
+
+class Statement(NamedTuple):
+    """SQL for one driver, and the names of what is bound to it, in the driver's order."""
+
+    sql: str
+    names: tuple[str, ...]
+
+    def __call__(self, **values: Any) -> Call:
+        return self.sql, tuple([values[name] for name in self.names])
+
+
+class Compiler:
+    """Turns statements into the SQL of one dialect."""
+
+    def __init__(self, dialect: str) -> None:
+        self.postgresql = dialect == "postgresql"
+        self._dialect: Dialect = (
+            PGDialect_psycopg(paramstyle="format") if self.postgresql else SQLiteDialect_pysqlite(paramstyle="qmark")
+        )
+
+    def __call__(self, statement: sa.ClauseElement) -> Statement:
+        compiled = statement.compile(dialect=self._dialect)
+        assert isinstance(compiled, SQLCompiler)
+        return Statement(str(compiled), tuple(compiled.positiontup or ()))
+
+    def insert(self, table: sa.Table, **values: Any) -> sqlite.Insert | postgresql.Insert:
+        """An insert of a whole row, with an upsert's abilities; each column is bound by its name, or given here."""
+        construct = postgresql.insert if self.postgresql else sqlite.insert
+        names = [column.name for column in table.columns if column is not table.autoincrement_column]
+        return construct(table).values({name: bind(name) for name in names} | values)
+
+
+def bind(name: str, type_: Any = None) -> sa.BindParameter[Any]:
+    """Something that is bound by this name at each use."""
+    return sa.bindparam(name, type_=type_)
+
+
+class now(FunctionElement[float]):  # noqa: N801 - as SQL spells it
+    """Seconds since the epoch by the database's own clock: the only one that all processes on a store share."""
+
+    type = sa.Double()
+    inherit_cache = True
+
+
+@compiles(now, "sqlite")
+def _sqlite_now(element: now, compiler: SQLCompiler, **options: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(now, "postgresql")
+def _postgresql_now(element: now, compiler: SQLCompiler, **options: Any) -> str:
+    return "(extract(epoch from clock_timestamp())::double precision)"

@@ -1,0 +1,69 @@
+"""What the writer is asked to do, and how whoever asked is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from changeover.relay.events import Entry
+from changeover.relay.ports import Head
+from changeover.stores.codec import Events
+
+T = TypeVar("T")
+
+
+class Job(Generic[T]):
+    """Something to write for a conversation; the loop that asked for it waits for the outcome."""
+
+    __slots__ = ("conversation", "error", "future", "loop", "result", "root", "tried")
+
+    def __init__(self, conversation: str, root: str, result: T) -> None:
+        self.conversation, self.root = conversation, root
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self.loop.create_future()
+        self.result = result
+        self.error: Exception | None = None
+        self.tried = False
+        """Whether it may be done already, by a commit of which nobody heard."""
+
+
+class Append(Job[None]):
+    """Record an entry."""
+
+    __slots__ = ("body", "entry", "epoch", "events", "head")
+
+    def __init__(self, entry: Entry, head: Head | None, body: str, events: Events, epoch: int) -> None:
+        super().__init__(entry.conversation, entry.root, None)
+        self.entry, self.head, self.body, self.events, self.epoch = entry, head, body, events, epoch
+
+
+class Claim(Job[bool]):
+    """Own a conversation."""
+
+    __slots__ = ()
+
+    def __init__(self, conversation: str) -> None:
+        super().__init__(conversation, conversation, False)
+
+
+def tell(jobs: Iterable[Job[Any]]) -> None:
+    """Give everybody who waits the outcome: one message to each loop, however many wait there."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, told in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, told)
+        except RuntimeError:
+            pass  # this loop is closed, and nobody waits there any more
+
+
+def _resolve(jobs: list[Job[Any]]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue  # whoever asked was cancelled
+        if job.error is None:
+            job.future.set_result(job.result)
+        else:
+            job.future.set_exception(job.error)

@@ -1,0 +1,82 @@
+"""The right of this process to work: a row that it renews, and by which others know that it lives."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from math import inf
+
+from changeover.stores.database import Call, Session
+from changeover.stores.statements import LeaseStatements
+
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def _elapsed() -> float:
+    """Seconds that also pass while this process, or the whole machine, is stopped."""
+    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+
+
+class Lease:
+    """One for each open store. Whoever loses it begins again under the next epoch, and owns nothing then."""
+
+    def __init__(self, sql: LeaseStatements, seconds: float) -> None:
+        self._sql, self._seconds = sql, seconds
+        self._host, self._pid = socket.gethostname(), os.getpid()
+        self._id = f"{self._host}-{self._pid}-{os.urandom(3).hex()}"
+        self.epoch = 0
+        """How often it was taken; a different one means that it was lost in between."""
+        self._until = inf
+        """Until when it certainly holds, by our own clock; for ever before it was first taken."""
+        self._renew_at = 0.0
+
+    @property
+    def owner(self) -> str:
+        return f"{self._id}/{self.epoch}"
+
+    @property
+    def valid(self) -> bool:
+        return _elapsed() < self._until
+
+    @property
+    def due_in(self) -> float | None:
+        """How long until it should be renewed; None before it was first taken."""
+        return max(0.0, self._renew_at - _elapsed()) if self.epoch else None
+
+    def hold(self, session: Session) -> None:
+        """Renew it, or take a new one if it was lost or never taken."""
+        # Looked at before the database looks at its own clock: ours may run out sooner than theirs, never later.
+        begun = _elapsed()
+        self._renew_at = begun + self._seconds / 10  # if this fails
+        session.begin()
+        epoch = self.epoch
+        if not epoch or not session.run([self._sql.renew(id=self._id, epoch=epoch, lease=self._seconds)])[0]:
+            epoch += 1
+            who = {"id": self._id, "host": self._host, "pid": self._pid}
+            session.run([self._sql.register(**who, epoch=epoch, lease=self._seconds)])
+        session.commit()
+        self.epoch, self._until, self._renew_at = epoch, begun + self._seconds, begun + self._seconds / 3
+
+    def held(self) -> Call:
+        """Asks whether it still holds, by the database's clock."""
+        return self._sql.held(id=self._id, epoch=self.epoch)
+
+    def lost(self) -> None:
+        """Somebody saw that it does not hold any more."""
+        self._until = self._renew_at = 0.0
+
+    def take(self, conversation: str) -> Call:
+        """Asks for a conversation."""
+        return self._sql.claim(id=conversation, me=self.owner)
+
+    def bury(self) -> Call:
+        """Removes those who have died."""
+        return self._sql.bury()
+
+    def give_up(self, session: Session) -> None:
+        """Own nothing any more, and be gone."""
+        if self.epoch:
+            session.begin()
+            session.commit([self._sql.release(me=self.owner), self._sql.leave(id=self._id)])
+            self.lost()

@@ -1,0 +1,128 @@
+"""A store in a PostgreSQL database, by psycopg; a batch takes two round trips, however many appends it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.adapt import Buffer, Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.types.string import StrDumper
+
+from changeover.errors import StoreUnavailable
+from changeover.stores.database import Call, Row, Trouble
+
+DEFAULTS = {
+    "application_name": "changeover",
+    "connect_timeout": 10,
+    # A server that vanished without a word is noticed in seconds; by default it takes a quarter of an hour.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03")
+AGAIN = ("40", "55P03")
+DOWN = ("25006", "53", "57", "58", "F0", "XX")
+
+
+class PostgresSession:
+    """One connection; statements go out together, and their results come back together."""
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self.connection = connection
+        self._beginning = False
+
+    def begin(self) -> None:
+        self._beginning = True  # in the round trip of the first statements
+
+    def run(self, calls: Sequence[Call]) -> list[list[Row]]:
+        with self.connection.pipeline():
+            self._begin()
+            cursors = [self.connection.execute(sql, args) for sql, args in calls]
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def commit(self, calls: Sequence[Call] = ()) -> None:
+        with self.connection.pipeline():
+            self._begin()
+            for sql, args in calls:
+                self.connection.execute(sql, args)
+            self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self._beginning = False
+        try:
+            if self.connection.info.transaction_status is not TransactionStatus.IDLE:
+                self.connection.execute("ROLLBACK")
+        except psycopg.Error:
+            pass  # the connection is gone, and the transaction with it
+
+    def ask(self, call: Call) -> list[Row]:
+        return self.connection.execute(*call).fetchall()
+
+    def glance(self, call: Call) -> list[Row] | None:
+        return None
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _begin(self) -> None:
+        if self._beginning:
+            # Whatever the server's default: after a lock was waited for, we must see what its holder wrote.
+            self.connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            self._beginning = False
+
+
+class Postgres:
+    """The database at this address."""
+
+    dialect, near = "postgresql", False
+
+    def __init__(self, url: str, lease: float) -> None:
+        self.shown = without_password(url)
+        try:
+            self._options: dict[str, Any] = {**DEFAULTS, **conninfo_to_dict(url)}
+        except psycopg.ProgrammingError as error:
+            raise StoreUnavailable(f"the store {self.shown} cannot be opened: {error}") from error
+        # A process that is stopped in mid-transaction must not keep others waiting until they lose their own leases.
+        self._longest_pause = f"{max(100, int(lease / 3 * 1000))}ms"
+
+    def connect(self) -> PostgresSession:
+        try:
+            connection = psycopg.connect(**self._options, autocommit=True)
+            connection.adapters.register_dumper(str, TextDumper)
+            connection.execute(f"SET idle_in_transaction_session_timeout = '{self._longest_pause}'")
+        except psycopg.Error as error:
+            raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
+        return PostgresSession(connection)
+
+    def trouble(self, error: Exception) -> Trouble | None:
+        if not isinstance(error, psycopg.Error):
+            return None
+        if error.sqlstate is None:
+            lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+            return Trouble.LOST if lost else Trouble.MINE
+        for states, trouble in ((LOST, Trouble.LOST), (AGAIN, Trouble.AGAIN), (DOWN, Trouble.DOWN)):
+            if error.sqlstate.startswith(states):
+                return trouble
+        return Trouble.MINE
+
+
+class TextDumper(StrDumper):
+    """PostgreSQL's texts hold every character but one."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj.replace("\0", "\ufffd"))
+
+
+def without_password(url: str) -> str:
+    """The address as it may be shown."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}").geturl()

@@ -1,0 +1,67 @@
+"""Reading beside the writer: on connections of its own, and without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from changeover.errors import ChangeoverError, StoreUnavailable
+from changeover.stores.database import Call, Database, Row, Session, Trouble
+
+THREADS = 4
+
+
+class Reader:
+    """Reads on threads, each with a connection of its own; what is small and near is read on the spot."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._near = database.connect() if database.near else None
+        self._near_lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="changeover-reader")
+        self._sessions: dict[int, Session] = {}
+
+    async def rows(self, call: Call) -> list[Row]:
+        """What this query finds."""
+        found = self._glance(call)
+        if found is not None:
+            return found
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, call)
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        for session in self._sessions.values():
+            session.close()
+        if self._near is not None:
+            self._near.close()
+
+    def _glance(self, call: Call) -> list[Row] | None:
+        # The lock is only tried: another loop that reads just now must not hold up this one.
+        if self._near is None or not self._near_lock.acquire(blocking=False):
+            return None
+        try:
+            return self._near.glance(call)
+        finally:
+            self._near_lock.release()
+
+    def _read(self, call: Call) -> list[Row]:
+        thread = threading.get_ident()
+        try:
+            try:
+                return self._session(thread).ask(call)
+            except Exception as error:
+                if self._database.trouble(error) is not Trouble.LOST:
+                    raise
+                self._sessions.pop(thread).close()
+                return self._session(thread).ask(call)
+        except ChangeoverError:
+            raise
+        except Exception as error:
+            raise StoreUnavailable(f"the store {self._database.shown} cannot be read: {error}") from error
+
+    def _session(self, thread: int) -> Session:
+        session = self._sessions.get(thread)
+        if session is None:
+            session = self._sessions[thread] = self._database.connect()
+        return session

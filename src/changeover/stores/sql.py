@@ -1,0 +1,92 @@
+"""SqlLog: the log in a database that several processes may share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import AsyncIterator
+
+from changeover.errors import StoreUnavailable
+from changeover.relay.events import Entry
+from changeover.relay.ports import Head
+from changeover.stores.codec import decode, encode
+from changeover.stores.database import Database, Row
+from changeover.stores.jobs import Append, Claim
+from changeover.stores.lease import Lease
+from changeover.stores.reader import Reader
+from changeover.stores.statements import statements
+from changeover.stores.upgrade import make_current
+from changeover.stores.writer import Writer
+
+
+class SqlLog:
+    """What was appended is on the disk. Making one connects, and brings the tables up to date where it may."""
+
+    def __init__(self, database: Database, lease: float) -> None:
+        session = database.connect()
+        make_current(database, session)
+        self._database, self._pid = database, os.getpid()
+        self._sql = statements(database.dialect)
+        self._lease = Lease(self._sql.lease, lease)
+        self._reader = Reader(database)
+        self._writer = Writer(database, session, self._sql, self._lease)
+        self._closed = False
+        # Also when nobody closes it: at the end of the process, or when nobody has it any more.
+        self._finish = weakref.finalize(self, _finish, self._pid, self._writer, self._reader)
+
+    @property
+    def epoch(self) -> int:
+        """How often this process took its lease; another number than before means that it was lost."""
+        return self._lease.epoch
+
+    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
+        self._check()
+        rows = await self._reader.rows(self._sql.log.read(conversation=conversation, after=after))
+        return [entry_of(row) for row in rows]
+
+    async def append(self, entry: Entry, head: Head | None) -> None:
+        self._check()
+        append = Append(entry, head, *encode(entry.events), self._lease.epoch)
+        self._writer.put(append)
+        await append.future
+
+    async def find(self, conversation: str, cause: str) -> int | None:
+        self._check()
+        rows = await self._reader.rows(self._sql.log.find(conversation=conversation, cause=cause))
+        return rows[0][0] if rows else None
+
+    async def unfinished(self) -> list[str]:
+        self._check()
+        return [row[0] for row in await self._reader.rows(self._sql.log.unfinished())]
+
+    async def claim(self, conversation: str) -> bool:
+        self._check()
+        claim = Claim(conversation)
+        self._writer.put(claim)
+        return await claim.future
+
+    def may_begin(self) -> bool:
+        return self._lease.valid
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._finish)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"the store {self._database.shown} is closed")
+        if os.getpid() != self._pid:
+            raise StoreUnavailable(f"the store {self._database.shown} was opened before a fork; open it in each process")
+
+
+def entry_of(row: Row) -> Entry:
+    conversation, root, position, cause, at, body, seq, schema = row
+    return Entry(conversation, root, position, cause, at, decode(body), seq, schema)
+
+
+def _finish(pid: int, writer: Writer, reader: Reader) -> None:
+    if os.getpid() == pid:  # threads and connections are the parent's, not those of a fork
+        writer.stop()
+        reader.close()

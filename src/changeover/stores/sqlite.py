@@ -1,0 +1,133 @@
+"""A store in a SQLite file: in WAL, and synced at every commit."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from changeover.errors import StoreUnavailable
+from changeover.stores.database import Call, Row, Trouble
+
+PATIENCE = 10.0
+"""For how many seconds we wait for a file that another program has locked."""
+
+LITTLE = 64
+"""From how many rows on a query is no matter for a glance."""
+
+BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+DOWN = BUSY | {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+}
+
+T = TypeVar("T")
+
+
+class SqliteSession:
+    """One connection to the file; used by one thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def begin(self) -> None:
+        # IMMEDIATE: two processes that both read position 7 must not both append 8.
+        patiently(lambda: self.connection.execute("BEGIN IMMEDIATE"))
+
+    def run(self, calls: Sequence[Call]) -> list[list[Row]]:
+        execute = self.connection.execute
+        return [execute(sql, args).fetchall() for sql, args in calls]
+
+    def commit(self, calls: Sequence[Call] = ()) -> None:
+        execute = self.connection.execute
+        for sql, args in calls:
+            execute(sql, args)
+        execute("COMMIT")
+
+    def rollback(self) -> None:
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            pass  # SQLite rolled back by itself, as it does when the disk is full
+
+    def ask(self, call: Call) -> list[Row]:
+        return patiently(lambda: self.connection.execute(*call).fetchall())
+
+    def glance(self, call: Call) -> list[Row] | None:
+        try:
+            cursor = self.connection.execute(*call)
+            rows = cursor.fetchmany(LITTLE)
+        except sqlite3.Error:
+            return None  # whoever reads on finds out why
+        if len(rows) < LITTLE:
+            return rows
+        cursor.close()
+        return None
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class Sqlite:
+    """The database in this file."""
+
+    dialect, near = "sqlite", True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shown = f"sqlite:///{path}"
+
+    def connect(self) -> SqliteSession:
+        if self.path.is_dir() or not self.path.absolute().parent.is_dir():
+            what = "is a directory" if self.path.is_dir() else f"lies in {self.path.absolute().parent}, which does not exist"
+            raise StoreUnavailable(f"the store {self.shown} cannot be opened: it {what}")
+        try:
+            return SqliteSession(self._connect())
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"the store {self.shown} cannot be opened: {error}") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        # Without a timeout: SQLite's own waiting sleeps 100 ms at a time, and a busy neighbour locks the file again.
+        connection = sqlite3.connect(
+            self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        mode = patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
+        if mode != "wal":
+            raise sqlite3.OperationalError(f"its file system does not allow SQLite's WAL, only {mode!r}")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA journal_size_limit=67108864")
+        return connection
+
+    def trouble(self, error: Exception) -> Trouble | None:
+        if not isinstance(error, sqlite3.Error):
+            return None
+        return Trouble.DOWN if code(error) in DOWN else Trouble.MINE
+
+
+def code(error: sqlite3.Error) -> int | None:
+    """The primary result code of an error; the driver's own errors have none."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    return None if extended is None else extended & 0xFF
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Do it as soon as nobody has locked the file."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if code(error) not in BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(random.uniform(0.0005, 0.005))

@@ -1,0 +1,136 @@
+"""The one thread that writes: it takes all that is waiting, commits it at once, and tells everybody."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from changeover.errors import ChangeoverError, LeaseLost, StoreUnavailable
+from changeover.stores.batch import Batch
+from changeover.stores.database import Database, Session, Trouble
+from changeover.stores.jobs import Append, Job, tell
+from changeover.stores.lease import Lease
+from changeover.stores.statements import Statements
+
+logger = logging.getLogger("changeover.stores")
+
+LARGEST = 1_000
+"""How many jobs go into one transaction at most."""
+TRIES = 5
+"""How often a batch is tried when connections break or other processes are in its way."""
+
+
+class Writer:
+    """Group commit: while one transaction is being synced, the jobs of the next one gather."""
+
+    def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease) -> None:
+        self._database, self._session, self._sql, self._lease = database, session, sql, lease
+        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._left_over: list[Job[Any]] = []
+        self._stopping = False
+        self.commits = 0
+        self._thread = threading.Thread(target=self._work, name="changeover-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, job: Job[Any]) -> None:
+        self._queue.put(job)
+
+    def stop(self) -> None:
+        """Write what was put before, give up the lease, disconnect; returns when all that is done."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._stopping or self._left_over:
+            jobs = self._take()
+            self._write(jobs)
+            tell(jobs)
+        try:
+            self._lease.give_up(self._session)
+        except Exception as error:
+            logger.warning("the lease on %s was not given up: %s", self._database.shown, error)
+        self._session.close()
+
+    def _take(self) -> list[Job[Any]]:
+        """All that is waiting, but one job a conversation; nothing if the lease must be renewed first."""
+        waiting, self._left_over = self._left_over, []
+        try:
+            if not waiting:
+                self._sort_in(self._queue.get(timeout=self._lease.due_in), waiting)
+            while len(waiting) < LARGEST:
+                self._sort_in(self._queue.get_nowait(), waiting)
+        except queue.Empty:
+            pass
+        chosen: dict[str, Job[Any]] = {}
+        for job in waiting:
+            if chosen.setdefault(job.conversation, job) is not job:
+                self._left_over.append(job)
+        return list(chosen.values())
+
+    def _sort_in(self, job: Job[Any] | None, waiting: list[Job[Any]]) -> None:
+        if job is None:
+            self._stopping = True
+        else:
+            waiting.append(job)
+
+    def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES) -> None:
+        """Give each of these jobs an outcome. Never raises: nobody but this thread writes."""
+        try:
+            if self._lease.due_in == 0 or (jobs and not self._lease.epoch):
+                self._lease.hold(self._session)
+            if current := self._current(jobs):
+                Batch(self._session, self._sql, self._lease, current).write()
+                self.commits += 1
+        except Exception as error:
+            self._session.rollback()
+            self._recover(jobs, error, tries - 1)
+
+    def _current(self, jobs: Sequence[Job[Any]]) -> list[Job[Any]]:
+        """Those that were asked for under the lease that we have now."""
+        for job in jobs:
+            if isinstance(job, Append) and job.epoch not in (0, self._lease.epoch):
+                job.error = LeaseLost("the lease of this process ran out before this could be written")
+        return [job for job in jobs if job.error is None]
+
+    def _recover(self, jobs: Sequence[Job[Any]], error: Exception, tries: int) -> None:
+        trouble = self._database.trouble(error)
+        if isinstance(error, LeaseLost):
+            self._lease.lost()
+            self._fail([job for job in jobs if isinstance(job, Append)], error)
+            self._write([job for job in jobs if not isinstance(job, Append)], tries)
+        elif trouble is Trouble.LOST and tries and self._reconnect():
+            for job in jobs:
+                job.tried = True
+            self._write(jobs, tries)
+        elif trouble is Trouble.AGAIN and tries:
+            time.sleep(random.uniform(0, 0.02))
+            self._write(jobs, tries)
+        elif trouble in (Trouble.MINE, None) and len(jobs) > 1:
+            for job in jobs:
+                self._write([job], tries)
+        else:
+            self._fail(jobs, error)
+
+    def _reconnect(self) -> bool:
+        self._session.close()
+        try:
+            self._session = self._database.connect()
+        except StoreUnavailable as error:
+            logger.warning("%s", error)
+            return False
+        return True
+
+    def _fail(self, jobs: Sequence[Job[Any]], error: Exception) -> None:
+        if not jobs:
+            logger.warning("the lease on %s was not renewed: %s", self._database.shown, error)
+        for job in jobs:
+            if isinstance(error, ChangeoverError):
+                job.error = error
+            else:
+                job.error = StoreUnavailable(f"the store {self._database.shown} cannot be written: {error}")
+                job.error.__cause__ = error

@@ -1,0 +1,277 @@
+"""A badly built team: everything that is wrong comes at once, each with what to do about it."""
+
+from typing import Any
+
+import pytest
+
+from changeover import Agent, Full, Function, Limits, MessageOnly, Team, Variable, handoff
+from changeover.errors import MisconfiguredError
+from changeover.testing import ScriptedModel, says
+
+MODEL = ScriptedModel({"a": [says("Hello.")]})
+
+
+def faults(members: Any, **options: Any) -> tuple[str, ...]:
+    with pytest.raises(MisconfiguredError) as caught:
+        Team(members, **{"model": MODEL, **options})
+    return caught.value.faults
+
+
+def fault(members: Any, **options: Any) -> str:
+    [only] = faults(members, **options)
+    return only
+
+
+def look() -> str:
+    """Look."""
+    return ""
+
+
+def forges(_handoff_from: str) -> str:
+    """Forge."""
+    return ""
+
+
+def named(name: str) -> Any:
+    def function() -> str:
+        return ""
+
+    function.__name__ = name
+    return function
+
+
+def test_all_faults_of_a_team_come_together():
+    members = [
+        Agent("two words", tools=[look, look]),
+        Agent("twin", handoffs=["nobody", handoff("nowhere", return_to="neverland", variables=[Variable("_x")])]),
+        Agent("twin", output=str, tools=[named("no good")], model="openai:gpt-5"),
+        Function("fn", "not a function"),  # type: ignore[arg-type]
+    ]
+    found = faults(members, start="missing", limits=Limits(max_turns=0), hooks={"x": print}, rules=["r"], model=None)
+    expected = [
+        "2 agents are called 'twin'; give each an id of its own",
+        "start='missing' is not in the team; choose one of fn, twin, two words",
+        "agent 'two words' has an id that is no slug; use letters",
+        "agent 'two words' has two tools called 'look' (a function and a function); give one of them another name=",
+        "agent 'two words' has no model; give it one with Agent(model=…), or all of them with Team(model=…)",
+        "agent 'twin' hands off to 'nobody', which is not in the team; choose one of",
+        "agent 'twin' hands off to 'nowhere', which is not in the team; choose one of",
+        "agent 'twin' handoff 'handoff_to_nowhere' returns to 'neverland', which is not in the team; choose one of",
+        "agent 'twin' handoff 'handoff_to_nowhere' has a variable called '_x'; names that begin with",
+        "agent 'twin' sets output=, which this version does not support; leave it out",
+        "agent 'twin' has a tool called 'no good', which providers refuse; use letters",
+        "agent 'twin' has model='openai:gpt-5'; this version takes model objects only",
+        "agent 'fn' needs a function, not str",
+        "max_turns is 0; give 1 or more",
+        "hook 'x' names no event; choose one of",
+        "Team(rules=…) is not supported by this version; leave it out",
+    ]
+    for part in expected:
+        assert [said for said in found if said.startswith(part)], f"{part!r} is not among {found}"
+    assert len(found) == len(expected)
+
+
+def test_several_faults_read_as_a_list_and_one_as_a_sentence():
+    with pytest.raises(MisconfiguredError) as one:
+        Team([Agent("a")])
+    assert str(one.value).startswith("agent 'a' has no model; give it one")
+    with pytest.raises(MisconfiguredError) as two:
+        Team([Agent("a"), Agent("b")])
+    assert str(two.value).splitlines()[1].startswith("- agent 'b' has no model")
+
+
+@pytest.mark.parametrize("members", [[], ()])
+def test_a_team_needs_agents(members: Any):
+    assert fault(members) == "the team has no agents; give at least one: Team([Agent('triage', …)])"
+
+
+@pytest.mark.parametrize("id", ["", "a b", "ä", "-a", "a.b", "a/b", "x" * 65, "a\n"])
+def test_ids_are_slugs(id: str):
+    assert any("has an id that is no slug" in said for said in faults([Agent(id)]))
+
+
+@pytest.mark.parametrize("id", ["a", "A1", "sdr-agent", "7_of_9", "x" * 64])
+def test_a_slug_is_fine(id: str):
+    Team([Agent(id)], model=MODEL)
+
+
+@pytest.mark.parametrize("member", ["a", Agent, ScriptedModel({})])
+def test_a_member_that_is_no_agent_is_a_fault(member: Any):
+    assert any("Agent" in said for said in faults([member, Agent("b")]))
+
+
+def test_a_single_agent_in_place_of_a_list_is_a_fault():
+    assert "list" in fault(Agent("a"))
+
+
+@pytest.mark.parametrize("handoffs", ["billing", None, handoff("billing"), [5], [Agent("billing")]])
+def test_handoffs_that_are_no_list_of_ways_are_a_fault(handoffs: Any):
+    found = faults([Agent("a", handoffs=handoffs), Agent("billing")])
+    assert len(found) == 1
+    assert found[0].startswith("agent 'a' ")
+
+
+def test_a_single_tool_in_place_of_a_list_is_a_fault():
+    assert fault([Agent("a", tools=look)]).startswith("agent 'a'")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tool", [5, "look"])
+def test_a_tool_that_cannot_be_called_is_a_fault(tool: Any):
+    assert any("agent 'a': tool" in said and "cannot be called" in said for said in faults([Agent("a", tools=[tool])]))
+
+
+def test_a_tool_with_a_reserved_parameter_is_a_fault():
+    said = fault([Agent("a", tools=[forges])])
+    assert said == "agent 'a': tool 'forges' has a parameter called '_handoff_from', which is reserved; rename it"
+
+
+def test_two_handoffs_that_derive_one_tool_name_are_a_fault():
+    members = [Agent("a", handoffs=[handoff("b-c"), handoff("b_c")]), Agent("b-c"), Agent("b_c")]
+    assert fault(members) == (
+        "agent 'a' has two tools called 'handoff_to_b_c' (the handoff to b-c and the handoff to b_c);"
+        " give one of them another name="
+    )
+
+
+def test_a_tool_and_a_handoff_of_one_name_are_a_fault():
+    a = Agent("a", tools=[look, named("handoff")], handoffs=[handoff("b", name="look"), "b"])
+    found = faults([a, Agent("b")])
+    assert ["'look'" in found[0], "'handoff'" in found[1]] == [True, True]
+
+
+@pytest.mark.parametrize("options", [{"handoffs_enabled": False}, {}])
+def test_where_there_is_no_generic_tool_another_may_bear_its_name(options: dict[str, bool]):
+    members = [Agent("a", tools=[named("handoff")])] + ([Agent("b")] if options else [])
+    Team(members, model=MODEL, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["no good", "ä", "1st", "x" * 65, "a.b"])
+def test_names_that_providers_refuse_are_a_fault(name: str):
+    assert "which providers refuse" in fault([Agent("a", handoffs=[handoff("b", name=name)]), Agent("b")])
+    assert any("which providers refuse" in said for said in faults([Agent("a", tools=[named(name)])]))
+
+
+def test_a_handoff_whose_own_name_is_too_long_is_a_fault():
+    members = [Agent("a", handoffs=[handoff("x" * 60)]), Agent("x" * 60)]
+    assert "which providers refuse" in fault(members)
+
+
+def test_a_merge_that_does_not_exist_is_a_fault():
+    members = [Agent("a", handoffs=[handoff("b", merge="join")]), Agent("b")]  # type: ignore[arg-type]
+    assert fault(members) == "agent 'a' handoff 'handoff_to_b' has merge='join'; use 'merge' or 'replace'"
+
+
+@pytest.mark.parametrize("strategy", ["full", lambda thread: thread, object(), 5])
+def test_a_strategy_that_is_not_built_yet_is_a_fault(strategy: Any):
+    assert "strategy" in fault([Agent("a", strategy=strategy), Agent("b")])
+    assert "strategy" in fault([Agent("a", handoffs=[handoff("b", strategy=strategy)]), Agent("b")])
+    assert "strategy" in fault([Agent("a"), Agent("b")], strategy=strategy)
+
+
+def test_a_strategy_that_is_built_is_none():
+    Team([Agent("a", strategy=Full(), handoffs=[handoff("a", strategy=MessageOnly())])], model=MODEL, strategy=Full())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"skills": ["x"]},
+        {"accepts_handoffs": False},
+        {"accepts": lambda offer: True},
+        {"requires": [Variable("x")]},
+        {"pull": True},
+        {"max_concurrency": 3},
+        {"output": str},
+    ],
+)
+def test_what_agents_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
+    [name] = option
+    assert fault([Agent("a", **option)]) == f"agent 'a' sets {name}=, which this version does not support; leave it out"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"helper_model": MODEL},
+        {"guards": [object()]},
+        {"rules": [object()]},
+        {"engine": object()},
+        {"fallback": True},
+        {"ask": print},
+    ],
+)
+def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
+    [name] = option
+    assert fault([Agent("a")], **option) == f"Team({name}=…) is not supported by this version; leave it out"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"when": lambda ctx: True},
+        {"approval": True},
+        {"timeout": 5.0},
+        {"timeout": None},
+        {"alternatives": ["a"]},
+        {"expects": str},
+        {"on_rollback": print},
+    ],
+)
+def test_what_handoffs_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
+    [name] = option
+    said = fault([Agent("a", handoffs=[handoff("b", **option)]), Agent("b")])
+    assert said == f"agent 'a' handoff 'handoff_to_b' sets {name}=, which this version does not support; leave it out"
+
+
+def test_defaults_and_empty_values_are_no_faults():
+    empty: dict[str, Any] = {
+        "skills": [],
+        "capabilities": [],
+        "examples": (),
+        "accepts_handoffs": True,
+        "accepts": None,
+        "requires": [],
+        "pull": False,
+        "max_concurrency": None,
+        "output": None,
+        "settings": {},
+    }
+    way = handoff("a", when=None, approval=None, timeout=300.0, alternatives=[], expects=None, on_rollback=None)
+    Team(
+        [Agent("a", **empty, handoffs=[way])],
+        model=MODEL,
+        helper_model=None,
+        guards=(),
+        rules=[],
+        hooks={},
+        store=None,
+        engine=None,
+        fallback=False,
+        ask=None,
+    )
+
+
+@pytest.mark.parametrize("model", [5, object()])
+def test_what_cannot_think_is_no_model(model: Any):
+    assert "model" in fault([Agent("a", model=model)])
+
+
+def test_functions_need_no_model():
+    Team([Function("a", lambda ctx: "")])
+
+
+def test_what_was_passed_to_an_agent_stays_the_callers():
+    tools, ways, settings = [look], ["b"], {"temperature": 0}
+    agent = Agent("a", tools=tools, handoffs=ways, settings=settings)
+    tools.clear()
+    ways.append("c")
+    settings["temperature"] = 1
+    assert (agent.tools, agent.handoffs, dict(agent.settings)) == ((look,), ("b",), {"temperature": 0})
+
+
+def test_an_agent_cannot_be_changed():
+    agent = Agent("a", settings={"temperature": 0})
+    with pytest.raises(AttributeError):
+        agent.id = "b"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        agent.settings["temperature"] = 1  # type: ignore[index]

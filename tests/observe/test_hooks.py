@@ -1,0 +1,165 @@
+"""Hooks: one for every event, after it is recorded; what they do wrong is logged and changes nothing."""
+
+import asyncio
+import logging
+from typing import Any, get_args
+
+import pytest
+
+from changeover import Agent, Function, Recorded, RunResult, Team, tool
+from changeover.errors import ChangeoverError, MisconfiguredError
+from changeover.observe.hooks import ALIASES, EVENTS, hook_faults
+from changeover.relay.events import Event, HandoffAccepted, RunCompleted
+from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
+
+SCRIPT = {
+    "triage": [calls(("pay", {}), ("ship", {})), fails("busy"), hands_off("billing", "x")],
+    "billing": [says("Done."), hands_off("nobody", "y"), hands_off("broken", "z")],
+}
+
+
+@tool(at_most_once=True)
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def broken(ctx: Any) -> str:
+    raise RuntimeError("broken")
+
+
+def a_team(hooks: dict[str, Any] | None = None) -> Team:
+    members: list[Agent | Function] = [
+        Agent("triage", tools=[pay]),
+        Agent("billing"),
+        Function("broken", broken),
+        Function("fine", lambda ctx: ""),
+    ]
+    return Team(members, model=ScriptedModel(SCRIPT), clock=ManualClock(auto=True), hooks=hooks)
+
+
+async def everything(team: Team) -> list[RunResult | str]:
+    """Runs in which almost every kind of event happens."""
+    results: list[RunResult | str] = [await team.run("one", conversation="c")]
+    try:
+        await team.run("two", conversation="c")
+    except ChangeoverError as error:
+        results.append(str(error))
+    results.append(await team.run("three", conversation="c", agent="fine"))
+    await team.close()
+    return results
+
+
+async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
+    noticed: list[Recorded] = []
+    team = a_team(dict.fromkeys(EVENTS, noticed.append))
+    await everything(team)
+    assert noticed == await team.history("c")
+    assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
+
+
+async def test_hooks_get_the_record_of_the_event_and_may_be_async():
+    noticed: list[Recorded] = []
+
+    async def notice(record: Recorded) -> None:
+        await asyncio.sleep(0)
+        noticed.append(record)
+
+    team = a_team({"handoff_accepted": notice, "run_completed": notice})
+    await team.run("one", conversation="c")
+    assert [type(record.event) for record in noticed] == [HandoffAccepted, RunCompleted]
+    assert noticed[0].id == f"c:{noticed[0].position}"
+    assert noticed[0] in await team.history("c")
+    await team.close()
+
+
+async def test_a_handoff_has_a_hook_by_the_name_users_look_for():
+    receivers: list[str] = []
+
+    def on_handoff(record: Recorded) -> None:
+        assert isinstance(record.event, HandoffAccepted)
+        receivers.append(record.event.receiver)
+
+    team = a_team({"agent_handoff": on_handoff})
+    await team.run("one")
+    assert receivers == ["billing"]
+    await team.close()
+
+
+async def test_both_names_of_one_event_may_have_a_hook():
+    called: list[str] = []
+    hooks = {name: lambda record, name=name: called.append(name) for name in ("agent_handoff", "handoff_accepted")}
+    team = a_team(hooks)
+    await team.run("one")
+    assert sorted(called) == ["agent_handoff", "handoff_accepted"]
+    await team.close()
+
+
+async def test_when_a_caller_has_its_result_the_hooks_have_been_called():
+    noticed: list[Recorded] = []
+
+    async def slow(record: Recorded) -> None:
+        await asyncio.sleep(0.005)
+        noticed.append(record)
+
+    team = a_team({"run_completed": slow})
+    await team.run("one")
+    assert len(noticed) == 1
+    await team.close()
+
+
+async def test_hooks_are_called_in_the_order_of_the_events_however_slow_they_are():
+    noticed: list[int] = []
+
+    async def notice(record: Recorded) -> None:
+        # The first are the slowest: whoever does not wait for them overtakes them.
+        await asyncio.sleep(0.005 if record.position < 3 else 0)
+        noticed.append(record.position)
+
+    team = a_team(dict.fromkeys(EVENTS, notice))
+    await team.run("one", conversation="c")
+    assert noticed == list(range(len(await team.history("c"))))
+    await team.close()
+
+
+def fails_at_once(record: Recorded) -> None:
+    raise RuntimeError("the hook is broken")
+
+
+async def fails_later(record: Recorded) -> None:
+    await asyncio.sleep(0)
+    raise RuntimeError("the hook is broken")
+
+
+def asks_for_too_much(record: Recorded, more: str) -> None: ...
+
+
+@pytest.mark.parametrize("hook", [fails_at_once, fails_later, asks_for_too_much])
+async def test_a_failing_hook_is_logged_and_changes_nothing(hook: Any, caplog: pytest.LogCaptureFixture):
+    expected, events = await everything(plain := a_team()), await plain.history("c")
+    hooked = a_team(dict.fromkeys(EVENTS, hook))
+    assert await everything(hooked) == expected
+    assert await hooked.history("c") == events
+    logged = [record for record in caplog.records if record.name == "changeover.hooks"]
+    assert len(logged) == len(events)
+    assert all(record.levelno == logging.ERROR and record.exc_info for record in logged)
+    assert "c:0" in logged[0].getMessage()
+
+
+async def test_a_failing_hook_does_not_keep_the_next_from_being_called():
+    called: list[Recorded] = []
+    team = a_team({"agent_handoff": fails_at_once, "handoff_accepted": called.append})
+    await team.run("one")
+    assert len(called) == 1
+    await team.close()
+
+
+def test_a_hook_for_no_event_is_a_fault_that_names_the_events():
+    [fault] = hook_faults({"handof": print, "run_started": print})
+    assert fault.startswith("hook 'handof' names no event; choose one of agent_handoff, ")
+    assert all(name in fault for name in [*EVENTS, *ALIASES])
+
+
+def test_a_hook_that_is_no_function_is_a_fault():
+    with pytest.raises(MisconfiguredError, match="hook 'run_started' is no function"):
+        a_team({"run_started": "print"})

@@ -1,0 +1,311 @@
+"""The fold is total: whatever a log holds, wherever it ends, it folds, and what to do next can be decided."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeover import Agent, Function, Limits, Mode, Usage, Variable, handoff, tool
+from changeover.engines.local import LocalEngine
+from changeover.errors import ChangeoverError
+from changeover.facts import AgentFault, FunctionFault, LimitFault, ModelFault, ReceiverFault
+from changeover.messages import Call
+from changeover.relay.commands import Record
+from changeover.relay.decide import awaits, decide
+from changeover.relay.events import (
+    Event,
+    HandoffOffered,
+    ModelReplied,
+    RunFailed,
+    RunStarted,
+    Started,
+    ToolStarted,
+    UserSpoke,
+)
+from changeover.relay.settle import settle
+from changeover.relay.state import State
+from changeover.stores.memory import MemoryLog
+from changeover.testing import ScriptedModel, assert_valid_history, calls, fails, hands_off, says
+from tests.relay.world import a_world
+
+ENOUGH = 200
+"""Decisions that need no effect, one after the other: more than this and they would never end."""
+
+
+@tool(read_only=True)
+def look(at: int = 0) -> str:
+    """Look."""
+    return "seen"
+
+
+@tool(at_most_once=True)
+def pay() -> str:
+    """Pay."""
+    raise ConnectionError("closed")
+
+
+def moody(ctx: Any) -> str:
+    if "!" in ctx.input:
+        raise RuntimeError("not in this tone")
+    return "Yes."
+
+
+MEMBERS: list[Agent | Function] = [
+    Agent("a", tools=[look, pay]),
+    Agent("b", tools=[look], handoffs=[handoff("a", variables=[Variable("n", "integer")], return_to="b"), "fn", "b"]),
+    Function("fn", moody),
+]
+WORLD = a_world(MEMBERS, ScriptedModel({}))
+ROSTER = WORLD.roster
+
+AGENTS = st.sampled_from(["a", "b", "fn", "gone", ""])
+TEXTS = st.sampled_from(["", "hello", "no!"])
+NUMBERS = st.integers(0, 8)
+VARIABLES = st.sampled_from([{}, {"n": 1}, {"_handoff_from": "x"}])
+CALL_IDS = st.sampled_from(["3.0", "3.1", "4.0", "4.1", "5.0", "0.0"])
+CALLS = st.builds(
+    Call,
+    id=st.sampled_from(["x", "y"]),
+    name=st.sampled_from(["look", "pay", "handoff", "handoff_to_a", "unknown"]),
+    args=st.sampled_from([{}, {"n": "1"}, {"to": "b", "message": "m"}, {"to": "gone"}, {"_handoff_chain": []}]),
+    malformed=st.sampled_from(["", "", "{"]),
+)
+LIMITS = st.builds(
+    Limits, max_handoffs=st.integers(0, 2), max_turns=st.integers(1, 3), on_limit=st.sampled_from(["raise", "tell"])
+)
+FAULTS = st.sampled_from(
+    [
+        ModelFault("a", "down"),
+        FunctionFault("fn", "broken"),
+        ReceiverFault("a", "gone", ("a", "b")),
+        LimitFault("max_turns", 3),
+        AgentFault("gone", ("a",)),
+    ]
+)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("agent", "sender", "receiver", "return_to"), AGENTS),
+    **dict.fromkeys(("text", "thinking", "reason", "message", "instructions", "user", "correlation_id"), TEXTS),
+    **dict.fromkeys(("run", "task", "depth"), NUMBERS),
+    **dict.fromkeys(("context", "variables"), VARIABLES),
+    **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
+    **dict.fromkeys(("ok", "unknown"), st.booleans()),
+    "call": CALL_IDS,
+    "calls": st.lists(CALLS, max_size=3).map(tuple),
+    "dropped": st.sampled_from([(), ("_handoff_from",)]),
+    "fault": FAULTS,
+    "limits": st.none() | LIMITS,
+    "merge": st.sampled_from(["merge", "replace"]),
+    "mode": st.sampled_from(Mode),
+    "retry_at": st.none() | st.floats(0, 10),
+    "strategy": st.sampled_from(["full", "message_only", "of a later version"]),
+    "usage": st.just(Usage(1, 2, 1)),
+    "why": st.sampled_from(["arguments", "tool", "receiver", "ignored", "limit"]),
+}
+
+
+def builds(kind: type[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(kind, **{own.name: FIELDS[own.name] for own in msgspec.structs.fields(kind)})
+
+
+ANY_EVENT: st.SearchStrategy[Event] = st.one_of([builds(kind) for kind in get_args(Event)])
+BEGINNINGS = st.sampled_from(
+    [
+        [],
+        [Started("c"), UserSpoke("hello"), RunStarted(1, "a")],
+        [Started("c"), UserSpoke("hello"), UserSpoke("no!", agent="gone"), RunStarted(1, "b")],
+    ]
+)
+ANY_LOG = st.builds(
+    lambda beginning, turn, rest: [*beginning, turn, *rest],
+    BEGINNINGS,
+    st.builds(
+        ModelReplied, st.sampled_from(["a", "b"]), st.just(2), calls=st.lists(CALLS, min_size=1, max_size=3).map(tuple)
+    ),
+    st.lists(ANY_EVENT, max_size=12),
+)
+
+
+def folded(events: Iterable[Any]) -> State:
+    state = State("c")
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def settled(state: State) -> State:
+    """Take every decision that needs no effect; what is left can be performed, and its outcome will be wanted."""
+    decision = decide(state, ROSTER)
+    for _ in range(ENOUGH):
+        if not isinstance(decision, Record):
+            break
+        state.apply(decision.event)
+        decision = decide(state, ROSTER)
+    assert not isinstance(decision, Record), f"it would decide for ever: {decision}"
+    ids = [command.id for command in decision]
+    assert len(set(ids)) == len(ids)
+    # Else an engine would perform it, throw its outcome away, find it outstanding, and perform it again.
+    assert all(awaits(state, id) for id in ids), f"what is due is not wanted: {decision}"
+    return state
+
+
+def seen(value: Any) -> Any:
+    """Everything inside, as plain data that can be compared."""
+    if isinstance(value, msgspec.Struct):
+        return type(value).__name__, [seen(getattr(value, name)) for name in value.__struct_fields__]
+    if isinstance(value, dict):
+        return {key: seen(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [seen(inner) for inner in value]
+    if slots := getattr(type(value), "__slots__", None):
+        return type(value).__name__, [seen(getattr(value, name)) for name in slots]
+    return value
+
+
+@given(ANY_LOG)
+@settings(max_examples=400)
+def test_any_sequence_of_events_folds_and_can_be_decided_upon(events: list[Event]):
+    state = State("c")
+    for event in events:
+        state.apply(event)
+        before = seen(state)
+        assert seen(decide(state, ROSTER)) == seen(decide(state, ROSTER))
+        assert seen(state) == before  # to decide is to look, and to touch nothing
+    assert state.position == len(events)
+
+
+@given(ANY_LOG)
+@settings(max_examples=400)
+def test_any_sequence_of_events_settles(events: list[Event]):
+    settled(folded(events))
+    state = State("c")
+    batch, commands = settle(state, ROSTER, 5.0, events)
+    assert batch[: len(events)] == events
+    assert state.position == len(batch)
+    assert seen(folded(batch).thread) == seen(state.thread)
+    assert not isinstance(decide(state, ROSTER), Record)
+    assert [command.id for command in commands] == [command.id for command in _outstanding(state)]
+
+
+def _outstanding(state: State) -> Sequence[Any]:
+    decision = decide(state, ROSTER)
+    assert not isinstance(decision, Record)
+    return decision
+
+
+@given(ANY_LOG)
+@settings(max_examples=100)
+def test_whatever_a_log_holds_the_thread_of_a_model_is_whole(events: list[Event]):
+    state = settled(folded(events))
+    phase = state.run and type(state.run.phase).__name__
+    # While calls are being answered nobody reads the thread: the answers follow when all are there.
+    if phase != "Acting":
+        replies = [event for event in events if isinstance(event, ModelReplied)]
+        if all(len({call.id for call in reply.calls}) == len(reply.calls) and reply.agent for reply in replies):
+            assert_valid_history([message for message in state.thread if message.author])
+
+
+BEGUN_TRANSFER = [
+    Started("c"),
+    UserSpoke("hello"),
+    RunStarted(1, "a"),
+    ModelReplied("a", 2, calls=(Call("x", "handoff", {"to": "b", "message": "m"}),)),
+    ToolStarted("3.0", 2),
+]
+OFFERED_TOOL = [
+    Started("c"),
+    UserSpoke("hello"),
+    RunStarted(1, "a"),
+    ModelReplied("a", 2, calls=(Call("x", "look"),)),
+    HandoffOffered("3.0", 2, "a", "b"),
+]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param(BEGUN_TRANSFER, id="a tool that was begun is a handoff now"),
+        pytest.param(OFFERED_TOOL, id="a handoff that was offered is a tool now"),
+    ],
+)
+def test_a_call_whose_name_means_something_else_since_is_brought_to_an_end(events: list[Event]):
+    settled(folded(events))
+
+
+LINES = [
+    says("Done."),
+    fails("busy"),
+    fails("down", retryable=False),
+    calls(("look", {}), ("look", {"at": 1}), ("pay", {})),
+    calls(("pay", {}), hands_off("b", "x")),
+    calls(("unknown", {}), ("look", "{")),
+    hands_off("a", "x", n=1),
+    hands_off("a", "x", n="many"),
+    hands_off("b", "x", text="One moment."),
+    hands_off("fn", "x"),
+    hands_off("nobody", "x"),
+    calls(hands_off("nobody", "x"), hands_off("b", "y"), hands_off("fn", "z")),
+]
+SCRIPTS = st.fixed_dictionaries({id: st.lists(st.sampled_from(LINES), max_size=5) for id in ("a", "b")})
+MESSAGES = st.lists(builds(UserSpoke), min_size=1, max_size=3)
+
+
+async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: bool) -> list[Any]:
+    """The events of a conversation that really took place."""
+    log, model = MemoryLog(), ScriptedModel(script)
+    engine = LocalEngine(log, msgspec.structs.replace(WORLD, models={"a": model, "b": model}))
+    answers = []
+    for spoken in messages:
+        _, answer = await engine.speak("c", spoken, "")
+        answers.append(answer)
+        if not at_once:
+            await asyncio.wait([answer])
+    for answer in answers:
+        with suppress(ChangeoverError):
+            await answer
+    await engine.close()
+    for request in model.requests:
+        if all(message.author for message in request.messages):
+            assert_valid_history(request)
+    return [event for entry in await log.read("c") for event in entry.events]
+
+
+@given(SCRIPTS, MESSAGES, st.booleans())
+@settings(max_examples=80)
+async def test_a_legal_log_and_every_part_of_it_folds_and_can_be_gone_on_with(
+    script: dict[str, Any], messages: list[UserSpoke], at_once: bool
+):
+    events = await legal_log(script, messages, at_once)
+    state = State("c")
+    for length, event in enumerate(events):
+        settled(folded(events[:length]))
+        decide(state, ROSTER)
+        state.apply(event)
+    # Folded in pieces, with a decision after each, it is what it is folded at once.
+    assert seen(state) == seen(folded(events))
+    assert decide(state, ROSTER) == ()
+    assert len(state.outcomes) == len(messages)
+
+
+@given(SCRIPTS, MESSAGES)
+@settings(max_examples=50)
+async def test_what_is_decided_from_a_legal_log_is_what_comes_next_in_it(
+    script: dict[str, Any], messages: list[UserSpoke]
+):
+    events = await legal_log(script, messages, at_once=False)
+    state = State("c")
+    for event in events:
+        decision = decide(state, ROSTER)
+        if isinstance(decision, Record) and not isinstance(event, UserSpoke):
+            assert event == decision.event
+        state.apply(event)
+
+
+def test_the_events_of_these_tests_are_all_there_are():
+    unknown = {own.name for kind in get_args(Event) for own in msgspec.structs.fields(kind)} - FIELDS.keys()
+    assert not unknown
+    assert RunFailed in get_args(Event)
