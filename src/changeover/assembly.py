@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from changeover.agent.agent import Agent, Function, Member
-from changeover.agent.faults import team_faults
+from changeover.agent.faults import strategy_faults, team_faults
 from changeover.agent.roster import Roster, Seat, seat
 from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
@@ -49,13 +49,14 @@ UNBUILT = ("helper_model", "guards", "rules", "engine", "fallback", "ask")
 
 def assemble(declared: Declared) -> World:
     """Compile a team; raise one MisconfiguredError that holds all of its faults."""
-    members = tuple(declared.members)
-    agents = [member for member in members if isinstance(member, Agent)]
+    members = declared.members
+    agents = [member for member in members if isinstance(member, Agent)] if isinstance(members, Sequence) else []
     models: dict[str, Any] = {agent.id: agent.model or declared.model for agent in agents}
-    toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents}
+    toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
     limits = declared.limits or Limits()
     faults = [
-        *team_faults(members, declared.start),
+        *team_faults(members, declared.start, declared.handoffs_enabled),
+        *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
         *limits.faults(),
         *hook_faults(declared.hooks or {}),
         *(fault for id, model in models.items() for fault in _model_faults(id, model)),

@@ -75,7 +75,7 @@ class Team:
         strategy: Strategy | None = None,
     ) -> None:
         self._declared = Declared(
-            tuple(members),
+            tuple(members) if isinstance(members, list) else members,
             start=start,
             model=model,
             helper_model=helper_model,
@@ -100,6 +100,7 @@ class Team:
         self._open = _opener(store)
         self._log: Log | None = None
         self._engine: LocalEngine | None = None
+        self._engines: list[LocalEngine] = []
         self._home = Home()
 
     def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team:
@@ -161,8 +162,14 @@ class Team:
         """The engine of this loop, with which it lives and dies; the store is opened when it is first needed."""
         if self._engine is None or self._engine.loop is not asyncio.get_running_loop():
             self._log = self._log or self._open()
-            self._engine = LocalEngine(self._log, self._world, self._hooks)
+            self._engine = LocalEngine(self._log, self._world, self._hooks, elsewhere=self._elsewhere)
+            self._engines = [*(other for other in self._engines if not other.loop.is_closed()), self._engine]
         return self._engine
+
+    def _elsewhere(self, conversation: str) -> bool:
+        """Whether another loop of this process works on a conversation, and is free to go on."""
+        others = (other for other in self._engines if other.loop is not asyncio.get_running_loop())
+        return any(other.busy(conversation) and other.loop not in self._home.blocked for other in others)
 
     async def _run(self, conversation: str, spoken: UserSpoke, key: str, reading: Reading | None = None) -> RunResult:
         put = reading.put if reading else None

@@ -27,7 +27,7 @@ async def a_function_answers(stage: Stage) -> None:
     result = await stage.say(team, "charged twice")
     assert result.output == "triage says 'give it back' about 17: charged twice"
     assert (result.final_agent, result.handoff_chain[0].state) == ("refunds", "COMPLETE")
-    assert len(stage.effects) == 1
+    assert len(stage.did) == 1
 
 
 @story

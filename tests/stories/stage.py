@@ -25,6 +25,7 @@ class Stage:
     def __init__(self, **options: Any) -> None:
         self._options = {"clock": ManualClock(auto=True), **options}
         self._teams: list[Team] = []
+        self._gone: list[Team] = []
         self._came = self._said = 0
         self._declared: list[tuple[tuple[Member, ...], str]] = []
         self._models: list[ScriptedModel] = []
@@ -72,6 +73,11 @@ class Stage:
         return list(seen.values())
 
     @property
+    def did(self) -> list[str]:
+        """The effects; in a later life each once, for one whose outcome was not recorded had to happen again."""
+        return list(dict.fromkeys(self.effects)) if self.lives > 1 else list(self.effects)
+
+    @property
     def seen(self) -> list[Request]:
         """Every request of every model, in all lives that this stage remembers."""
         return [request for model in self._models for request in model.requests]
@@ -81,6 +87,7 @@ class Stage:
         self.lives += 1
         self._came = self._said = 0
         if "store" in self._options:
+            self._gone += self._teams
             self._teams.clear()
 
     def changed(self) -> list[str]:
@@ -88,7 +95,7 @@ class Stage:
         return [before for members, before in self._declared if repr(members) != before]
 
     async def close(self) -> None:
-        for team in self._teams:
+        for team in [*self._gone, *self._teams]:
             await team.close()
 
     async def _noted(self, number: int, run: Coroutine[Any, Any, RunResult]) -> RunResult:

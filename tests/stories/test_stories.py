@@ -1,12 +1,14 @@
 """Every story, told on a store in memory: once, again from its start, and read along."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from changeover import RunFinished, RunResult, Team
 from changeover.errors import ChangeoverError
+from changeover.relay.ports import Log
+from changeover.stores.memory import MemoryLog
 from changeover.testing import assert_valid_history
 from tests.stories.book import STORIES, Stage, Story
 
@@ -46,13 +48,18 @@ async def test_the_story_holds_and_leaves_histories_whole_and_declarations_as_th
 
 
 @pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)
-async def test_a_story_told_again_from_its_start_finds_everything_recorded(tell: Story, stage: Stage):
+@pytest.mark.parametrize("store", [None, MemoryLog], ids=["same teams", "new teams on the same log"])
+async def test_a_story_told_again_from_its_start_finds_everything_recorded(
+    tell: Story, store: Callable[[], Log] | None
+):
+    stage = Stage(store=store()) if store else Stage()
     await tell(stage)
     asked, done, ends = len(stage.seen), list(stage.effects), list(map(what_is_known, stage.outcomes.values()))
     stage.restart()
     await tell(stage)
     assert (len(stage.seen), stage.effects) == (asked, done)
     assert list(map(what_is_known, stage.outcomes.values())) == ends
+    await stage.close()
 
 
 @pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)

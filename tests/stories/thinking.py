@@ -61,7 +61,7 @@ async def a_model_that_fails_after_its_tool_has_acted(stage: Stage) -> None:
 
     model = ScriptedModel({"solo": [calls(("pay", {})), fails("down"), says("Paid.")]})
     assert (await stage.say(stage.team([Agent("solo", tools=[pay])], model), "pay")).output == "Paid."
-    assert stage.effects == ["paid"]
+    assert stage.did == ["paid"]
 
 
 @story

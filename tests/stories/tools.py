@@ -69,7 +69,7 @@ async def a_tool_is_called_with_what_the_model_wrote(stage: Stage) -> None:
     model = ScriptedModel({"solo": [calls(("add", {"first": 1})), says("Three.")]})
     team = stage.team([Agent("solo", tools=[add])], model)
     assert (await stage.say(team, "1 + 2?")).output == "Three."
-    assert stage.effects == ["1 + 2"]
+    assert stage.did == ["1 + 2"]
     assert [(done.text, done.ok) for done in await events(team, ToolFinished)] == [('{"sum":3}', True)]
     for request in stage.requests("solo"):
         [definition] = request.tools
@@ -126,7 +126,7 @@ async def a_tool_that_returns_what_no_text_can_hold(stage: Stage) -> None:
 
     said = await use(stage, strange)
     assert said.startswith("strange ran, but it returned object, which cannot be shown as JSON")
-    assert stage.effects == ["done"]
+    assert stage.did == ["done"]
 
 
 @story
@@ -148,13 +148,14 @@ async def a_tool_that_returns_five_megabytes(stage: Stage) -> None:
 async def a_tool_that_fails_is_tried_as_often_as_it_says(stage: Stage) -> None:
     @tool(retries=1)
     async def moody() -> str:
-        stage.effects.append("tried")
+        stage.effects.append(f"try {len(stage.effects) + 1}")
         if len(stage.effects) < 2:
             raise ConnectionError("not now")
         return "now"
 
     assert await use(stage, moody) == "now"
-    assert stage.effects == ["tried"] * 2
+    assert stage.did[:2] == ["try 1", "try 2"]
+    assert len(stage.did) == 2 or stage.lives > 1
 
 
 @story
@@ -174,7 +175,7 @@ async def the_run_goes_on_after_tools_that_failed(stage: Stage) -> None:
 async def writes_take_effect_in_call_order_whatever_their_speed(stage: Stage) -> None:
     said = await use(stage, acts(stage, "slow", 0.02), acts(stage, "quick"), acts(stage, "middling", 0.005))
     assert said == "slow | quick | middling"
-    assert stage.effects == [f"{name} {what}" for name in ("slow", "quick", "middling") for what in ("begins", "ends")]
+    assert stage.did == [f"{name} {what}" for name in ("slow", "quick", "middling") for what in ("begins", "ends")]
 
 
 @story
@@ -189,7 +190,7 @@ async def plain_functions_take_effect_in_call_order_too(stage: Stage) -> None:
         return "quick"
 
     assert await use(stage, slow, quick) == "slow | quick"
-    assert stage.effects == ["slow", "quick"]
+    assert stage.did == ["slow", "quick"]
 
 
 @story
@@ -269,7 +270,7 @@ async def a_tool_knows_the_run_it_serves(stage: Stage) -> None:
     options = {"user": "ana", "correlation_id": "c-1", "context": {"order": "17"}}
     result = await stage.say(team, "do it", **options)
     assert result.output == f'["story","{result.run_id}","solo","ana","do it","c-1",{{"order":"17"}}]'
-    [key] = stage.effects
+    [key] = stage.did
     assert key.startswith("story:")
     for request in stage.requests("solo"):
         [definition] = request.tools
@@ -285,7 +286,7 @@ async def each_call_has_an_idempotency_key_of_its_own(stage: Stage) -> None:
 
     model = ScriptedModel({"solo": [calls(("once", {}), ("once", {})), calls(("once", {})), says("Done.")]})
     await stage.say(stage.team([Agent("solo", tools=[once])], model), "do it three times")
-    assert len(stage.effects) == len(set(stage.effects)) == 3
+    assert len(stage.did) == len(set(stage.did)) == 3
 
 
 @story
@@ -323,5 +324,6 @@ async def the_intent_of_an_at_most_once_tool_is_on_record_before_it_acts(stage: 
         return "paid"
 
     team = stage.team([Agent("solo", tools=[pay])], uses("pay"))
-    assert (await stage.say(team, "do it")).output == "paid"
-    assert stage.effects == ["paid after 1 intent"]
+    said = (await stage.say(team, "do it")).output
+    assert said == "paid" or (stage.lives > 1 and said.startswith("unknown: "))
+    assert stage.did == ["paid after 1 intent"] or not stage.did

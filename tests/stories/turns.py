@@ -29,7 +29,7 @@ async def tool_and_handoff(stage: Stage, turn: Reply) -> list[str]:
     team = stage.team([Agent("triage", tools=[save]), Agent("billing")], ScriptedModel(play))
     result = await stage.say(team, "charged twice")
     assert (result.final_agent, len(result.handoff_chain)) == ("billing", 1)
-    assert stage.effects == ["saved 17"]
+    assert stage.did == ["saved 17"]
     kinds = [type(record.event) for record in await team.history(CONVERSATION)]
     assert kinds.index(ToolFinished) < kinds.index(HandoffOffered)
     return result.output.split(" | ")
@@ -124,4 +124,4 @@ async def every_call_of_a_long_turn_is_answered_once_and_in_order(stage: Stage) 
 
     team = stage.team([Agent("solo", tools=[add])], ScriptedModel(play))
     assert (await stage.say(team, "add them up")).output == "True 40"
-    assert stage.effects == [f"added {n}" for n in range(40) if n % 7]
+    assert stage.did == [f"added {n}" for n in range(40) if n % 7]

@@ -12,6 +12,7 @@ from changeover.agent.handoff import Handoff
 from changeover.agent.moves import GENERIC
 from changeover.agent.variable import variable_faults
 from changeover.handoffs.context import METADATA
+from changeover.handoffs.strategies import Full, MessageOnly
 from changeover.tools.tool import Fn, Tool, as_tool
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -22,20 +23,31 @@ UNBUILT = ("skills", "accepts_handoffs", "accepts", "requires", "pull", "max_con
 _DEFAULTS = {own.name: own.default for own in fields(Agent)}
 
 
-def team_faults(members: Sequence[Member], start: str | None) -> list[str]:
+def team_faults(members: object, start: str | None, handoffs: bool = True) -> list[str]:
     """All faults of these members together."""
+    if not isinstance(members, Sequence) or isinstance(members, str):
+        return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
     if not members:
         return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
-    ids = [member.id for member in members]
-    found = [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
+    known = [member for member in members if isinstance(member, Agent | Function)]
+    ids = [member.id for member in known]
+    found = [f"{each!r} cannot be a member; give Agent(…) or Function(…)" for each in members if each not in known]
+    found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
     if start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
-    for member in members:
-        found += [f"agent {member.id!r} {fault}" for fault in _member_faults(member, ids)]
+    for member in known:
+        found += [f"agent {member.id!r} {fault}" for fault in _member_faults(member, ids, handoffs)]
     return found
 
 
-def _member_faults(member: Member, ids: list[str]) -> Iterator[str]:
+def strategy_faults(strategy: object) -> list[str]:
+    """A strategy that this version does not know."""
+    if strategy is None or isinstance(strategy, Full | MessageOnly):
+        return []
+    return [f"has strategy={strategy!r}, which this version does not support; use Full() or MessageOnly()"]
+
+
+def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[str]:
     if not SLUG.fullmatch(member.id):
         yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
     if isinstance(member, Function):
@@ -45,14 +57,20 @@ def _member_faults(member: Member, ids: list[str]) -> Iterator[str]:
     for option in UNBUILT:
         if (value := getattr(member, option)) != _DEFAULTS[option] and value not in ((), None):
             yield f"sets {option}=, which this version does not support; leave it out"
+    yield from strategy_faults(member.strategy)
+    if not isinstance(member.tools, Sequence):
+        yield f"has tools={member.tools!r}; give a list of functions"
     yield from _handoff_faults(member, ids)
-    yield from _name_faults(member)
+    yield from _name_faults(member, handoffs and len(ids) > 1)
 
 
 def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
-    if agent.handoffs is AUTO:
+    ways = listed_ways(agent)
+    if ways is None:
+        if agent.handoffs is not AUTO:
+            yield f"has handoffs={agent.handoffs!r}; give AUTO, or a list of ids and handoff(…)s"
         return
-    for way in agent.handoffs:
+    for way in ways:
         receiver = way.receiver if isinstance(way, Handoff) else way
         if receiver not in ids:
             yield f"hands off to {receiver!r}, which is not in the team; choose one of {_listed(ids)}"
@@ -60,8 +78,15 @@ def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
             yield from (f"handoff {way.name!r} {fault}" for fault in _declared_faults(way, ids))
 
 
+def listed_ways(agent: Agent) -> Sequence[str | Handoff] | None:
+    """The ways to hand off that an agent lists, if it lists any."""
+    ways = agent.handoffs
+    return ways if isinstance(ways, Sequence) and not isinstance(ways, str) else None
+
+
 def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     yield from variable_faults(way.variables)
+    yield from strategy_faults(way.strategy)
     if way.return_to is not None and way.return_to not in ids:
         yield f"returns to {way.return_to!r}, which is not in the team; choose one of {_listed(ids)}"
     if way.merge not in ("merge", "replace"):
@@ -70,8 +95,8 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
         yield f"sets {option}=, which this version does not support; leave it out"
 
 
-def _name_faults(agent: Agent) -> Iterator[str]:
-    owners = list(_named(agent))
+def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
+    owners = list(_named(agent, generic))
     for name, count in Counter(name for name, _ in owners).items():
         if count > 1:
             both = " and ".join(owner for other, owner in owners if other == name)
@@ -80,15 +105,15 @@ def _name_faults(agent: Agent) -> Iterator[str]:
             yield f"has a tool called {name!r}, which providers refuse; use letters, digits, '_' and '-', at most 64"
 
 
-def _named(agent: Agent) -> Iterator[tuple[str, str]]:
-    for declared in agent.tools:
-        yield as_tool(declared).name, "a function"
-    if agent.handoffs is AUTO:
+def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
+    """Every name by which this agent's model may call something, and what bears it."""
+    for declared in agent.tools if isinstance(agent.tools, Sequence) else ():
+        if isinstance(declared, Tool) or callable(declared):
+            yield as_tool(declared).name, "a function"
+    ways = listed_ways(agent)
+    if (agent.handoffs is AUTO and generic) or any(isinstance(way, str) for way in ways or ()):
         yield GENERIC, "the generic handoff"
-        return
-    if any(isinstance(way, str) for way in agent.handoffs):
-        yield GENERIC, "the generic handoff"
-    for way in agent.handoffs:
+    for way in ways or ():
         if isinstance(way, Handoff):
             yield way.name, f"the handoff to {way.receiver}"
 

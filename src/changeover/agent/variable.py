@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, TypeAdapter
 
 Type = Literal["string", "integer", "number", "boolean", "array", "object"]
 TYPES: dict[str, Any] = {
@@ -38,67 +38,81 @@ Variables = Sequence[Variable] | type["BaseModel"]
 
 def variable_faults(variables: Variables) -> list[str]:
     """What is wrong with these declarations."""
-    if isinstance(variables, type):
-        return []
+    if isinstance(variables, Sequence) and all(isinstance(each, Variable) for each in variables):
+        return list(_declared_faults(variables))
+    try:
+        compile_variables(variables)
+    except Exception as error:
+        return [f"has variables that cannot be shown to a model ({error}); give Variable(…)s or a pydantic model"]
+    return []
+
+
+def _declared_faults(variables: Sequence[Variable]) -> Iterator[str]:
     names = [variable.name for variable in variables]
-    found = [f"declares the variable {name!r} twice" for name in sorted({n for n in names if names.count(n) > 1})]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"declares the variable {name!r} twice"
     for variable in variables:
         if not variable.name.isidentifier():
-            found.append(f"has a variable called {variable.name!r}; use letters, digits and underscores")
+            yield f"has a variable called {variable.name!r}; use letters, digits and underscores"
         if variable.name.startswith("_"):
-            found.append(f"has a variable called {variable.name!r}; names that begin with an underscore are reserved")
+            yield f"has a variable called {variable.name!r}; names that begin with an underscore are reserved"
         if variable.type not in TYPES:
-            found.append(f"has a variable of type {variable.type!r}; use one of {', '.join(TYPES)}")
-    return found
+            yield f"has a variable of type {variable.type!r}; use one of {', '.join(TYPES)}"
 
 
 def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:
     """The JSON schema a model is shown, and the check of what it wrote."""
-    if not isinstance(variables, type) and not variables:
+    if not variables:
         return {"type": "object", "properties": {}, "additionalProperties": False}, _nothing
+    from pydantic import BaseModel, TypeAdapter
+
     if isinstance(variables, type):
-        return _schema(variables), _checker(variables, unset=True)
-    model = _model(variables)
-    return _schema(model), _checker(model, unset=False)
+        if not issubclass(variables, BaseModel):
+            raise TypeError(f"{variables.__name__} is no pydantic model")
+        adapter: TypeAdapter[Any] = TypeAdapter(variables)
+    else:
+        adapter = TypeAdapter(_typed_dict(variables))
+    return _schema(adapter), _checker(adapter)
 
 
 def _nothing(args: dict[str, Any]) -> dict[str, Any] | str:
     return f"it takes no arguments, not {', '.join(sorted(args))}" if args else {}
 
 
-def _model(variables: Sequence[Variable]) -> type[BaseModel]:
-    from pydantic import ConfigDict, Field, create_model
+def _typed_dict(variables: Sequence[Variable]) -> Any:
+    # Not a model: a variable may bear any name, also one that a model has for itself.
+    from pydantic import ConfigDict, Field, with_config
+    from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-    fields: dict[str, Any] = {}
+    kinds: dict[str, Any] = {}
     for variable in variables:
-        kind = TYPES[variable.type]
-        about = (
-            Field(description=variable.description or None)
-            if variable.required
-            else Field(default=None, description=variable.description or None)
-        )
-        fields[variable.name] = (kind if variable.required else kind | None, about)
-    return create_model("Variables", __config__=ConfigDict(extra="forbid"), **fields)
+        kind = TYPES[variable.type] if variable.required else TYPES[variable.type] | None
+        described = Annotated[kind, Field(description=variable.description)] if variable.description else kind
+        kinds[variable.name] = described if variable.required else NotRequired[described]
+    declared = TypedDict("Variables", kinds)  # type: ignore[misc]
+    return with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(declared)
 
 
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema()
+def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    schema = adapter.json_schema()
     schema.pop("title", None)
     for about in schema.get("properties", {}).values():
         about.pop("title", None)
     return schema
 
 
-def _checker(model: type[BaseModel], unset: bool) -> Check:
-    """`unset`: whether what the model left out travels with its default."""
+def _checker(adapter: TypeAdapter[Any]) -> Check:
     from pydantic import ValidationError
 
     def check(args: dict[str, Any]) -> dict[str, Any] | str:
         try:
-            return model.model_validate(args).model_dump(mode="json", exclude_unset=not unset)
+            values: dict[str, Any] = adapter.dump_python(adapter.validate_python(args), mode="json")
         except ValidationError as error:
             return "; ".join(
                 f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}" for fault in error.errors()
             )
+        except Exception as error:  # a validator of the user's that breaks
+            return f"{type(error).__name__}: {error}"
+        return values
 
     return check

@@ -65,8 +65,8 @@ class Follower:
         """Nothing was heard for a while: go on here if nobody else does."""
         async with live.lock:
             await self._engine.lives.refresh(live)
-            events = await self._engine.go_on(live)
-        await self._engine.tell(live, events)
+            await self._engine.go_on(live)
+        await self._engine.tell(live)
 
 
 async def _next(changes: AsyncIterator[Entry]) -> Entry:

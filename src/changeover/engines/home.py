@@ -21,6 +21,8 @@ class Home:
         self._own: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self.blocked: set[asyncio.AbstractEventLoop | None] = set()
+        """Loops that stand still because somebody waits in their thread."""
 
     def carry(self, work: Work[T]) -> Awaitable[T]:
         """This work, done on the home loop, wherever that is."""
@@ -36,11 +38,17 @@ class Home:
 
     def wait(self, work: Work[T]) -> T:
         """Do this work and block until it is done: from plain code, a thread, or a notebook's cell."""
+        here = asyncio._get_running_loop()
         with self._lock:
             # Never the loop that runs in this thread: it stands still while we block.
             self._loop = self._own_loop()
+            if here is not None:
+                self.blocked.add(here)
             done = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        return done.result()
+        try:
+            return done.result()
+        finally:
+            self.blocked.discard(here)
 
     def leave(self) -> None:
         """Stop the loop of our own, if one was needed."""

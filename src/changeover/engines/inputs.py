@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from changeover.engines.live import Live
 from changeover.errors import Conflict, ConversationNotFound, EngineError, LeaseLost, Owned
 from changeover.relay.events import Entry, Event, RunResumed, Started, UserSpoke
-from changeover.relay.stream import Recorded
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
 
-async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> tuple[int, Sequence[Recorded]]:
+async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> int:
     """Record what a user said, once for each key, and return its run. The caller holds the lock."""
     key = key and f"key:{key}"  # whatever users choose, it is not the id of a command
     while True:
@@ -23,19 +21,22 @@ async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> t
             await _readable(engine, live)
         if key and (position := await engine.log.find(live.state.id, key)) is not None:
             live.stale = live.stale or position >= live.state.position
-            return position or 1, await engine.go_on(live)  # at 0 stands the beginning of the conversation itself
+            await engine.go_on(live)
+            return position or 1  # at 0 stands the beginning of the conversation itself
         said = await _said(engine, live, spoken, key)
         if said is not None:
             return said
 
 
-async def _said(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> tuple[int, Sequence[Recorded]] | None:
+async def _said(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> int | None:
     """One try to record it; None if the conversation moved on meanwhile."""
     state = live.state
+    if engine.elsewhere(state.id):
+        return await _leave_word(engine, live, spoken, key)
     events: list[Event] = [spoken] if state.position else [Started(state.root), spoken]
     run = state.position + len(events) - 1
     try:
-        recorded, commands = await engine.record(live, key or f"said@{run}", events)
+        commands = await engine.record(live, key or f"said@{run}", events)
     except Conflict:
         return None
     except LeaseLost:
@@ -44,35 +45,33 @@ async def _said(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) ->
     except Owned:
         return await _leave_word(engine, live, spoken, key)
     engine.dispatch(live, commands)
-    return run, recorded
+    return run
 
 
-async def again(engine: LocalEngine, live: Live) -> tuple[int, Sequence[Recorded]]:
+async def again(engine: LocalEngine, live: Live) -> int:
     """The run that is under way or was the last; one that failed is begun again where it failed."""
     while True:
         if live.stale or live.state.unreadable:
             await _readable(engine, live)
         state = live.state
         if state.run is not None:
-            return state.run.id, ()
+            return state.run.id
         if state.inbox:
-            return state.inbox[0][0], ()
+            return state.inbox[0][0]
         if state.last is None:
             raise ConversationNotFound(state.id)
         run = state.last.run.id
         if state.last.fault is None:
-            return run, ()
+            return run
         try:
-            events, commands = await engine.record(live, f"again@{state.position}", [RunResumed(run)])
+            commands = await engine.record(live, f"again@{state.position}", [RunResumed(run)])
         except (Conflict, Owned, LeaseLost):
             continue
         engine.dispatch(live, commands)
-        return run, events
+        return run
 
 
-async def _leave_word(
-    engine: LocalEngine, live: Live, spoken: UserSpoke, key: str
-) -> tuple[int, Sequence[Recorded]] | None:
+async def _leave_word(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> int | None:
     """Put a message into the inbox of a conversation that another process works on, and follow it there."""
     await engine.lives.refresh(live)
     state = live.state
@@ -83,7 +82,7 @@ async def _leave_word(
     except Conflict:
         return None
     engine.follow(live)
-    return state.position, ()
+    return state.position
 
 
 async def _readable(engine: LocalEngine, live: Live) -> None:

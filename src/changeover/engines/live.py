@@ -19,7 +19,7 @@ Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 class Live:
     """A conversation's state, what is in flight for it, and who waits for it."""
 
-    __slots__ = ("ended", "flight", "follower", "lock", "readers", "stale", "state", "waiters")
+    __slots__ = ("ended", "flight", "follower", "lock", "readers", "stale", "state", "telling", "untold", "waiters")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -30,6 +30,9 @@ class Live:
         self.follower: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
         self.waiters: dict[int, list[asyncio.Future[RunResult]]] = {}
+        self.untold: list[Recorded] = []
+        """What is recorded and no observer knows yet, in order."""
+        self.telling: asyncio.Lock | None = None
         self.ended: list[int] = []
         """Runs whose end is committed and not yet told."""
 

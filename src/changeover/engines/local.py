@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from changeover.engines.following import Follower
@@ -20,7 +20,7 @@ from changeover.relay.perform import World, perform
 from changeover.relay.ports import Log, Observer
 from changeover.relay.result import head_of
 from changeover.relay.settle import settle
-from changeover.relay.stream import Recorded, recorded
+from changeover.relay.stream import recorded
 
 logger = logging.getLogger("changeover.engine")
 
@@ -28,8 +28,17 @@ logger = logging.getLogger("changeover.engine")
 class LocalEngine:
     """Runs conversations on one event loop. A conversation in which one thing follows another takes one task."""
 
-    def __init__(self, log: Log, world: World, observer: Observer | None = None, patience: float = 1.0) -> None:
+    def __init__(
+        self,
+        log: Log,
+        world: World,
+        observer: Observer | None = None,
+        patience: float = 1.0,
+        elsewhere: Callable[[str], bool] = lambda conversation: False,
+    ) -> None:
         self.log, self.world, self.patience, self._observer = log, world, patience, observer
+        self.elsewhere = elsewhere
+        """Whether another loop of this process works on a conversation."""
         self.loop = asyncio.get_running_loop()
         self.lives = Lives(log)
         self._follower = Follower(self)
@@ -44,10 +53,10 @@ class LocalEngine:
         async with live.lock:
             if reader is not None:
                 live.readers.append(reader)
-            run, events = await say(self, live, spoken, key)
+            run = await say(self, live, spoken, key)
             future = live.wait(run)
-        if events or live.ended:
-            await self.tell(live, events)
+        if live.untold or live.ended:
+            await self.tell(live)
         return run, future
 
     def leave(self, conversation: str, reader: Reader) -> None:
@@ -60,10 +69,10 @@ class LocalEngine:
         live = await self.lives.get(conversation)
         async with live.lock:
             await self.lives.refresh(live)
-            run, events = await again(self, live)
+            run = await again(self, live)
             future = live.wait(run)
-            events = [*events, *await self.go_on(live)]
-        await self.tell(live, events)
+            await self.go_on(live)
+        await self.tell(live)
         return future
 
     async def recover(self) -> None:
@@ -72,8 +81,13 @@ class LocalEngine:
             live = await self.lives.get(conversation)
             async with live.lock:
                 await self.lives.refresh(live)
-                events = await self.go_on(live)
-            await self.tell(live, events)
+                await self.go_on(live)
+            await self.tell(live)
+
+    def busy(self, conversation: str) -> bool:
+        """Whether this engine has something in flight for a conversation."""
+        live = self.lives.here(conversation)
+        return live is not None and bool(live.flight) and self.loop.is_running()
 
     def keep_watch(self) -> None:
         """Go on taking up what other processes leave behind."""
@@ -111,9 +125,8 @@ class LocalEngine:
     async def _step(self, live: Live, command: Command, task: asyncio.Task[None]) -> Command | None:
         async def intend(event: Event) -> None:
             async with live.lock:
-                events, commands = await self.record(live, f"{command.id}:begun", [event])
-                self.dispatch(live, commands)
-            await self.tell(live, events)
+                self.dispatch(live, await self.record(live, f"{command.id}:begun", [event]))
+            await self.tell(live)
 
         outcome: Event | None = None
         if self.log.may_begin():
@@ -122,14 +135,14 @@ class LocalEngine:
             except (Conflict, Owned, LeaseLost):
                 live.stale = True  # the intent: somebody else began it
         async with live.lock:
-            events, following = await self._conclude(live, command, outcome, task)
-        if events or live.ended:
-            await self.tell(live, events)
+            following = await self._conclude(live, command, outcome, task)
+        if live.untold or live.ended:
+            await self.tell(live)
         return following
 
     async def _conclude(
         self, live: Live, command: Command, outcome: Event | None, task: asyncio.Task[None]
-    ) -> tuple[Sequence[Recorded], Command | None]:
+    ) -> Command | None:
         # Under the lock, and only now: until its outcome is folded, nobody else may begin this command.
         live.flight.pop(command.id, None)
         while outcome is not None:
@@ -138,45 +151,41 @@ class LocalEngine:
             if not awaits(live.state, command.id) and not _once(command):
                 break
             try:
-                events, commands = await self.record(live, command.id, [outcome])
-                return events, self.dispatch(live, commands, task)
+                return self.dispatch(live, await self.record(live, command.id, [outcome]), task)
             except Conflict:
                 if await self.log.find(live.state.id, command.id) is not None:
                     break
             except (Owned, LeaseLost):
                 break
-        return await self.go_on(live), None
+        await self.go_on(live)
+        return None
 
-    async def go_on(self, live: Live) -> Sequence[Recorded]:
+    async def go_on(self, live: Live) -> None:
         """Perform what is outstanding, unless another process does: then follow it. The caller holds the lock."""
         while True:
             if live.stale:
                 await self.lives.refresh(live)
             state = live.state
             if state.unreadable or (state.run is None and not state.inbox):
-                return ()
+                return
             try:
-                if not await self.log.claim(state.id):
+                if self.elsewhere(state.id) or not await self.log.claim(state.id):
                     break
-                events, commands = await self.record(live, f"on@{state.position}", [])
-                self.dispatch(live, commands)
-                return events
+                self.dispatch(live, await self.record(live, f"on@{state.position}", []))
+                return
             except Conflict:
                 continue
             except (Owned, LeaseLost):
                 break
         self.follow(live)
-        return ()
 
-    async def record(
-        self, live: Live, cause: str, events: Sequence[Event]
-    ) -> tuple[Sequence[Recorded], Sequence[Command]]:
+    async def record(self, live: Live, cause: str, events: Sequence[Event]) -> Sequence[Command]:
         """Fold and commit; only what is committed may have effects. The caller holds the lock."""
         state, world = live.state, self.world
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         batch, commands = settle(state, world.roster, at, events)
         if not batch:
-            return (), commands
+            return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale = True
         await self.log.append(entry, head_of(state, bool(commands)))
@@ -184,11 +193,12 @@ class LocalEngine:
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
-        if not live.readers and self._observer is None:
-            return (), commands
-        told = list(recorded([entry], agent))
-        live.publish(told)
-        return told, commands
+        if live.readers or self._observer is not None:
+            told = list(recorded([entry], agent))
+            live.publish(told)
+            if self._observer is not None:
+                live.untold += told
+        return commands
 
     def dispatch(
         self, live: Live, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
@@ -205,10 +215,14 @@ class LocalEngine:
             live.flight[command.id] = (task, command)
         return following
 
-    async def tell(self, live: Live, events: Sequence[Recorded]) -> None:
+    async def tell(self, live: Live) -> None:
         """Hooks first, then whoever waits: a caller that has its result finds its hooks called."""
-        if events and self._observer is not None:
-            await self._observer.noticed(events)
+        if self._observer is not None:
+            live.telling = live.telling or asyncio.Lock()
+            async with live.telling:  # in the order of the events, however long it takes
+                while live.untold:
+                    untold, live.untold = live.untold, []
+                    await self._observer.noticed(untold)
         live.wake()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from changeover.errors import Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.relay.events import Started
-from changeover.stores.database import Call, Row, Session
+from changeover.stores.database import CHANNEL, Call, Row, Session
 from changeover.stores.jobs import Append, Claim, Job
 from changeover.stores.lease import Lease
 from changeover.stores.statements import Statements
@@ -145,10 +145,6 @@ class Batch:
                 append.entry.seq = before[0][2]
             else:
                 append.error = _refusal(append, now, before)
-
-
-CHANNEL = "changeover"
-"""On which PostgreSQL tells all processes of new entries."""
 
 
 def _own(append: Append) -> int:

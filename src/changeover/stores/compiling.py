@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,14 +18,25 @@ from sqlalchemy.sql.functions import FunctionElement
 from changeover.stores.database import Call
 
 
-class Statement(NamedTuple):
-    """SQL for one driver, and the names of what is bound to it, in the driver's order."""
+class Statement:
+    """SQL for one driver, and what is bound to it, in the driver's order."""
 
-    sql: str
-    names: tuple[str, ...]
+    __slots__ = ("_pick", "sql")
+
+    def __init__(self, sql: str, names: tuple[str, ...]) -> None:
+        self.sql = sql
+        self._pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+        if len(names) > 1:
+            self._pick = itemgetter(*names)
+        else:
+            self._pick = lambda values: tuple([values[name] for name in names])
 
     def __call__(self, **values: Any) -> Call:
-        return self.sql, tuple([values[name] for name in self.names])
+        return self.sql, self._pick(values)
+
+    def of(self, row: Mapping[str, Any]) -> Call:
+        """The same for values that are a row already."""
+        return self.sql, self._pick(row)
 
 
 class Compiler:

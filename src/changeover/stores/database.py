@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
+
+CHANNEL = "changeover"
+"""On which PostgreSQL tells all processes of new entries."""
 
 Row = tuple[Any, ...]
 Call = tuple[str, tuple[Any, ...]]
@@ -54,6 +57,16 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
+class Watch(Protocol):
+    """Notices what other processes write."""
+
+    def news(self) -> Collection[str] | None:
+        """Wait a little; the roots in whose trees something is new by then, None if it may be any."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Database(Protocol):
     """A database that a store can live in."""
 
@@ -65,6 +78,10 @@ class Database(Protocol):
 
     def connect(self) -> Session:
         """Connect, or raise StoreUnavailable."""
+        ...
+
+    def watch(self) -> Watch:
+        """Begin to notice, or raise StoreUnavailable."""
         ...
 
     def trouble(self, error: Exception) -> Trouble | None:

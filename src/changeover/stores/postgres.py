@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.database import Call, Row, Trouble
+from changeover.stores.database import CHANNEL, Call, Row, Trouble
 
 DEFAULTS = {
     "application_name": "changeover",
@@ -24,6 +25,11 @@ DEFAULTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
+
+PAUSE = 0.2
+"""For how many seconds a watch waits for the server to tell."""
+LOOK = 3.0
+"""After how many seconds it looks by itself."""
 
 LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03")
 AGAIN = ("40", "55P03")
@@ -77,6 +83,25 @@ class PostgresSession:
             self._beginning = False
 
 
+class PostgresWatch:
+    """Is told by the server; looks by itself now and then, should a message be lost on the way."""
+
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+        self._look_at = 0.0
+        session.connection.execute(f"LISTEN {CHANNEL}")
+
+    def news(self) -> Collection[str] | None:
+        roots = {notice.payload for notice in self._session.connection.notifies(timeout=PAUSE, stop_after=1)}
+        if time.monotonic() < self._look_at:
+            return roots
+        self._look_at = time.monotonic() + LOOK
+        return None
+
+    def close(self) -> None:
+        self._session.close()
+
+
 class Postgres:
     """The database at this address."""
 
@@ -99,6 +124,14 @@ class Postgres:
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
         return PostgresSession(connection)
+
+    def watch(self) -> PostgresWatch:
+        session = self.connect()
+        try:
+            return PostgresWatch(session)
+        except psycopg.Error as error:
+            session.close()
+            raise StoreUnavailable(f"the store {self.shown} cannot be watched: {error}") from error
 
     def trouble(self, error: Exception) -> Trouble | None:
         if not isinstance(error, psycopg.Error):

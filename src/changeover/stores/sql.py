@@ -12,6 +12,7 @@ from changeover.relay.events import Entry
 from changeover.relay.ports import Head
 from changeover.stores.codec import decode, encode
 from changeover.stores.database import Database, Row
+from changeover.stores.feed import Feed
 from changeover.stores.jobs import Append, Claim
 from changeover.stores.lease import Lease
 from changeover.stores.reader import Reader
@@ -30,10 +31,11 @@ class SqlLog:
         self._sql = statements(database.dialect)
         self._lease = Lease(self._sql.lease, lease)
         self._reader = Reader(database)
-        self._writer = Writer(database, session, self._sql, self._lease)
+        self._feed = Feed(database)
+        self._writer = Writer(database, session, self._sql, self._lease, self._feed)
         self._closed = False
         # Also when nobody closes it: at the end of the process, or when nobody has it any more.
-        self._finish = weakref.finalize(self, _finish, self._pid, self._writer, self._reader)
+        self._finish = weakref.finalize(self, _finish, self._pid, self._writer, self._feed, self._reader)
 
     @property
     def epoch(self) -> int:
@@ -69,6 +71,21 @@ class SqlLog:
     def may_begin(self) -> bool:
         return self._lease.valid
 
+    async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        position, sql = 0, self._sql.feed
+        with self._feed.listening(root) as listener:
+            while not self._feed.closed:
+                self._check()
+                last = await self._reader.rows(sql.last_seq(root=root))
+                if last and last[0][0] > after_seq:
+                    for row in await self._reader.rows(sql.news(root=root, seq=after_seq, position=position)):
+                        entry = entry_of(row)
+                        after_seq = entry.seq
+                        if entry.conversation == root:
+                            position = entry.position + len(entry.events)
+                        yield entry
+                await listener.wait()
+
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -86,7 +103,8 @@ def entry_of(row: Row) -> Entry:
     return Entry(conversation, root, position, cause, at, decode(body), seq, schema)
 
 
-def _finish(pid: int, writer: Writer, reader: Reader) -> None:
+def _finish(pid: int, writer: Writer, feed: Feed, reader: Reader) -> None:
     if os.getpid() == pid:  # threads and connections are the parent's, not those of a fork
         writer.stop()
+        feed.close()
         reader.close()

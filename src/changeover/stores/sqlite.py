@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +14,9 @@ from changeover.stores.database import Call, Row, Trouble
 
 PATIENCE = 10.0
 """For how many seconds we wait for a file that another program has locked."""
+
+POLL = 0.03
+"""How many seconds pass between two looks for what others wrote."""
 
 LITTLE = 64
 """From how many rows on a query is no matter for a glance."""
@@ -79,6 +82,21 @@ class SqliteSession:
         self.connection.close()
 
 
+class SqliteWatch:
+    """Looks again and again whether anybody has written."""
+
+    def __init__(self, session: SqliteSession) -> None:
+        self._session, self._seen = session, -1
+
+    def news(self) -> Collection[str] | None:
+        time.sleep(POLL)
+        seen, self._seen = self._seen, self._session.ask(("PRAGMA data_version", ()))[0][0]
+        return () if seen == self._seen else None
+
+    def close(self) -> None:
+        self._session.close()
+
+
 class Sqlite:
     """The database in this file."""
 
@@ -108,6 +126,9 @@ class Sqlite:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA journal_size_limit=67108864")
         return connection
+
+    def watch(self) -> SqliteWatch:
+        return SqliteWatch(self.connect())
 
     def trouble(self, error: Exception) -> Trouble | None:
         if not isinstance(error, sqlite3.Error):

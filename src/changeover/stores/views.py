@@ -37,7 +37,7 @@ class View:
         """What is written, now that this is known; the entry has its seq by then."""
         append, statements = self._append, self._sql.views.writes
         writes = project(append.entry, append.events, self._known(found))
-        return [statements[name](**values) for name, values in writes]
+        return [statements[name].of(row) for name, row in writes]
 
     def _known(self, found: Iterator[Sequence[Row]]) -> Known:
         known = Known()

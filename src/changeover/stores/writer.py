@@ -13,6 +13,7 @@ from typing import Any
 from changeover.errors import ChangeoverError, LeaseLost, StoreUnavailable
 from changeover.stores.batch import Batch
 from changeover.stores.database import Database, Session, Trouble
+from changeover.stores.feed import Feed
 from changeover.stores.jobs import Append, Job, tell
 from changeover.stores.lease import Lease
 from changeover.stores.statements import Statements
@@ -28,8 +29,9 @@ TRIES = 5
 class Writer:
     """Group commit: while one transaction is being synced, the jobs of the next one gather."""
 
-    def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease) -> None:
-        self._database, self._session, self._sql, self._lease = database, session, sql, lease
+    def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed) -> None:
+        self._database, self._session, self._sql = database, session, sql
+        self._lease, self._feed = lease, feed
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
         self._stopping = False
@@ -50,6 +52,7 @@ class Writer:
             jobs = self._take()
             self._write(jobs)
             tell(jobs)
+            self._feed.tell({job.root for job in jobs if isinstance(job, Append) and job.error is None})
         try:
             self._lease.give_up(self._session)
         except Exception as error:
