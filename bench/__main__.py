@@ -9,13 +9,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core
+from bench import core, durable
 from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "handoffs": core.handoffs,
     "long": core.long_conversation,
     "many": core.many_at_once,
+    "durable": durable.one_after_the_other,
+    "durable-many": durable.many_at_once,
+    "durable-long": durable.long_conversation,
+    "bytes": durable.bytes_on_disk,
     "imports": lambda: asyncio.to_thread(core.imports),
 }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from bench.script import ANSWER, ASKED, LEFT, NEXT, REASON, RING
 
@@ -80,3 +82,31 @@ async def run(agent: str, messages: list[Message], latency: float = 0.0, step: C
 async def relay(latency: float = 0.0) -> str:
     """One conversation of one message."""
     return await run(RING[0], [Message("user", ASKED)], latency)
+
+
+class Journal:
+    """The floor on disk: an append-only SQLite journal, synced after every step."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("CREATE TABLE journal (seq INTEGER PRIMARY KEY, run TEXT, agent TEXT, body TEXT)")
+        self._db.execute("CREATE INDEX by_run ON journal (run, seq)")
+        self._runs = 0
+
+    async def relay(self) -> str:
+        """One conversation of one message, each step of it on disk before the next begins."""
+        self._runs += 1
+        key = f"run-{self._runs}"
+
+        def step(message: Message) -> None:
+            body = json.dumps(asdict(message), separators=(",", ":"))
+            self._db.execute("INSERT INTO journal (run, agent, body) VALUES (?, ?, ?)", (key, message.agent, body))
+
+        asked = Message("user", ASKED)
+        step(asked)
+        return await run(RING[0], [asked], step=step)
+
+    def close(self) -> None:
+        self._db.close()

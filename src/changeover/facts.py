@@ -51,6 +51,10 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
         )
 
 
+ONE_REQUEST = Usage(requests=1)
+"""A reply of which nothing more is known."""
+
+
 class Ledger(Struct, frozen=True, gc=False):
     """What a run has spent so far."""
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from msgspec import Struct, field
 
-from changeover.facts import Usage
+from changeover.facts import ONE_REQUEST, Usage
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -72,7 +72,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = ()
-    usage: Usage = Usage(requests=1)
+    usage: Usage = ONE_REQUEST
 
 
 class View(Sequence[T_co], Generic[T_co]):

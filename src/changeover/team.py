@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -97,7 +96,7 @@ class Team:
         hooks, store = self._declared.hooks, self._declared.store
         self._world = world
         self._hooks = Hooks(hooks) if hooks else None
-        self._open = _opener(store)
+        self._open, self._patience = _opener(store)
         self._log: Log | None = None
         self._engine: LocalEngine | None = None
         self._engines: list[LocalEngine] = []
@@ -126,10 +125,7 @@ class Team:
             async for item in reading.items(answer):
                 yield item
         finally:
-            if not answer.done():
-                # The run goes on without its reader, and whatever comes of it is not this reader's to hear.
-                answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-                await self._home.carry(partial(self._leave, said[0], reading))
+            reading.leave(answer)
 
     async def resume(self, conversation: str) -> RunResult:
         """Wait for the run under way, wherever it is; else the last result. A run that failed tries its step again."""
@@ -162,7 +158,8 @@ class Team:
         """The engine of this loop, with which it lives and dies; the store is opened when it is first needed."""
         if self._engine is None or self._engine.loop is not asyncio.get_running_loop():
             self._log = self._log or self._open()
-            self._engine = LocalEngine(self._log, self._world, self._hooks, elsewhere=self._elsewhere)
+            patience = self._patience or 1.0
+            self._engine = LocalEngine(self._log, self._world, self._hooks, patience, self._elsewhere)
             self._engines = [*(other for other in self._engines if not other.loop.is_closed()), self._engine]
         return self._engine
 
@@ -172,25 +169,24 @@ class Team:
         return any(other.busy(conversation) and other.loop not in self._home.blocked for other in others)
 
     async def _run(self, conversation: str, spoken: UserSpoke, key: str, reading: Reading | None = None) -> RunResult:
-        put = reading.put if reading else None
-        run, answer = await self._running().speak(conversation, spoken, key, put)
-        if reading:
-            reading.put(run)
+        engine = self._running()
+        if reading is None:
+            _, answer = await engine.speak(conversation, spoken, key)
+            return await answer
+        (conversation, run), answer = await engine.speak(conversation, spoken, key, reading.put)
+        reading.put(run)
         try:
             return await answer
         finally:
-            if put:
-                self._running().leave(conversation, put)
+            engine.leave(conversation, reading.put)
 
     async def _resume(self, conversation: str) -> RunResult:
         return await (await self._running().resume(conversation))
 
-    async def _leave(self, conversation: str, reading: Reading) -> None:
-        self._running().leave(conversation, reading.put)
-
     async def _recover(self) -> None:
         await self._running().recover()
-        self._running().keep_watch()
+        if self._patience is not None:
+            self._running().keep_watch()
 
     async def _stop(self) -> None:
         if self._engine is not None:
@@ -216,24 +212,25 @@ class Team:
         return _conversation(conversation, key or ""), spoken(text, **options), key or ""
 
 
-def _opener(store: str | Store | Log | None) -> Callable[[], Log]:
-    """How to get at the log, without opening it yet."""
+def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float | None]:
+    """How to get at the log, without opening it yet; and how long other processes that share it may be silent."""
     if store is None:
-        log: Log = MemoryLog()
-        return lambda: log
+        memory: Log = MemoryLog()
+        return lambda: memory, None
     from changeover.stores.open import Store, open_log
 
     if isinstance(store, str):
         store = Store(store)
     if isinstance(store, Store):
-        return partial(open_log, store)
-    own = store
-    return lambda: own
+        return partial(open_log, store), store.lease / 3
+    given: Log = store
+    return lambda: given, None
 
 
 def _conversation(id: str | None, key: str) -> str:
+    """The id of a conversation; nothing for a new one that only its result will name."""
     if id is None:
-        return f"key-{hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else os.urandom(8).hex()
+        return f"key-{hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else ""
     if not CONVERSATION_ID.fullmatch(id):
         raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
     return id

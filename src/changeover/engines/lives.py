@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 
 from changeover.engines.live import Live
@@ -19,16 +20,18 @@ class Lives:
         self._log, self._kept = log, kept
         self._lives: dict[str, Live] = {}
 
+    def new(self) -> Live:
+        """A conversation that nobody can have begun: its id is made here, and the log need not be asked."""
+        conversation = os.urandom(8).hex()
+        return self._keep(conversation, Live(State(conversation)))
+
     async def get(self, conversation: str) -> Live:
         live = self._lives.pop(conversation, None)
         if live is None:
             entries = await self._log.read(conversation)
             # Another task may have loaded it while this one was reading.
             live = self._lives.pop(conversation, None) or Live(State(conversation).fold(entries))
-            if len(self._lives) >= self._kept:
-                self._forget()
-        self._lives[conversation] = live  # at the end: the oldest stand first
-        return live
+        return self._keep(conversation, live)
 
     def here(self, conversation: str) -> Live | None:
         """The conversation, if it is in memory."""
@@ -43,6 +46,12 @@ class Lives:
         for live in self._lives.values():
             live.fail(error)
         self._lives.clear()
+
+    def _keep(self, conversation: str, live: Live) -> Live:
+        if len(self._lives) >= self._kept:
+            self._forget()
+        self._lives[conversation] = live  # at the end: the oldest stand first
+        return live
 
     def _forget(self) -> None:
         for conversation, live in list(islice(self._lives.items(), self._kept // 8)):

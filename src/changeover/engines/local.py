@@ -47,9 +47,12 @@ class LocalEngine:
 
     async def speak(
         self, conversation: str, spoken: UserSpoke, key: str, reader: Reader | None = None
-    ) -> tuple[int, asyncio.Future[RunResult]]:
-        """Record what a user said, once for each key; return its run and a future of its result."""
-        live = await self.lives.get(conversation)
+    ) -> tuple[tuple[str, int], asyncio.Future[RunResult]]:
+        """Record what a user said, once for each key; return where its run is, and a future of its result.
+
+        Without a conversation a new one begins.
+        """
+        live = await self.lives.get(conversation) if conversation else self.lives.new()
         async with live.lock:
             if reader is not None:
                 live.readers.append(reader)
@@ -57,7 +60,7 @@ class LocalEngine:
             future = live.wait(run)
         if live.untold or live.ended:
             await self.tell(live)
-        return run, future
+        return (live.state.id, run), future
 
     def leave(self, conversation: str, reader: Reader) -> None:
         """Read along no longer."""
@@ -227,7 +230,7 @@ class LocalEngine:
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that `close` ends."""
-        task = asyncio.create_task(work)
+        task = self.loop.create_task(work)
         self._tasks.add(task)
         return task
 

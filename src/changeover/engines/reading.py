@@ -17,12 +17,18 @@ class Reading:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._left = False
         self._queue: asyncio.Queue[Item | int | None] = asyncio.Queue()
 
     def put(self, item: Item | int | None) -> None:
         """One more item; a number says which run is read."""
-        if not self._loop.is_closed():
+        if not self._left and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
+
+    def leave(self, answer: asyncio.Future[RunResult]) -> None:
+        """The run goes on without its reader, and whatever comes of it is not this reader's to hear."""
+        self._left = True
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def items(self, answer: asyncio.Future[RunResult]) -> AsyncIterator[StreamItem]:
         """Everything of one run, and nothing of others before and after it; then its result, or what it raised."""

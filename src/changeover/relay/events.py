@@ -57,7 +57,8 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = ()
-    usage: Usage = Usage(requests=1)
+    usage: Usage | None = None
+    """None for one request of which nothing more is known."""
 
 
 class ModelFailed(Recordable, frozen=True, tag="model_failed"):

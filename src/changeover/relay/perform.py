@@ -13,6 +13,7 @@ from msgspec import Struct
 from changeover.agent.agent import Function
 from changeover.agent.roster import Roster, Seat
 from changeover.errors import ModelError
+from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
 from changeover.messages import Call, Reply
 from changeover.relay.commands import CallFunction, CallModel, Command, RunTool
@@ -77,7 +78,8 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
     except _TROUBLE as error:
         _let_go(error)
         return ModelFailed(agent, command.task, _words(error), _retry_at(world, command, error))
-    return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, reply.usage)
+    usage = None if reply.usage == ONE_REQUEST else reply.usage
+    return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage)
 
 
 def _request(seat: Seat, command: CallModel, instructions: str) -> Request:

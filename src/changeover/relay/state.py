@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.facts import Fault, FunctionFault, Handed, HandoffRecord, ModelFault
+from changeover.facts import ONE_REQUEST, Fault, FunctionFault, Handed, HandoffRecord, ModelFault
 from changeover.facts import State as Standing
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, advance
@@ -146,7 +146,7 @@ class State:
     def _reply(self, run: Run, event: ModelReplied) -> None:
         if not isinstance(run.phase, Thinking):
             return
-        run.spend(event.usage)
+        run.spend(event.usage or ONE_REQUEST)
         self.model_calls[event.agent] = self.model_calls.get(event.agent, 0) + 1
         self.thread.append(Assistant(event.agent, event.text, event.thinking, event.calls))
         if event.calls:

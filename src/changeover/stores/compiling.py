@@ -53,6 +53,10 @@ class Compiler:
         assert isinstance(compiled, SQLCompiler)
         return Statement(str(compiled), tuple(compiled.positiontup or ()))
 
+    def ddl(self, statement: sa.schema.ExecutableDDLElement) -> str:
+        """SQL that makes tables and the like; it takes no parameters."""
+        return str(statement.compile(dialect=self._dialect))
+
     def insert(self, table: sa.Table, **values: Any) -> sqlite.Insert | postgresql.Insert:
         """An insert of a whole row, with an upsert's abilities; each column is bound by its name, or given here."""
         construct = postgresql.insert if self.postgresql else sqlite.insert

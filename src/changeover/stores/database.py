@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 CHANNEL = "changeover"
 """On which PostgreSQL tells all processes of new entries."""
@@ -78,6 +81,10 @@ class Database(Protocol):
 
     def connect(self) -> Session:
         """Connect, or raise StoreUnavailable."""
+        ...
+
+    def engine(self) -> Engine:
+        """For what is rare: every transaction of it is one that writes."""
         ...
 
     def watch(self) -> Watch:

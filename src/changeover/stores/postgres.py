@@ -12,6 +12,7 @@ from psycopg.adapt import Buffer, Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
+from sqlalchemy import Engine, NullPool, create_engine
 
 from changeover.errors import StoreUnavailable
 from changeover.stores.database import CHANNEL, Call, Row, Trouble
@@ -124,6 +125,11 @@ class Postgres:
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
         return PostgresSession(connection)
+
+    def engine(self) -> Engine:
+        return create_engine(
+            "postgresql+psycopg://", creator=lambda: psycopg.connect(**self._options), poolclass=NullPool
+        )
 
     def watch(self) -> PostgresWatch:
         session = self.connect()

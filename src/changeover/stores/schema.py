@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Double, Index, Integer, MetaData, Table, Text, UniqueConstraint, column, literal_column
+from sqlalchemy import (
+    Column,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    column,
+    literal_column,
+)
 
 VERSION = "0001"
 """The schema that this version of the code reads and writes; the name of the last migration."""
@@ -135,5 +148,10 @@ handoffs = Table(
 )
 """Every handoff that was offered; `task_id` is the task that its receiver got."""
 
-version = Table("changeover_version", METADATA, _text("version_num", key=True))
-"""Which migration this database is at. Not `alembic_version`: that may be the user's own."""
+version = Table(
+    "changeover_version",
+    METADATA,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="changeover_version_pkc"),
+)
+"""Which migration this database is at, as Alembic keeps it. Not in `alembic_version`: that may be the user's own."""

@@ -95,7 +95,9 @@ class SqlLog:
         if self._closed:
             raise StoreUnavailable(f"the store {self._database.shown} is closed")
         if os.getpid() != self._pid:
-            raise StoreUnavailable(f"the store {self._database.shown} was opened before a fork; open it in each process")
+            raise StoreUnavailable(
+                f"the store {self._database.shown} was opened before a fork; open it in each process"
+            )
 
 
 def entry_of(row: Row) -> Entry:

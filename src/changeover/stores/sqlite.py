@@ -9,6 +9,9 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from sqlalchemy import Engine, NullPool, create_engine
+from sqlalchemy.event import listen
+
 from changeover.errors import StoreUnavailable
 from changeover.stores.database import Call, Row, Trouble
 
@@ -108,7 +111,11 @@ class Sqlite:
 
     def connect(self) -> SqliteSession:
         if self.path.is_dir() or not self.path.absolute().parent.is_dir():
-            what = "is a directory" if self.path.is_dir() else f"lies in {self.path.absolute().parent}, which does not exist"
+            what = (
+                "is a directory"
+                if self.path.is_dir()
+                else f"lies in {self.path.absolute().parent}, which does not exist"
+            )
             raise StoreUnavailable(f"the store {self.shown} cannot be opened: it {what}")
         try:
             return SqliteSession(self._connect())
@@ -125,6 +132,16 @@ class Sqlite:
             raise sqlite3.OperationalError(f"its file system does not allow SQLite's WAL, only {mode!r}")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA journal_size_limit=67108864")
+        return connection
+
+    def engine(self) -> Engine:
+        engine = create_engine("sqlite://", creator=self._patient_connection, poolclass=NullPool)
+        listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        return engine
+
+    def _patient_connection(self) -> sqlite3.Connection:
+        connection = self.connect().connection
+        connection.execute(f"PRAGMA busy_timeout={PATIENCE * 1000:.0f}")
         return connection
 
     def watch(self) -> SqliteWatch:

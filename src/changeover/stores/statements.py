@@ -47,7 +47,7 @@ class FeedStatements:
         new, root = ENTRY.where(e.seq > _number("seq")), conversations.alias("root")
         own = new.where(c.id == bind("root"), e.position >= _number("position"))
         of_children = new.where(root.c.id == bind("root"), e.root == root.c.number)
-        self.news = say(sa.union_all(own, of_children).order_by(sa.literal_column("seq")))
+        self.news = say(sa.union_all(own, of_children).order_by(sa.literal_column("7")))
 
 
 class LeaseStatements:
@@ -121,7 +121,11 @@ def _number(name: str) -> sa.BindParameter[int]:
 def _moved() -> sa.Update:
     """The end of a conversation's log goes forward, if it is where the writer thinks, and the cause is a new one."""
     recorded = sa.exists().where(e.conversation == c.number, e.cause == bind("cause"))
-    moved = {"position": c.position + _number("count"), "seq": c.seq + _number("grown"), "updated_at": bind("updated_at")}
+    moved = {
+        "position": c.position + _number("count"),
+        "seq": c.seq + _number("grown"),
+        "updated_at": bind("updated_at"),
+    }
     here = sa.and_(c.id == bind("id"), c.position == bind("position"), ~recorded)
     return sa.update(conversations).where(here).values(moved)
 

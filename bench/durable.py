@@ -1,0 +1,130 @@
+"""The log on disk, beside the floor's journal; PostgreSQL beside SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from bench import floor
+from bench.measure import Figure, interleaved
+from bench.script import ASKED, LEFT, ring
+from changeover import Team
+from changeover.relay.state import State
+
+AT_ONCE, LATENCY = 1_000, 0.05
+
+
+async def one(team: Team, hops: int = 1, conversation: str | None = None) -> None:
+    LEFT.set([hops])
+    await team.run(ASKED, conversation=conversation)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="changeover-bench-") as name:
+        yield Path(name)
+
+
+async def one_after_the_other() -> list[Figure]:
+    """Runs of one handoff in a row and a hundred at once, every step synced to disk."""
+    with folder() as here:
+        journal, team = floor.Journal(here / "floor.db"), ring(store=f"sqlite:///{here}/ours.db")
+
+        async def bare() -> None:
+            LEFT.set([1])
+            await journal.relay()
+
+        async def hundred() -> None:
+            await asyncio.gather(*(one(team) for _ in range(100)))
+
+        taken = await interleaved(
+            {"floor": (bare, 60), "ours": (lambda: one(team), 60), "hundred": (hundred, 2)}, repetitions=9
+        )
+        await team.close()
+        journal.close()
+    each = taken["hundred"] / 100
+    return [
+        Figure("durable run / floor", taken["ours"] / taken["floor"], 1.5, f"{taken['ours'] * 1e6:.0f} µs a run"),
+        Figure("rate of 100 at once / one by one", taken["ours"] / each, 6, f"{1 / each:,.0f} runs/s", least=True),
+    ]
+
+
+async def many_at_once() -> list[Figure]:
+    """A thousand durable conversations at once, with a model that takes its time."""
+    walls = []
+    for _ in range(5):
+        with folder() as here:
+            team = ring(LATENCY, store=f"sqlite:///{here}/ours.db")
+            await one(team)
+            begun = time.perf_counter()
+            await asyncio.gather(*(one(team) for _ in range(AT_ONCE)))
+            walls.append(time.perf_counter() - begun)
+            await team.close()
+    wall, least = median(walls), 2 * LATENCY
+    return [Figure(f"{AT_ONCE:,} durable at once / {least:g} s", wall / least, 3, f"{wall:.3f} s")]
+
+
+async def long_conversation() -> list[Figure]:
+    """The cost of a durable turn as the conversation grows, and of loading it cold."""
+    with folder() as here:
+        store, took = f"sqlite:///{here}/ours.db", []
+        team = ring(store=store)
+        for _ in range(5_010):
+            begun = time.perf_counter()
+            await one(team, 0, "long")
+            took.append(time.perf_counter() - begun)
+        await team.close()
+        grown = median(took[-200:]) / median(took[10:210])
+        load, events = await _cold_load(store)
+    return [
+        Figure("durable turn 5,000 / turn 10", grown, 1.2),
+        Figure("cold load, an event", load / events * 1e6, 5, f"{events:,} events", unit=" µs"),
+    ]
+
+
+async def _cold_load(store: str) -> tuple[float, int]:
+    taken = []
+    events = 0
+    for _ in range(3):
+        team = ring(store=store)
+        await one(team)  # the store is open
+        begun = time.perf_counter()
+        log = team._running().log
+        events = State("long").fold(await log.read("long")).position
+        taken.append(time.perf_counter() - begun)
+        await team.close()
+    return min(taken), events
+
+
+async def bytes_on_disk() -> list[Figure]:
+    """What a run of one handoff leaves behind: in the log, and with the tables that people query."""
+    runs = 500
+    with folder() as here:
+        path = here / "ours.db"
+        team = ring(store=f"sqlite:///{path}")
+        for _ in range(5):
+            await asyncio.gather(*(one(team) for _ in range(runs // 5)))
+        await team.close()
+        whole = _size(path)
+        with sqlite3.connect(path) as db:
+            for table in ("tasks", "messages", "handoffs"):
+                db.execute(f"DELETE FROM {table}")
+        log = _size(path)
+    return [
+        Figure("log, a run", log / runs / 1024, 1.2, unit=" KB"),
+        Figure("log and read models, a run", whole / runs / 1024, 3.5, unit=" KB"),
+    ]
+
+
+def _size(path: Path) -> int:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("VACUUM")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    return path.stat().st_size

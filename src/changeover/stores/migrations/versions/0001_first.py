@@ -1,0 +1,117 @@
+"""The log, who works on what, and the read models."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    _log()
+    _processes()
+    _read_models()
+
+
+def _log() -> None:
+    op.create_table(
+        "conversations",
+        sa.Column("number", sa.Integer, primary_key=True),
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("root", sa.Text, nullable=False),
+        sa.Column("parent", sa.Text),
+        sa.Column("status", sa.Text, nullable=False),
+        sa.Column("agent", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("seq", sa.Integer, nullable=False),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+        sa.UniqueConstraint("id", name="conversations_id"),
+    )
+    _partial_index("conversations_running", "conversations", ["owner"], "status = 'running'")
+    op.create_table(
+        "entries",
+        sa.Column("conversation", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("root", sa.Integer),
+        sa.Column("cause", sa.Text, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("seq", sa.Integer, nullable=False),
+        sa.Column("schema", sa.Integer, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.UniqueConstraint("conversation", "cause", name="entries_cause"),
+    )
+    _partial_index("entries_tree", "entries", ["root", "seq"], "root IS NOT NULL")
+
+
+def _processes() -> None:
+    op.create_table(
+        "processes",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("epoch", sa.Integer, nullable=False),
+        sa.Column("until", sa.Double, nullable=False),
+        sa.Column("host", sa.Text, nullable=False),
+        sa.Column("pid", sa.Integer, nullable=False),
+        sa.Column("started_at", sa.Double, nullable=False),
+    )
+
+
+def _read_models() -> None:
+    op.create_table(
+        "tasks",
+        sa.Column("conversation", sa.Text, primary_key=True),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("master_id", sa.Text, nullable=False),
+        sa.Column("parent_id", sa.Text),
+        sa.Column("run_id", sa.Text, nullable=False),
+        sa.Column("handoff_id", sa.Text),
+        sa.Column("agent", sa.Text, nullable=False),
+        sa.Column("status", sa.Text, nullable=False),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+        sa.Column("context", sa.Text, nullable=False),
+        sa.Column("input", sa.Text, nullable=False),
+        sa.Column("output", sa.Text),
+    )
+    op.create_table(
+        "messages",
+        sa.Column("conversation", sa.Text, primary_key=True),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("seq", sa.Integer, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("task_id", sa.Text),
+        sa.Column("agent", sa.Text),
+        sa.Column("call", sa.Text),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("content", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "handoffs",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("conversation", sa.Text, nullable=False),
+        sa.Column("run_id", sa.Text, nullable=False),
+        sa.Column("sender_task_id", sa.Text, nullable=False),
+        sa.Column("task_id", sa.Text),
+        sa.Column("sender", sa.Text, nullable=False),
+        sa.Column("receiver", sa.Text, nullable=False),
+        sa.Column("mode", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("tool", sa.Text, nullable=False),
+        sa.Column("strategy", sa.Text, nullable=False),
+        sa.Column("merge", sa.Text, nullable=False),
+        sa.Column("offered_at", sa.Double, nullable=False),
+        sa.Column("accepted_at", sa.Double),
+        sa.Column("ended_at", sa.Double),
+        sa.Column("variables", sa.Text, nullable=False),
+        sa.Column("message", sa.Text, nullable=False),
+    )
+
+
+def _partial_index(name: str, table: str, columns: list[str], where: str) -> None:
+    condition = sa.text(where)
+    op.create_index(name, table, columns, sqlite_where=condition, postgresql_where=condition)
