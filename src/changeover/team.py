@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -117,7 +117,7 @@ class Team:
         """`run` for code that does not await: scripts, threads, notebooks."""
         return self._home.wait(partial(self._run, *self._said(text, **options)))
 
-    async def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncIterator[StreamItem]:
+    async def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
         """`run`, read along: pieces of text, recorded events, and last the result. Leaving it cancels nothing."""
         said, reading = self._said(text, **options), Reading()
         answer = asyncio.ensure_future(self._home.carry(partial(self._run, *said, reading)))

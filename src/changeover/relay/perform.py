@@ -27,11 +27,13 @@ from changeover.relay.events import (
     ToolFinished,
     ToolStarted,
 )
+from changeover.relay.keepable import reply_of, text_of
 from changeover.relay.ports import Clock, Emit, Intend, Model, Request, Toolkit
 from changeover.relay.threads import in_thread
 from changeover.tools.context import RunContext
 
-_TROUBLE = (Exception, asyncio.CancelledError)
+# A user's code may also ask for the end of the process, or let a cancellation of its own out: it has failed.
+_TROUBLE = (Exception, asyncio.CancelledError, SystemExit)
 
 LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
 
@@ -74,7 +76,8 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
             instructions = written if isinstance(written, str) else await written
         request = _request(seat, command, instructions)
         model = world.models[agent]
-        reply = await (model.reply(request) if emit is None else _streamed(model, request, emit))
+        given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
+        reply = reply_of(given, command.id)
     except _TROUBLE as error:
         _let_go(error)
         return ModelFailed(agent, command.task, _words(error), _retry_at(world, command, error))
@@ -150,7 +153,7 @@ async def _call_function(world: World, command: CallFunction) -> Event:
     except _TROUBLE as error:
         _let_go(error)
         return FunctionFailed(context.agent, command.task, _words(error))
-    return FunctionReturned(context.agent, command.task, answer)
+    return FunctionReturned(context.agent, command.task, text_of(answer))
 
 
 async def _called(member: Function, context: RunContext) -> Any:
@@ -173,4 +176,4 @@ def _words(error: BaseException) -> str:
     text = str(error)
     if not isinstance(error, ModelError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return text[:2_000]
+    return text_of(text[:2_000])

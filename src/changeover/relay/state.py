@@ -54,6 +54,7 @@ class State:
         "outcomes",
         "path",
         "position",
+        "record",
         "return_to",
         "root",
         "run",
@@ -71,8 +72,10 @@ class State:
         """Where its last event stands among all of the root's tree."""
         self.at = 0.0
         self.agent = self.return_to = ""
-        self.thread: list[Message] = []
-        """What the active agent's model reads; it only grows, or is replaced whole."""
+        self.record: list[Message] = []
+        """Everything that was said, in order."""
+        self.thread = self.record
+        """What the active agent's model reads: the record, or what a handoff left of it. It only grows."""
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.run: Run | None = None
         self.variables: dict[str, Any] = {}
@@ -115,11 +118,12 @@ class State:
             return
         id, spoken = self.inbox.pop(0)
         if event.agent != self.agent:
-            self.agent, self.handed = event.agent, None
+            # Whoever comes without a handoff has nothing left out.
+            self.agent, self.handed, self.thread = event.agent, None, self.record
             self.path.append(event.agent)
         self.return_to, self.task = "", self.position
         self.variables = merge_variables(self.variables, spoken.context, "merge")
-        self.thread.append(User(spoken.text, spoken.user or "user"))
+        self._add(User(spoken.text, spoken.user or "user"))
         self.run = Run(self.id, id, spoken, self.at, len(self.handoffs), Thinking(str(self.position)))
         self.run.agents.add(event.agent)
 
@@ -148,7 +152,7 @@ class State:
             return
         run.spend(event.usage or ONE_REQUEST)
         self.model_calls[event.agent] = self.model_calls.get(event.agent, 0) + 1
-        self.thread.append(Assistant(event.agent, event.text, event.thinking, event.calls))
+        self._add(Assistant(event.agent, event.text, event.thinking, event.calls))
         if event.calls:
             run.phase = Acting(Turn(self.position, event.agent, event.text, event.calls))
         else:
@@ -166,7 +170,7 @@ class State:
 
     def _return(self, run: Run, event: FunctionReturned) -> None:
         if isinstance(run.phase, Thinking):
-            self.thread.append(Assistant(event.agent, event.text))
+            self._add(Assistant(event.agent, event.text))
             run.phase = Replied(event.text)
 
     def _break(self, run: Run, event: FunctionFailed) -> None:
@@ -198,8 +202,13 @@ class State:
         if turn.unanswered == 0:
             self._close(run, turn)
 
+    def _add(self, *messages: Message) -> None:
+        self.record.extend(messages)
+        if self.thread is not self.record:
+            self.thread.extend(messages)
+
     def _close(self, run: Run, turn: Turn) -> None:
-        self.thread.extend(turn.results())
+        self._add(*turn.results())
         run.strikes = run.strikes + 1 if turn.faulty else 0
         run.phase = Thinking(str(self.position))
 
@@ -265,7 +274,7 @@ class State:
 
     def _end(self, run: Run, output: str, fault: Fault | None) -> None:
         if isinstance(run.phase, Acting):
-            self.thread.extend(run.phase.turn.results())
+            self._add(*run.phase.turn.results())
         self._end_leg(run, Signal.FAIL if fault else Signal.COMPLETE)
         chain = self.handoffs[run.first :]
         self.outcomes[run.id] = Outcome(run, self.agent, output, chain, fault, self.at, self.variables, self.handed)

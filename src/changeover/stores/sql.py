@@ -42,6 +42,11 @@ class SqlLog:
         """How often this process took its lease; another number than before means that it was lost."""
         return self._lease.epoch
 
+    @property
+    def commits(self) -> int:
+        """How many transactions this process has written; appends that come together share one."""
+        return self._writer.commits
+
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         self._check()
         rows = await self._reader.rows(self._sql.log.read(conversation=conversation, after=after))

@@ -1,0 +1,54 @@
+"""What comes from outside, made such that any log can keep it and any provider can read it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changeover.messages import Call, Reply
+
+
+def text_of(value: str) -> str:
+    """The text with every half of a surrogate pair, which no encoding can hold, replaced."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def reply_of(given: object, command: str) -> Reply:
+    """What a model gave, if it is a reply; raises TypeError if not."""
+    if not isinstance(given, Reply):
+        raise TypeError(f"a model must give a Reply, not {type(given).__name__}")
+    if not isinstance(given.text, str) or not isinstance(given.thinking, str) or not isinstance(given.calls, tuple):
+        raise TypeError("a Reply has a text, a thinking text, and a tuple of calls")
+    if not given.calls and given.text.isascii() and not given.thinking:
+        return given
+    calls = _calls_of(given.calls, command)
+    return Reply(text=text_of(given.text), thinking=text_of(given.thinking), calls=calls, usage=given.usage)
+
+
+def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:
+    """The calls, each with an id that no other of the turn has."""
+    if len({call.id for call in calls if call.id}) == len(calls) and all(map(_plain, calls)):
+        return calls
+    named: set[str] = set()
+    fit = []
+    for index, call in enumerate(calls):
+        id = call.id if call.id and call.id not in named else f"call_{command}_{index}"
+        named.add(id)
+        fit.append(Call(text_of(id), text_of(call.name), _whole(call.args), text_of(call.malformed)))
+    return tuple(fit)
+
+
+def _plain(call: Call) -> bool:
+    # The arguments' text has every character of theirs in it, and a surrogate is not ASCII.
+    return (call.id + call.name + call.malformed).isascii() and str(call.args).isascii()
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return text_of(value)
+        case dict():
+            return {_whole(key): _whole(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_whole(inner) for inner in value]
+        case _:
+            return value

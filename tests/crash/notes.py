@@ -1,0 +1,44 @@
+"""What processes leave behind: a file of lines that only grows, whoever of them is killed at whatever moment."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Note(msgspec.Struct, omit_defaults=True):
+    """One thing that happened in one process."""
+
+    what: str
+    """begin, end: an effect; result, error: what a caller got; wrong: what must not be; opened, stops, done: a life."""
+    pid: int = 0
+    at: float = 0.0
+    """By the machine's own clock, which is the same for all processes."""
+    key: str = ""
+    """`conversation:command` of an effect, the key of what was said of a result."""
+    kind: str = ""
+    value: Any = None
+
+
+class Notes:
+    """The file. A line is written by one call, so that a process dies before it or after it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, what: str, key: str = "", kind: str = "", value: Any = None) -> None:
+        line = msgspec.json.encode(Note(what, os.getpid(), time.monotonic(), key, kind, value)) + b"\n"
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+    def read(self, *kinds: str) -> list[Note]:
+        """All of them in order, or those of these kinds."""
+        if not self.path.exists():
+            return []
+        notes = [msgspec.json.decode(line, type=Note) for line in self.path.read_bytes().splitlines()]
+        return [note for note in notes if not kinds or note.what in kinds]
