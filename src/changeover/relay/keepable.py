@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from changeover.messages import Call, Reply
+
+ENCODER = msgspec.json.Encoder()
 
 
 def text_of(value: str) -> str:
@@ -38,8 +42,11 @@ def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:
 
 
 def _plain(call: Call) -> bool:
-    # The arguments' text has every character of theirs in it, and a surrogate is not ASCII.
-    return (call.id + call.name + call.malformed).isascii() and str(call.args).isascii()
+    try:
+        ENCODER.encode(call)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _whole(value: Any) -> Any:
