@@ -44,12 +44,24 @@ def fresh_schema() -> str:
     name = f"test_{uuid4().hex[:12]}"
     with psycopg.connect(server(), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
-    return f"{server()}&options=-csearch_path%3D{name}"
+    return f"{server()}&options=-csearch_path%3D{name}&application_name={name}"
 
 
 def drop_schema(url: str) -> None:
     with psycopg.connect(server(), autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {url.rpartition('%3D')[2]} CASCADE")
+        connection.execute(f"DROP SCHEMA IF EXISTS {_name(url)} CASCADE")
+
+
+def cut_connections(url: str) -> None:
+    """Cut everybody's connections to this store."""
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", (_name(url),)
+        )
+
+
+def _name(url: str) -> str:
+    return url.rpartition("=")[2]
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ class Team:
 
     def _running(self) -> LocalEngine:
         """The engine of this loop, with which it lives and dies; the store is opened when it is first needed."""
-        if self._engine is None or self._engine.loop is not asyncio.get_running_loop():
+        if self._engine is None or self._engine.loop is not self._home.loop:
             self._log = self._log or self._open()
             patience = self._patience or 1.0
             self._engine = LocalEngine(self._log, self._world, self._hooks, patience, self._elsewhere)
@@ -165,7 +165,7 @@ class Team:
 
     def _elsewhere(self, conversation: str) -> bool:
         """Whether another loop of this process works on a conversation, and is free to go on."""
-        others = (other for other in self._engines if other.loop is not asyncio.get_running_loop())
+        others = [other for other in self._engines if other is not self._engine]
         return any(other.busy(conversation) and other.loop not in self._home.blocked for other in others)
 
     async def _run(self, conversation: str, spoken: UserSpoke, key: str, reading: Reading | None = None) -> RunResult:

@@ -10,9 +10,7 @@ from tests.databases import postgres, shared_store, sqlite_file
 
 __all__ = ["nursery", "postgres", "shared_store", "sqlite_file"]
 
-for path in Path(__file__).parent.glob("[a-z]*.py"):
-    if path.stem not in ("conftest", "worker"):
-        pytest.register_assert_rewrite(f"tests.crash.{path.stem}")
+pytest.register_assert_rewrite("tests.crash.checks")
 
 
 @pytest.fixture

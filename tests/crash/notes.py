@@ -27,6 +27,8 @@ class Notes:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._read = 0
+        self._notes: list[Note] = []
 
     def write(self, what: str, key: str = "", kind: str = "", value: Any = None) -> None:
         line = msgspec.json.encode(Note(what, os.getpid(), time.monotonic(), key, kind, value)) + b"\n"
@@ -38,7 +40,10 @@ class Notes:
 
     def read(self, *kinds: str) -> list[Note]:
         """All of them in order, or those of these kinds."""
-        if not self.path.exists():
-            return []
-        notes = [msgspec.json.decode(line, type=Note) for line in self.path.read_bytes().splitlines()]
-        return [note for note in notes if not kinds or note.what in kinds]
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+            self._read += len(new)
+            self._notes += [msgspec.json.decode(line, type=Note) for line in new.splitlines()]
+        return [note for note in self._notes if not kinds or note.what in kinds]

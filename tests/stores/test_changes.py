@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-import psycopg
 import pytest
 
 from changeover.relay.events import Entry
 from changeover.relay.ports import Log
 from changeover.stores.sql import SqlLog
+from tests.databases import cut_connections
 from tests.stores.entries import WORKING, child, more, opening, query
 
 Another = Callable[..., SqlLog]
@@ -89,10 +89,7 @@ async def test_a_feed_survives_the_loss_of_its_connection(postgres: str, opened)
     log, other = opened(postgres), opened(postgres)
     coming = asyncio.ensure_future(take(log.changes("r"), 1))
     await asyncio.sleep(0.2)
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND pid <> pg_backend_pid()"
-        )
+    cut_connections(postgres)
     await other.append(opening("r"), WORKING)
     assert await coming == [("r", 1)]
 

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from threading import get_ident
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -17,7 +18,8 @@ class Home:
     as soon as plain code, a thread or a second loop comes, everything moves to a loop that ends with the team."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._thread_id: int | None = None
         self._own: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -26,25 +28,23 @@ class Home:
 
     def carry(self, work: Work[T]) -> Awaitable[T]:
         """This work, done on the home loop, wherever that is."""
-        here = asyncio.get_running_loop()
-        if here is self._loop:
+        # Not get_running_loop: up to Python 3.11 it costs a system call, and this is asked with every run.
+        if self._thread_id == get_ident() and self.loop is not None and self.loop.is_running():
             return work()
         with self._lock:
-            if self._loop is None or not self._loop.is_running():
-                self._loop = here
+            if self.loop is None or not self.loop.is_running():
+                self.loop, self._thread_id = asyncio.get_running_loop(), get_ident()
                 return work()
-            self._loop = self._own_loop()
-            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop))
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._own_loop()))
 
     def wait(self, work: Work[T]) -> T:
         """Do this work and block until it is done: from plain code, a thread, or a notebook's cell."""
         here = asyncio._get_running_loop()
         with self._lock:
             # Never the loop that runs in this thread: it stands still while we block.
-            self._loop = self._own_loop()
             if here is not None:
                 self.blocked.add(here)
-            done = asyncio.run_coroutine_threadsafe(work(), self._loop)
+            done = asyncio.run_coroutine_threadsafe(work(), self._own_loop())
         try:
             return done.result()
         finally:
@@ -65,6 +65,7 @@ class Home:
             self._thread = threading.Thread(target=_live, args=(self._own,), name="changeover", daemon=True)
             self._thread.start()
             atexit.register(self.leave)
+        self.loop, self._thread_id = self._own, self._thread.ident if self._thread else None
         return self._own
 
 

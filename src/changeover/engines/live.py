@@ -55,9 +55,8 @@ class Live:
             for event in events:
                 reader(event)
 
-    def wait(self, run: int) -> asyncio.Future[RunResult]:
-        """A future for the result of a run. The caller holds the lock."""
-        future: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+    def wait(self, run: int, future: asyncio.Future[RunResult]) -> asyncio.Future[RunResult]:
+        """Give the future the result of a run, now or when it has ended. The caller holds the lock."""
         if run in self.state.outcomes:
             self._tell(future, run)
         else:

@@ -57,7 +57,7 @@ class LocalEngine:
             if reader is not None:
                 live.readers.append(reader)
             run = await say(self, live, spoken, key)
-            future = live.wait(run)
+            future = live.wait(run, self.loop.create_future())
         if live.untold or live.ended:
             await self.tell(live)
         return (live.state.id, run), future
@@ -73,7 +73,7 @@ class LocalEngine:
         async with live.lock:
             await self.lives.refresh(live)
             run = await again(self, live)
-            future = live.wait(run)
+            future = live.wait(run, self.loop.create_future())
             await self.go_on(live)
         await self.tell(live)
         return future
@@ -112,8 +112,7 @@ class LocalEngine:
     async def _drive(self, live: Live, command: Command) -> None:
         """Perform a command, record its outcome, go on with what follows from it."""
         current: Command | None = command
-        task = asyncio.current_task()
-        assert task is not None
+        task, _ = live.flight[command.id]
         try:
             while current is not None:
                 current = await self._step(live, current, task)

@@ -40,7 +40,10 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
         case Thinking():
             return _think(state, run, phase, roster)
         case Acting():
-            return _act(state, run, phase.turn, roster)
+            turn = phase.turn
+            if turn.offered is not None and turn.unanswered == 1:
+                return _accept(state, turn.offered)
+            return _act(state, run, turn, roster)
         case Replied():
             return Record(RunCompleted(run.id))
         case Broken():
@@ -104,12 +107,11 @@ def _act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequenc
         return _fail(run, AgentFault(turn.agent, tuple(roster.seats)))
     tools: list[tuple[OpenCall, UseTool]] = []
     transfers: list[tuple[OpenCall, TransferToAny | Transfer]] = []
-    offered: tuple[OpenCall, str] | None = None
     for call in turn.outstanding():
         move = seat.moves.get(call.call.name)
-        if isinstance(call.phase, Offered):
-            offered = call, call.phase.offer.receiver  # whatever its name has come to mean since
-        elif isinstance(move, UseTool):
+        if call is turn.offered:
+            continue  # whatever its name has come to mean since
+        if isinstance(move, UseTool):
             tools.append((call, move))
         elif move is None or isinstance(call.phase, Begun):
             return _refuse_unknown(state, call, seat)
@@ -117,8 +119,8 @@ def _act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequenc
             transfers.append((call, move))
     if tools:
         return _use_tools(state, run, tools, seat.agent.parallel_tools)
-    if offered:
-        return _accept(state, *offered, [call for call, _ in transfers])
+    if turn.offered is not None:
+        return _ignore(state, transfers[0][0], turn.offered)
     return _offer(state, run, turn, *transfers[0], roster)
 
 
@@ -150,12 +152,16 @@ def _refuse_unknown(state: State, call: OpenCall, seat: Seat) -> Record:
     return Record(CallRefused(call.id, state.task, reason, "tool"))
 
 
-def _accept(state: State, call: OpenCall, receiver: str, others: list[OpenCall]) -> Record:
-    """The first transfer that could be made is made; any further one is ignored."""
-    if others:
-        reason = f"ignored: this conversation already goes to {receiver}"
-        return Record(CallRefused(others[0].id, state.task, reason, "ignored"))
-    return Record(HandoffAccepted(call.id, state.task, receiver))
+def _accept(state: State, offered: OpenCall) -> Record:
+    assert isinstance(offered.phase, Offered)
+    return Record(HandoffAccepted(offered.id, state.task, offered.phase.offer.receiver))
+
+
+def _ignore(state: State, call: OpenCall, offered: OpenCall) -> Record:
+    """The first transfer that can be made is made; any further one is not."""
+    assert isinstance(offered.phase, Offered)
+    reason = f"ignored: this conversation already goes to {offered.phase.offer.receiver}"
+    return Record(CallRefused(call.id, state.task, reason, "ignored"))
 
 
 def _offer(

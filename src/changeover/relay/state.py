@@ -214,7 +214,8 @@ class State:
 
     def _offer(self, run: Run, event: HandoffOffered) -> None:
         if found := _find(run, event.call, Fresh):
-            found[1].phase = Offered(event, self.at)
+            turn, call = found
+            call.phase, turn.offered = Offered(event, self.at), call
 
     def _hand_over(self, run: Run, event: HandoffAccepted) -> None:
         found = _find(run, event.call, Offered)

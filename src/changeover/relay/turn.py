@@ -34,26 +34,26 @@ Phase = Fresh | Begun | Offered | Answered
 FRESH, BEGUN = Fresh(), Begun()
 
 
-class OpenCall:
+class OpenCall(Struct, gc=False):
     """One call of the current turn."""
 
-    __slots__ = ("call", "id", "phase")
-
-    def __init__(self, id: str, call: Call) -> None:
-        self.id, self.call = id, call
-        self.phase: Phase = FRESH
+    id: str
+    call: Call
+    phase: Phase = FRESH
 
 
 class Turn:
     """What a model asked for in one reply, until every call is answered."""
 
-    __slots__ = ("agent", "calls", "faulty", "text", "unanswered")
+    __slots__ = ("agent", "calls", "faulty", "offered", "text", "unanswered")
 
     def __init__(self, position: int, agent: str, text: str, calls: tuple[Call, ...]) -> None:
         self.agent, self.text = agent, text
         self.calls = {(id := f"{position}.{index}"): OpenCall(id, call) for index, call in enumerate(calls)}
         self.unanswered = len(calls)
         self.faulty = False
+        self.offered: OpenCall | None = None
+        """The call that became a handoff."""
 
     def outstanding(self) -> list[OpenCall]:
         """The calls that have no answer yet, in call order."""

@@ -31,14 +31,27 @@ def open_log(store: Store) -> SqlLog:
     """Connect to a store. This blocks until it is open, or raises StoreUnavailable."""
     from changeover.stores.sql import SqlLog
 
-    return SqlLog(_database(store), store.lease)
+    return SqlLog(database_of(store), store.lease)
 
 
-def _database(store: Store) -> Database:
+def upgrade_store(store: Store) -> tuple[str | None, str]:
+    """Bring the tables of a store up to date; the version they had (None if there were none) and the one they have."""
+    from changeover.stores import upgrade
+
+    database = database_of(store)
+    session = database.connect()
+    try:
+        return upgrade.migrate(database, session), upgrade.VERSION
+    finally:
+        session.close()
+
+
+def database_of(store: Store) -> Database:
+    """The database that a store lives in, not connected yet."""
     if store.url.startswith("sqlite:"):
         from changeover.stores.sqlite import Sqlite
 
-        return Sqlite(Path(store.url.removeprefix("sqlite:///")))
+        return Sqlite(Path(store.url.removeprefix("sqlite:///")).absolute())
     try:
         from changeover.stores.postgres import Postgres
     except ImportError as error:
@@ -52,7 +65,7 @@ def _url_faults(url: object) -> list[str]:
     """What is wrong with the address of a store."""
     if not isinstance(url, str):
         return [f"a store is a URL, not {type(url).__name__}; for a file write sqlite:///file.db"]
-    if url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip("/"):
+    if url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip("/") not in ("", ":memory:"):
         return []
     parts = urlsplit(url)
     if parts.scheme in ("postgresql", "postgres") and "://" in url:

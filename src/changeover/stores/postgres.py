@@ -120,10 +120,9 @@ class Postgres:
     def connect(self) -> PostgresSession:
         try:
             connection = psycopg.connect(**self._options, autocommit=True)
-            connection.adapters.register_dumper(str, TextDumper)
-            connection.execute(f"SET idle_in_transaction_session_timeout = '{self._longest_pause}'")
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
+        connection.adapters.register_dumper(str, TextDumper)
         return PostgresSession(connection)
 
     def engine(self) -> Engine:

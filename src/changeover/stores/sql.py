@@ -11,7 +11,7 @@ from changeover.errors import StoreUnavailable
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head
 from changeover.stores.codec import decode, encode
-from changeover.stores.database import Database, Row
+from changeover.stores.database import Database, Row, Session
 from changeover.stores.feed import Feed
 from changeover.stores.jobs import Append, Claim
 from changeover.stores.lease import Lease
@@ -25,8 +25,7 @@ class SqlLog:
     """What was appended is on the disk. Making one connects, and brings the tables up to date where it may."""
 
     def __init__(self, database: Database, lease: float) -> None:
-        session = database.connect()
-        make_current(database, session)
+        session = _current(database)
         self._database, self._pid = database, os.getpid()
         self._sql = statements(database.dialect)
         self._lease = Lease(self._sql.lease, lease)
@@ -103,6 +102,17 @@ class SqlLog:
             raise StoreUnavailable(
                 f"the store {self._database.shown} was opened before a fork; open it in each process"
             )
+
+
+def _current(database: Database) -> Session:
+    """A connection to tables that this version can use."""
+    session = database.connect()
+    try:
+        make_current(database, session)
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
 def entry_of(row: Row) -> Entry:

@@ -127,11 +127,15 @@ class Sqlite:
         connection = sqlite3.connect(
             self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        mode = patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
-        if mode != "wal":
-            raise sqlite3.OperationalError(f"its file system does not allow SQLite's WAL, only {mode!r}")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA journal_size_limit=67108864")
+        try:
+            mode = patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone()[0])
+            if mode != "wal":
+                raise sqlite3.OperationalError(f"its file system does not allow SQLite's WAL, only {mode!r}")
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA journal_size_limit=67108864")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def engine(self) -> Engine:

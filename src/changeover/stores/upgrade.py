@@ -12,6 +12,7 @@ from changeover.stores.compiling import Compiler
 from changeover.stores.database import Call, Database, Session, Trouble
 from changeover.stores.schema import METADATA, VERSION, version
 
+MIGRATIONS = Path(__file__).parent / "migrations"
 MARKER: Call = ("SELECT version_num FROM changeover_version", ())
 TABLES: dict[str, Call] = {
     "sqlite": ("SELECT name FROM sqlite_master WHERE type = 'table'", ()),
@@ -38,14 +39,14 @@ def make_current(database: Database, session: Session) -> None:
         raise StoreUnavailable(f"the store {database.shown} cannot be opened: {error}") from error
 
 
-def migrate(database: Database, session: Session) -> str:
-    """Bring the tables up to date, whatever database they are in; return the version they had."""
+def migrate(database: Database, session: Session) -> str | None:
+    """Bring the tables up to date, whatever database they are in; return the version they had, if any."""
     found = _found(database, session)
     if found is None:
         _create(database, session)
     elif _older(database, found):
         run_migrations(database.engine())
-    return found or "none"
+    return found
 
 
 def run_migrations(engine: sa.Engine, to: str = "head") -> None:
@@ -54,8 +55,7 @@ def run_migrations(engine: sa.Engine, to: str = "head") -> None:
     from alembic.config import Config
 
     config = Config()
-    here = Path(__file__).parent / "migrations"
-    config.set_main_option("script_location", str(here).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["engine"] = engine
     command.upgrade(config, to)
 

@@ -1,0 +1,109 @@
+"""The parent's side: starts processes, stops and kills them, and looks at what they did."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from tests.crash.notes import Notes
+from tests.crash.worker import Order
+
+
+class Worker:
+    """A process that works."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._gone = False
+        try:
+            # A number may be given to another process as soon as this one is gone; a descriptor is not.
+            self._fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._gone = True
+
+    @property
+    def alive(self) -> bool:
+        return self._send(0)
+
+    def kill(self) -> None:
+        """Return when it is dead."""
+        self._send(signal.SIGKILL)
+        assert self.ended(10), f"process {self.pid} cannot be killed"
+
+    def stop(self) -> None:
+        self._send(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def ended(self, within: float) -> bool:
+        """Wait for its end."""
+        return wait_for(lambda: not self.alive, within)
+
+    def _send(self, number: int) -> bool:
+        if self._gone:
+            return False
+        try:
+            signal.pidfd_send_signal(self._fd, number)
+        except ProcessLookupError:
+            os.close(self._fd)
+            self._gone = True
+        return not self._gone
+
+
+class Nursery:
+    """Where processes come from. Everything that they note is in `notes`."""
+
+    def __init__(self, home: Path) -> None:
+        self.notes = Notes(home / "notes")
+        self._errors = home / "errors"
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> Self:
+        with self._errors.open("wb") as errors:
+            self._mother = subprocess.Popen(
+                [sys.executable, "-m", "tests.crash.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=Path(__file__).parents[2],
+            )
+        return self
+
+    def start(self, order: Order) -> Worker:
+        assert self._mother.stdin is not None and self._mother.stdout is not None
+        self._mother.stdin.write(msgspec.json.encode(order) + b"\n")
+        self._mother.stdin.flush()
+        answer = self._mother.stdout.readline()
+        assert answer, f"no process was started: {self._errors.read_text()}"
+        worker = Worker(int(answer))
+        self._workers.append(worker)
+        return worker
+
+    def complaints(self) -> str:
+        """What the processes wrote to their standard error."""
+        return self._errors.read_text()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for worker in self._workers:
+            worker.kill()
+        self._mother.communicate()
+        if error is not None:
+            error.add_note(f"what the processes wrote:\n{self.complaints()[-4000:]}")
+
+
+def wait_for(condition: Callable[[], bool], within: float) -> bool:
+    """Whether this came true in time."""
+    until = time.monotonic() + within
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.001)
+    return True

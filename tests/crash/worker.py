@@ -1,0 +1,171 @@
+"""A process that works on a store, for as long as it lives.
+
+    python -m tests.crash.worker
+
+reads orders from its standard input, one a line, forks a process for each, and writes that process's id: so a process
+begins in milliseconds, with everything imported.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import psycopg  # noqa: F401  # imported before forking, as everything that takes long
+
+from changeover import RunFinished, Team
+from changeover.errors import ChangeoverError, ConversationNotFound
+from changeover.relay.events import Entry
+from changeover.relay.ports import Head, Log
+from changeover.stores.open import Store, open_log
+from changeover.team import RunOptions
+from tests.crash.notes import Notes
+from tests.crash.playing import AGENTS, Play, essence
+
+
+class Say(msgspec.Struct, frozen=True):
+    """One thing to say."""
+
+    conversation: str
+    key: str
+    text: str
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process is to do."""
+
+    url: str
+    notes: str
+    say: list[list[Say]] = []
+    """Rows beside one another; in a row, one after the other."""
+    how: Literal["run", "stream", "resume"] = "run"
+    """`resume` first waits for what is under way in each conversation."""
+    lease: float = 0.3
+    longest: float = 0.02
+    """How long an effect takes at most."""
+    seed: str = ""
+    stop_at: int = 0
+    """At which append the process stops itself, counted from 1."""
+    stop: Literal["before", "after", "after, and oversleeps"] = "after"
+    begin_at: float = 0.0
+    """When to begin, so that several begin at once."""
+    stay: bool = False
+    """Whether to stay when all is said, and go on taking up what others leave behind."""
+
+
+class StoppingLog:
+    """A log whose process stops itself at an append, as if it had been sent to sleep there."""
+
+    def __init__(self, log: Log, order: Order, notes: Notes) -> None:
+        self._log, self._order, self._notes = log, order, notes
+        self._appends = 0
+
+    async def append(self, entry: Entry, head: Head | None) -> None:
+        self._appends += 1
+        here = self._appends == self._order.stop_at
+        if here and self._order.stop == "before":
+            self._stop()
+        await self._log.append(entry, head)
+        if here and self._order.stop != "before":
+            self._stop()
+
+    def _stop(self) -> None:
+        self._notes.write("stops")
+        os.kill(os.getpid(), signal.SIGSTOP)
+        if self._order.stop == "after, and oversleeps":
+            time.sleep(self._order.lease)  # meanwhile the store's own thread takes a new lease
+        self._notes.write("goes on")
+
+    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
+        return await self._log.read(conversation, after)
+
+    async def find(self, conversation: str, cause: str) -> int | None:
+        return await self._log.find(conversation, cause)
+
+    async def unfinished(self) -> list[str]:
+        return await self._log.unfinished()
+
+    async def claim(self, conversation: str) -> bool:
+        return await self._log.claim(conversation)
+
+    def may_begin(self) -> bool:
+        return self._log.may_begin()
+
+    def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        return self._log.changes(root, after_seq)
+
+    async def close(self) -> None:
+        await self._log.close()
+
+
+async def live(order: Order, notes: Notes) -> None:
+    """One life of a process."""
+    play = Play(notes.write, order.longest, order.seed)
+    await asyncio.sleep(max(0.0, order.begin_at - time.monotonic()))
+    log: Log = open_log(Store(order.url, order.lease))
+    if order.stop_at:
+        log = StoppingLog(log, order, notes)
+    async with play.team(log) as team:
+        notes.write("opened")
+        await asyncio.gather(*(_say_all(team, row, order, notes) for row in order.say))
+        notes.write("done")
+        while order.stay:
+            await asyncio.sleep(60)
+
+
+async def _say_all(team: Team, row: list[Say], order: Order, notes: Notes) -> None:
+    if order.how == "resume":
+        with suppress(ConversationNotFound):
+            await team.resume(row[0].conversation)
+    for say in row:
+        await _say(team, say, order, notes)
+
+
+async def _say(team: Team, say: Say, order: Order, notes: Notes) -> None:
+    try:
+        if order.how == "stream":
+            items = [item async for item in team.stream(say.text, **options(say))]
+            assert isinstance(items[-1], RunFinished)
+            result = items[-1].result
+        else:
+            result = await team.run(say.text, **options(say))
+    except ChangeoverError as error:
+        notes.write("error", say.key, type(error).__name__, str(error))
+    else:
+        notes.write("result", say.key, result.run_id, essence(result))
+
+
+def options(say: Say) -> RunOptions:
+    """Beside the text: all that the answer must not take from what was said before, which may come in any order."""
+    context = {"order": say.key}
+    return RunOptions(conversation=say.conversation, key=say.key, agent=AGENTS[0], context=context)
+
+
+def _fork(order: Order) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    notes = Notes(Path(order.notes))
+    try:
+        asyncio.run(live(order, notes))
+    except BaseException:
+        notes.write("wrong", kind="crash", value=traceback.format_exc())
+    os._exit(0)
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
+    for line in sys.stdin:
+        print(_fork(msgspec.json.decode(line, type=Order)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The tables of a store: made, brought up to date, or refused."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from changeover.errors import StoreUnavailable
+from changeover.stores import upgrade
+from changeover.stores.database import Database
+from changeover.stores.open import Store, database_of, open_log, upgrade_store
+from changeover.stores.schema import VERSION
+from changeover.stores.sql import SqlLog
+from changeover.stores.sqlite import Sqlite
+from tests.stores.conftest import Opened
+from tests.stores.entries import WORKING, opening, query
+
+NEXT = '''
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "0002", "0001"
+
+def upgrade():
+    op.add_column("conversations", sa.Column("title", sa.Text))
+'''
+
+
+@pytest.fixture
+def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From then on this code is the next version's: it has one migration more."""
+
+    def become() -> None:
+        migrations = tmp_path / "migrations"
+        shutil.copytree(upgrade.MIGRATIONS, migrations)
+        (migrations / "versions" / "0002_title.py").write_text(NEXT)
+        monkeypatch.setattr(upgrade, "MIGRATIONS", migrations)
+        monkeypatch.setattr(upgrade, "VERSION", "0002")
+
+    return become
+
+
+def version(store: str) -> str:
+    [(found,)] = query(store, "SELECT version_num FROM changeover_version")
+    return str(found)
+
+
+def layout(store: str) -> list[tuple[object, ...]]:
+    """Everything that a database knows of its tables."""
+    if store.startswith("sqlite"):
+        return sorted(query(store, "SELECT type, name, tbl_name, sql FROM sqlite_master"), key=str)
+    columns = query(
+        store,
+        "SELECT table_name, column_name, data_type, is_nullable, column_default, character_maximum_length"
+        " FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2",
+    )
+    indexes = query(store, "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1")
+    schema = store.rpartition("=")[2]
+    return [tuple(str(value).replace(schema, "…") for value in row) for row in (*columns, *indexes)]
+
+
+async def test_the_tables_are_the_same_whether_made_at_once_or_by_migrations(shared_store: str, opened: Opened):
+    upgrade.run_migrations(database_of(Store(shared_store)).engine())
+    migrated = layout(shared_store)
+    for table in ("entries", "conversations", "processes", "tasks", "messages", "handoffs", "changeover_version"):
+        query(shared_store, f"DROP TABLE {table}")
+    await opened(shared_store).close()
+    assert layout(shared_store) == migrated
+    assert version(shared_store) == VERSION
+
+
+def test_the_last_migration_is_the_version_of_the_schema():
+    names = sorted(path.name for path in (upgrade.MIGRATIONS / "versions").glob("0*.py"))
+    assert names[-1].startswith(f"{VERSION}_")
+
+
+def test_opening_a_current_store_asks_one_question(sqlite_file: Path, opened: Opened):
+    opened(f"sqlite:///{sqlite_file}")
+    database = Sqlite(sqlite_file)
+    session = database.connect()
+    asked: list[str] = []
+    session.connection.set_trace_callback(asked.append)
+    upgrade.make_current(database, session)
+    session.close()
+    assert asked == ["SELECT version_num FROM changeover_version"]
+
+
+async def test_many_who_open_an_empty_store_at_once_all_succeed(shared_store: str):
+    logs: list[SqlLog] = []
+    failed: list[Exception] = []
+
+    def open_it() -> None:
+        try:
+            logs.append(open_log(Store(shared_store)))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    await logs[0].append(opening(), WORKING)
+    for log in logs:
+        await log.close()
+
+
+async def test_an_older_file_is_brought_up_to_date_when_it_is_opened(
+    sqlite_file: Path, opened: Opened, newer_code: Callable[[], None]
+):
+    store = f"sqlite:///{sqlite_file}"
+    log = opened(store)
+    await log.append(opening(), WORKING)
+    await log.close()
+    newer_code()
+    log = opened(store)
+    assert len(await log.read("c")) == 1
+    assert version(store) == "0002"
+    assert query(store, "SELECT id, title FROM conversations") == [("c", None)]
+
+
+async def test_a_migration_that_fails_leaves_the_file_as_it_was(
+    sqlite_file: Path, opened: Opened, newer_code: Callable[[], None]
+):
+    store = f"sqlite:///{sqlite_file}"
+    await opened(store).close()
+    before = layout(store)
+    newer_code()
+    broken = upgrade.MIGRATIONS / "versions" / "0002_title.py"
+    broken.write_text(NEXT + '    op.execute("SELECT * FROM nowhere")\n')
+    with pytest.raises(StoreUnavailable, match="nowhere"):
+        open_log(Store(store))
+    assert layout(store) == before
+    assert version(store) == "0001"
+
+
+async def test_an_older_server_is_refused_with_the_command_to_type(
+    postgres: str, opened: Opened, newer_code: Callable[[], None]
+):
+    await opened(postgres).close()
+    newer_code()
+    secret = postgres.replace("postgres:@", "postgres:secret@")
+    with pytest.raises(StoreUnavailable) as caught:
+        open_log(Store(secret))
+    assert "changeover db upgrade --store postgresql://postgres:***@" in str(caught.value)
+    assert version(postgres) == "0001"
+    assert upgrade_store(Store(postgres)) == ("0001", "0002")
+    await opened(postgres).append(opening(), WORKING)
+    assert upgrade_store(Store(postgres)) == ("0002", "0002")
+
+
+def test_a_newer_store_is_refused(shared_store: str, opened: Opened):
+    opened(shared_store)
+    query(shared_store, "UPDATE changeover_version SET version_num = '0999'")
+    with pytest.raises(StoreUnavailable, match=r"newer version of changeover: its tables are at 0999"):
+        open_log(Store(shared_store))
+
+
+def test_a_store_whose_version_is_missing_is_damaged(shared_store: str, opened: Opened):
+    opened(shared_store)
+    query(shared_store, "DELETE FROM changeover_version")
+    with pytest.raises(StoreUnavailable, match="damaged"):
+        open_log(Store(shared_store))
+
+
+def test_tables_of_the_users_own_are_not_touched(shared_store: str, opened: Opened):
+    query(shared_store, "CREATE TABLE customers (id INTEGER)")
+    opened(shared_store)
+    assert query(shared_store, "SELECT count(*) FROM customers") == [(0,)]
+
+
+def test_a_database_with_other_tables_of_our_names_is_refused(shared_store: str):
+    query(shared_store, "CREATE TABLE tasks (id INTEGER)")
+    with pytest.raises(StoreUnavailable, match="tasks; give changeover a database of its own"):
+        open_log(Store(shared_store))
+    assert query(shared_store, "SELECT count(*) FROM tasks") == [(0,)]
+
+
+def test_an_empty_store_can_be_made_by_the_upgrade_too(shared_store: str):
+    assert upgrade_store(Store(shared_store)) == (None, VERSION)
+    assert version(shared_store) == VERSION
+
+
+def test_a_database_is_what_the_store_needs(shared_store: str):
+    database: Database = database_of(Store(shared_store))
+    assert database.dialect == shared_store.partition(":")[0]
