@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
+    from changeover.stores.open import Store as Store
     from changeover.team import Team as Team
     from changeover.tools.context import Received as Received
     from changeover.tools.context import RunContext as RunContext
@@ -48,6 +49,7 @@ _HOMES = {
     "RunFinished": "relay.stream",
     "RunResult": "facts",
     "State": "facts",
+    "Store": "stores.open",
     "Team": "team",
     "TextDelta": "relay.stream",
     "ThinkingDelta": "relay.stream",

@@ -39,6 +39,14 @@ class Say(msgspec.Struct, frozen=True):
     text: str
 
 
+class Stop(msgspec.Struct, frozen=True):
+    """Where a process stops itself, until somebody lets it go on."""
+
+    at: int
+    """At which append, counted from 1."""
+    where: Literal["before", "after", "after, and oversleeps"] = "after"
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is to do."""
 
@@ -52,9 +60,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     longest: float = 0.02
     """How long an effect takes at most."""
     seed: str = ""
-    stop_at: int = 0
-    """At which append the process stops itself, counted from 1."""
-    stop: Literal["before", "after", "after, and oversleeps"] = "after"
+    stop: Stop | None = None
     begin_at: float = 0.0
     """When to begin, so that several begin at once."""
     stay: bool = False
@@ -64,24 +70,24 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class StoppingLog:
     """A log whose process stops itself at an append, as if it had been sent to sleep there."""
 
-    def __init__(self, log: Log, order: Order, notes: Notes) -> None:
-        self._log, self._order, self._notes = log, order, notes
+    def __init__(self, log: Log, stop: Stop, notes: Notes, lease: float) -> None:
+        self._log, self._stop, self._notes, self._lease = log, stop, notes, lease
         self._appends = 0
 
     async def append(self, entry: Entry, head: Head | None) -> None:
         self._appends += 1
-        here = self._appends == self._order.stop_at
-        if here and self._order.stop == "before":
-            self._stop()
+        here = self._appends == self._stop.at
+        if here and self._stop.where == "before":
+            self._sleep()
         await self._log.append(entry, head)
-        if here and self._order.stop != "before":
-            self._stop()
+        if here and self._stop.where != "before":
+            self._sleep()
 
-    def _stop(self) -> None:
+    def _sleep(self) -> None:
         self._notes.write("stops")
         os.kill(os.getpid(), signal.SIGSTOP)
-        if self._order.stop == "after, and oversleeps":
-            time.sleep(self._order.lease)  # meanwhile the store's own thread takes a new lease
+        if self._stop.where == "after, and oversleeps":
+            time.sleep(self._lease)  # meanwhile the store's own thread takes a new lease
         self._notes.write("goes on")
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
@@ -111,8 +117,8 @@ async def live(order: Order, notes: Notes) -> None:
     play = Play(notes.write, order.longest, order.seed)
     await asyncio.sleep(max(0.0, order.begin_at - time.monotonic()))
     log: Log = open_log(Store(order.url, order.lease))
-    if order.stop_at:
-        log = StoppingLog(log, order, notes)
+    if order.stop:
+        log = StoppingLog(log, order.stop, notes, order.lease)
     async with play.team(log) as team:
         notes.write("opened")
         await asyncio.gather(*(_say_all(team, row, order, notes) for row in order.say))

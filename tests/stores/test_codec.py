@@ -24,9 +24,15 @@ def test_events_come_back_as_they_were():
 
 
 def test_what_a_newer_version_wrote_is_kept_raw_and_the_rest_is_read():
-    body = '[{"event":"started","root":"r"},{"event":"teleported","to":["x",{"y":1}]},{"event":"user_spoke","text":"hi"}]'
+    body = (
+        '[{"event":"started","root":"r"},{"event":"teleported","to":["x",{"y":1}]},{"event":"user_spoke","text":"hi"}]'
+    )
     events = decode(body)
-    assert events == (Started("r"), Unreadable("teleported", b'{"event":"teleported","to":["x",{"y":1}]}'), UserSpoke("hi"))
+    assert events == (
+        Started("r"),
+        Unreadable("teleported", b'{"event":"teleported","to":["x",{"y":1}]}'),
+        UserSpoke("hi"),
+    )
     assert encode(events)[0] == body
 
 

@@ -53,7 +53,9 @@ async def test_a_lease_is_renewed_while_nothing_happens(another: Another):
         await theirs.append(more(3), WORKING)
 
 
-async def test_once_the_lease_has_run_out_nothing_may_begin_until_a_new_one_is_taken(another: Another, shared_store: str):
+async def test_once_the_lease_has_run_out_nothing_may_begin_until_a_new_one_is_taken(
+    another: Another, shared_store: str
+):
     log = another(0.3)
     await log.append(opening(), WORKING)
     assert log.may_begin()

@@ -14,7 +14,12 @@ from tests.stores.entries import WORKING, opening
 
 @pytest.mark.parametrize(
     "url",
-    ["sqlite:///store.db", "sqlite:////var/lib/store.db", "sqlite:///sub/my store.db", "postgresql://ana:pw@host:5432/db"],
+    [
+        "sqlite:///store.db",
+        "sqlite:////var/lib/store.db",
+        "sqlite:///sub/my store.db",
+        "postgresql://ana:pw@host:5432/db",
+    ],
 )
 def test_a_store_is_a_file_or_a_server(url: str):
     assert Store(url).url == url

@@ -107,7 +107,10 @@ async def test_whoever_takes_over_by_appending_owns_it_too(another: Another, sha
     dead, mine, third = another(), another(), another()
     await dead.append(opening(), WORKING)
     await mine.append(opening("x"), WORKING)
-    query(shared_store, "UPDATE processes SET until = 0 WHERE id || '/1' = (SELECT owner FROM conversations WHERE id = 'c')")
+    query(
+        shared_store,
+        "UPDATE processes SET until = 0 WHERE id || '/1' = (SELECT owner FROM conversations WHERE id = 'c')",
+    )
     await mine.append(more(3), WORKING)
     assert not await third.claim("c")
 

@@ -110,7 +110,10 @@ def test_on_a_full_disk_appends_fail_clearly_and_whole_and_go_on_when_there_is_r
     assert "cannot be written" in done.stdout
     [(sound,)] = query(f"sqlite:///{sqlite_file}", "PRAGMA integrity_check")
     assert sound == "ok"
-    tables = [query(f"sqlite:///{sqlite_file}", f"SELECT count(*) FROM {name}")[0][0] for name in ("entries", "conversations", "tasks")]
+    tables = [
+        query(f"sqlite:///{sqlite_file}", f"SELECT count(*) FROM {name}")[0][0]
+        for name in ("entries", "conversations", "tasks")
+    ]
     assert len(set(tables)) == 1, "an append is there in part"
 
 

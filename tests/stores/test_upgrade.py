@@ -17,7 +17,7 @@ from changeover.stores.sqlite import Sqlite
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, opening, query
 
-NEXT = '''
+NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
@@ -25,7 +25,7 @@ revision, down_revision = "0002", "0001"
 
 def upgrade():
     op.add_column("conversations", sa.Column("title", sa.Text))
-'''
+"""
 
 
 @pytest.fixture

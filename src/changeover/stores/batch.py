@@ -30,6 +30,7 @@ class Batch:
         self._session, self._sql, self._lease = session, sql, lease
         self._appends = [job for job in jobs if isinstance(job, Append)]
         self._claims = [job for job in jobs if isinstance(job, Claim)]
+        self._roots = sorted({job.root for job in jobs})
 
     def write(self) -> None:
         """Write what can be written; each job has its outcome then. Raises LeaseLost, or what the driver raises."""
@@ -56,7 +57,7 @@ class Batch:
     def _first(self) -> list[Call]:
         first = [self._lease.held()]
         if self._sql.postgres:
-            first.append(self._sql.postgres.lock(ids=sorted({job.root for job in (*self._appends, *self._claims)})))
+            first.append(self._sql.postgres.lock(ids=self._roots))
         return first
 
     def _moves(self) -> list[Call]:

@@ -44,9 +44,8 @@ class Compiler:
 
     def __init__(self, dialect: str) -> None:
         self.postgresql = dialect == "postgresql"
-        self._dialect: Dialect = (
-            PGDialect_psycopg(paramstyle="format") if self.postgresql else SQLiteDialect_pysqlite(paramstyle="qmark")
-        )
+        kind, marks = (PGDialect_psycopg, "format") if self.postgresql else (SQLiteDialect_pysqlite, "qmark")
+        self._dialect: Dialect = kind(paramstyle=marks)
 
     def __call__(self, statement: sa.ClauseElement) -> Statement:
         compiled = statement.compile(dialect=self._dialect)

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from changeover.errors import StoreUnavailable
 from changeover.stores.database import Database
@@ -28,10 +28,8 @@ class Listener:
 
     def wake(self) -> None:
         """There may be something new; from any thread."""
-        try:
+        with suppress(RuntimeError):  # its loop is closed, and nobody listens there any more
             self._loop.call_soon_threadsafe(self._event.set)
-        except RuntimeError:
-            pass  # its loop is closed, and nobody listens there any more
 
     async def wait(self) -> None:
         """Until there may be something new since the last time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from changeover.relay.events import Entry
@@ -53,10 +54,8 @@ def tell(jobs: Iterable[Job[Any]]) -> None:
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, told in by_loop.items():
-        try:
+        with suppress(RuntimeError):  # this loop is closed, and nobody waits there any more
             loop.call_soon_threadsafe(_resolve, told)
-        except RuntimeError:
-            pass  # this loop is closed, and nobody waits there any more
 
 
 def _resolve(jobs: list[Job[Any]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
-from psycopg.adapt import Buffer, Dumper
+from psycopg.adapt import Buffer
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
@@ -115,13 +115,18 @@ class Postgres:
         except psycopg.ProgrammingError as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be opened: {error}") from error
         # A process that is stopped in mid-transaction must not keep others waiting until they lose their own leases.
-        self._longest_pause = f"{max(100, int(lease / 3 * 1000))}ms"
+        self._longest_pause = max(100, int(lease / 3 * 1000))
 
     def connect(self) -> PostgresSession:
         try:
             connection = psycopg.connect(**self._options, autocommit=True)
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
+        try:
+            connection.execute(f"SET idle_in_transaction_session_timeout = {self._longest_pause}")
+        except psycopg.Error as error:
+            connection.close()
+            raise StoreUnavailable(f"the store {self.shown} cannot be used: {error}") from error
         connection.adapters.register_dumper(str, TextDumper)
         return PostgresSession(connection)
 

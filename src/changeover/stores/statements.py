@@ -14,7 +14,8 @@ from changeover.stores.schema import conversations, entries, handoffs, messages,
 c, e, h, m, p, t = conversations.c, entries.c, handoffs.c, messages.c, processes.c, tasks.c
 
 ENTRY = sa.select(c.id, c.root, e.position, e.cause, e.at, e.body, e.seq, e.schema).where(e.conversation == c.number)
-ONE, ZERO = sa.literal_column("1"), sa.literal_column("0")
+ONE: sa.ColumnElement[int] = sa.literal_column("1")
+ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 RUNNING = c.status == sa.literal_column("'running'")
 
 

@@ -94,9 +94,9 @@ def _create(database: Database, session: Session) -> None:
 
 def _ddl(dialect: str) -> list[Call]:
     say = Compiler(dialect)
-    made = [CreateTable(table) for table in METADATA.sorted_tables]
-    indexed = [CreateIndex(index) for table in METADATA.sorted_tables for index in table.indexes]
-    return [(say.ddl(statement), ()) for statement in (*made, *indexed)]
+    made = [say.ddl(CreateTable(table)) for table in METADATA.sorted_tables]
+    indexed = [say.ddl(CreateIndex(index)) for table in METADATA.sorted_tables for index in table.indexes]
+    return [(sql, ()) for sql in (*made, *indexed)]
 
 
 def _stamp(dialect: str) -> Call:

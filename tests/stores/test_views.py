@@ -1,0 +1,231 @@
+"""Read models: what people can query says what the log says."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from changeover import Agent, Function, Limits, Team, Variable, handoff, tool
+from changeover.errors import ChangeoverError
+from changeover.relay.state import State
+from changeover.stores.sql import SqlLog
+from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
+from tests.stores.entries import DONE, WORKING, answer, handing_over, more, opening, query
+from tests.stories.book import STORIES, Stage, Story
+
+Another = Callable[..., SqlLog]
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def rows(store: str, table: str, *columns: str, order: str = "conversation, position") -> list[tuple[Any, ...]]:
+    return query(store, f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}")
+
+
+def kinds(store: str) -> list[tuple[Any, ...]]:
+    return rows(store, "messages", "position", "kind", "agent", "content", order="position, part")
+
+
+async def test_a_run_with_a_handoff_makes_two_tasks(another: Another, shared_store: str):
+    log = another()
+    await log.append(opening("c", "I was charged twice", context={"plan": "gold"}), WORKING)
+    assert rows(shared_store, "tasks", "id", "status", "agent", "input", "output") == [
+        ("c#2", "running", "front", "I was charged twice", None)
+    ]
+    await log.append(handing_over(variables={"order": 7}), WORKING)
+    columns = ("id", "master_id", "parent_id", "run_id", "handoff_id", "agent", "status", "input", "context", "output")
+    sender = ("c#2", "c", None, "c@1", None, "front", "completed", "I was charged twice", '{"plan":"gold"}', None)
+    context = '{"plan":"gold","order":7}'
+    receiver = ("c#5", "c", "c#2", "c@1", "c:3.0", "billing", "pending", "I was charged twice", context, None)
+    assert rows(shared_store, "tasks", *columns) == [sender, receiver]
+    await log.append(answer(6, 5), DONE)
+    assert rows(shared_store, "tasks", "id", "status", "output", "created_at", "updated_at") == [
+        ("c#2", "completed", None, 1.0, 2.0),
+        ("c#5", "completed", "Done.", 2.0, 3.0),
+    ]
+
+
+async def test_a_handoff_is_one_row_from_its_offer_to_its_end(another: Another, shared_store: str):
+    log = another()
+    await log.append(opening(), WORKING)
+    await log.append(handing_over(variables={"order": 7}, strategy="message_only"), WORKING)
+    columns = ("id", "run_id", "sender_task_id", "task_id", "sender", "receiver", "mode", "tool", "strategy", "message")
+    assert rows(shared_store, "handoffs", *columns, order="id") == [
+        ("c:3.0", "c@1", "c#2", "c#5", "front", "billing", "transfer", "handoff", "message_only", "yours")
+    ]
+    moving = ("state", "variables", "offered_at", "accepted_at", "ended_at")
+    assert rows(shared_store, "handoffs", *moving, order="id") == [("WORKING", '{"order":7}', 2.0, 2.0, None)]
+    await log.append(answer(6, 5), DONE)
+    assert rows(shared_store, "handoffs", "state", "ended_at", order="id") == [("COMPLETE", 3.0)]
+
+
+async def test_variables_that_replace_leave_nothing_of_the_old(another: Another, shared_store: str):
+    log = another()
+    await log.append(opening(context={"plan": "gold"}), WORKING)
+    await log.append(handing_over(variables={"order": 7}, merge="replace"), WORKING)
+    assert rows(shared_store, "tasks", "context") == [('{"plan":"gold"}',), ('{"order":7}',)]
+
+
+async def test_what_is_said_while_somebody_works_waits_for_its_task(another: Another, shared_store: str):
+    from changeover.relay.events import Entry, ModelReplied, RunCompleted, RunStarted, UserSpoke
+
+    log = another()
+    await log.append(opening(context={"a": 1}), WORKING)
+    await log.append(Entry("c", "c", 3, "said@3", 2.0, (UserSpoke("and now?", context={"b": 2}),)), None)
+    messages = ("position", "kind", "task_id", "content")
+    assert rows(shared_store, "messages", *messages)[1] == (3, "user_message", None, "and now?")
+    ended = (ModelReplied("front", 2, "First."), RunCompleted(1), RunStarted(3, "front"))
+    await log.append(Entry("c", "c", 4, "2", 3.0, ended), WORKING)
+    assert rows(shared_store, "messages", *messages)[1] == (3, "user_message", "c#6", "and now?")
+    assert rows(shared_store, "tasks", "id", "run_id", "status", "input", "context", "output") == [
+        ("c#2", "c@1", "completed", "hello", '{"a":1}', "First."),
+        ("c#6", "c@3", "running", "and now?", '{"a":1,"b":2}', None),
+    ]
+
+
+async def test_the_messages_tell_the_whole_conversation(another: Another, shared_store: str):
+    script = {
+        "front": [
+            calls(("look", {"n": 1})),
+            fails("overloaded", retryable=True),
+            hands_off("billing", "yours", text="One moment."),
+        ],
+        "billing": [says("Done.", thinking="Hm.")],
+    }
+    log = another()
+
+    @tool
+    def look(n: int) -> str:
+        """Look."""
+        return f"seen {n}"
+
+    agents = [Agent("front", tools=[look]), Agent("billing")]
+    async with Team(agents, model=ScriptedModel(script), store=log, clock=ManualClock(auto=True)) as team:
+        await team.run("hello", conversation="c")
+    said = [row[1:] for row in kinds(shared_store)]
+    assert said == [
+        ("user_message", None, "hello"),
+        ("tool_call", "front", '{"name":"look","args":{"n":1}}'),
+        ("tool_result", "front", "seen 1"),
+        ("error", "front", "overloaded"),
+        ("assistant_message", "front", "One moment."),
+        ("tool_call", "front", '{"name":"handoff","args":{"to":"billing","message":"yours"}}'),
+        ("handoff", "front", "c:6.0"),
+        ("thinking", "billing", "Hm."),
+        ("assistant_message", "billing", "Done."),
+        ("status_change", "billing", "completed"),
+    ]
+    numbers = [row[0] for row in rows(shared_store, "messages", "seq", order="position, part")]
+    assert numbers == sorted(numbers)
+    assert len({task for (task,) in rows(shared_store, "messages", "task_id")}) == 2
+
+
+async def test_a_run_that_failed_and_was_resumed_is_completed(another: Another, shared_store: str):
+    script = {"front": [hands_off("billing", "yours")], "billing": [fails("no", retryable=False), says("Done.")]}
+    async with Team([Agent("front"), Agent("billing")], model=ScriptedModel(script), store=another()) as team:
+        with pytest.raises(ChangeoverError):
+            await team.run("hello", conversation="c")
+        assert rows(shared_store, "tasks", "agent", "status") == [("front", "completed"), ("billing", "failed")]
+        assert rows(shared_store, "handoffs", "state", order="id") == [("FAILED",)]
+        assert "no" in kinds(shared_store)[-1][3]
+        await team.resume("c")
+    assert rows(shared_store, "tasks", "agent", "status", "output")[1] == ("billing", "completed", "Done.")
+    assert rows(shared_store, "handoffs", "state", order="id") == [("COMPLETE",)]
+
+
+async def test_a_limit_is_told_in_words(another: Another, shared_store: str):
+    model = ScriptedModel({"front": [hands_off("billing", "x")], "billing": [hands_off("front", "y")]})
+    async with Team(
+        [Agent("front"), Agent("billing")], model=model, store=another(), limits=Limits(max_handoffs=1)
+    ) as team:
+        with pytest.raises(ChangeoverError):
+            await team.run("hello")
+    assert [row[3] for row in kinds(shared_store) if row[1] == "error"] == ["the run needs more than max_handoffs=1"]
+
+
+async def test_a_function_is_an_agent_like_any_other(another: Another, shared_store: str):
+    async with Team([Function("echo", lambda ctx: "You said it.")], store=another()) as team:
+        await team.run("hello")
+    assert rows(shared_store, "tasks", "agent", "status", "output") == [("echo", "completed", "You said it.")]
+
+
+async def test_the_cost_of_an_append_does_not_grow_with_the_conversation(another: Another):
+    log = another()
+    await log.append(opening(), WORKING)
+    sent: list[int] = []
+    session = log._writer._session
+    run, commit = session.run, session.commit
+    session.run = lambda calls: sent.append(len(calls)) or run(calls)  # type: ignore[method-assign,func-returns-value]
+    session.commit = lambda calls=(): sent.append(len(calls)) or commit(calls)  # type: ignore[method-assign,func-returns-value]
+    costs = []
+    for position in range(3, 203):
+        sent.clear()
+        await log.append(more(position), WORKING)
+        costs.append(sum(sent))
+    assert len(set(costs[-100:])) == 1
+    assert costs[-1] <= costs[0]
+
+
+@pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)
+async def test_after_every_story_the_read_models_say_what_the_log_says(
+    tell: Story, another: Another, shared_store: str
+):
+    log = another()
+    stage = Stage(store=log)
+    await tell(stage)
+    for conversation, status in rows(shared_store, "conversations", "id", "status", order="id"):
+        state = State(conversation)
+        legs = []
+        for entry in await log.read(conversation):
+            before = state.task
+            state.fold([entry])
+            if state.task != before:
+                legs.append((state.task, state.agent, state.variables))
+        assert _tasks(shared_store, conversation)[-len(legs) :] == legs or _same_legs(shared_store, conversation, legs)
+        assert _handoffs(shared_store, conversation) == [_told(record) for record in state.handoffs]
+        assert (status == "running") == (state.run is not None)
+    await stage.close()
+
+
+def _tasks(store: str, conversation: str) -> list[tuple[int, str, Any]]:
+    found = query(
+        store, f"SELECT position, agent, context FROM tasks WHERE conversation = '{conversation}' ORDER BY position"
+    )
+    return [(position, agent, json.loads(context)) for position, agent, context in found]
+
+
+def _same_legs(store: str, conversation: str, legs: list[tuple[int, str, Any]]) -> bool:
+    """An entry may begin several legs, of which the fold shows the last."""
+    tasks = _tasks(store, conversation)
+    return all(leg in tasks for leg in legs)
+
+
+def _handoffs(store: str, conversation: str) -> list[tuple[Any, ...]]:
+    columns = "id, sender, receiver, message, mode, state, offered_at, tool, variables, strategy, run_id, task_id"
+    found = query(
+        store, f"SELECT {columns} FROM handoffs WHERE conversation = '{conversation}' AND task_id IS NOT NULL"
+    )
+    told = [(*row[:8], json.loads(row[8]), *row[9:]) for row in found]
+    return sorted(told, key=lambda row: int(row[11].partition("#")[2]))
+
+
+def _told(record: Any) -> tuple[Any, ...]:
+    return (
+        record.id,
+        record.sender,
+        record.receiver,
+        record.message,
+        str(record.mode),
+        str(record.state),
+        record.at,
+        record.tool,
+        record.variables,
+        record.strategy,
+        record.run_id,
+        record.task_id,
+    )
