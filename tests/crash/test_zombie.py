@@ -65,6 +65,7 @@ async def test_a_process_that_slept_through_its_lease_begins_nothing_and_appends
     recorded = await scene.entries()
     sleeper.go_on()
     assert sleeper.ended(20), "its callers got no answer"
-    assert [note for note in scene.after_it_went_on(sleeper) if note.what == "begin"] == []
+    begun = [(note.key, note.kind) for note in scene.after_it_went_on(sleeper) if note.what == "begin"]
+    assert begun == []
     assert await scene.entries() == recorded
     await scene.assert_all_is_well([sleeper, other])

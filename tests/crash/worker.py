@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import signal
+import sqlite3
 import sys
 import time
 import traceback
@@ -70,8 +71,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class StoppingLog:
     """A log whose process stops itself at an append, as if it had been sent to sleep there."""
 
-    def __init__(self, log: Log, stop: Stop, notes: Notes, lease: float) -> None:
-        self._log, self._stop, self._notes, self._lease = log, stop, notes, lease
+    def __init__(self, log: Log, order: Order, stop: Stop, notes: Notes) -> None:
+        self._log, self._stop, self._notes, self._lease = log, stop, notes, order.lease
+        self._file = order.url.removeprefix("sqlite:///") if order.url.startswith("sqlite:") else None
         self._appends = 0
 
     async def append(self, entry: Entry, head: Head | None) -> None:
@@ -84,6 +86,8 @@ class StoppingLog:
             self._sleep()
 
     def _sleep(self) -> None:
+        if self._file:
+            _wait_for_the_end_of_a_transaction(self._file)
         self._notes.write("stops")
         os.kill(os.getpid(), signal.SIGSTOP)
         if self._stop.where == "after, and oversleeps":
@@ -112,13 +116,21 @@ class StoppingLog:
         await self._log.close()
 
 
+def _wait_for_the_end_of_a_transaction(file: str) -> None:
+    """Whoever is stopped while it has locked a file of SQLite keeps everybody waiting, and nobody can help that."""
+    connection = sqlite3.connect(file, timeout=5, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("ROLLBACK")
+    connection.close()
+
+
 async def live(order: Order, notes: Notes) -> None:
     """One life of a process."""
     play = Play(notes.write, order.longest, order.seed)
     await asyncio.sleep(max(0.0, order.begin_at - time.monotonic()))
     log: Log = open_log(Store(order.url, order.lease))
     if order.stop:
-        log = StoppingLog(log, order.stop, notes, order.lease)
+        log = StoppingLog(log, order, order.stop, notes)
     async with play.team(log) as team:
         notes.write("opened")
         await asyncio.gather(*(_say_all(team, row, order, notes) for row in order.say))

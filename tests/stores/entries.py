@@ -1,9 +1,12 @@
 """Entries to store."""
 
+import asyncio
+import inspect
+import sqlite3
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
-import sqlite3
 
 from changeover.messages import Call
 from changeover.relay.events import (
@@ -61,6 +64,16 @@ def answer(position: int, task: int, conversation: str = "c", run: int = 1, at: 
 async def stored(log: Log, conversation: str = "c") -> list[tuple[int, str, int]]:
     """What a log holds of a conversation: position, cause and seq of each entry."""
     return [(entry.position, entry.cause, entry.seq) for entry in await log.read(conversation)]
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 5.0) -> None:
+    """Wait for what another thread or process does."""
+    async with asyncio.timeout(seconds):
+        while True:
+            met = condition()
+            if await met if inspect.isawaitable(met) else met:
+                return
+            await asyncio.sleep(0.01)
 
 
 def query(url: str, sql: str) -> list[tuple[Any, ...]]:

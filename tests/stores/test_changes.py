@@ -9,7 +9,7 @@ from changeover.relay.events import Entry
 from changeover.relay.ports import Log
 from changeover.stores.sql import SqlLog
 from tests.databases import cut_connections
-from tests.stores.entries import WORKING, child, more, opening, query
+from tests.stores.entries import WORKING, child, more, opening, query, until
 
 Another = Callable[..., SqlLog]
 
@@ -80,9 +80,7 @@ async def test_the_watch_ends_when_nobody_listens_and_begins_again(another: Anot
         feed = log.changes(f"r{number}")
         await take(feed, 1)
         await feed.aclose()  # type: ignore[attr-defined]
-        async with asyncio.timeout(2):
-            while log._feed._thread is not None:
-                await asyncio.sleep(0.01)
+        await until(lambda: log._feed._thread is None)
 
 
 async def test_a_feed_survives_the_loss_of_its_connection(postgres: str, opened):

@@ -11,7 +11,7 @@ import pytest
 
 from changeover.errors import LeaseLost, Owned
 from changeover.stores.sql import SqlLog
-from tests.stores.entries import WORKING, more, opening, query, stored
+from tests.stores.entries import WORKING, more, opening, query, stored, until
 
 Another = Callable[..., SqlLog]
 
@@ -29,12 +29,6 @@ def nobody_can_renew(store: str) -> Iterator[None]:
         with psycopg.connect(store) as other:
             other.execute("LOCK TABLE processes IN ACCESS EXCLUSIVE MODE")
             yield
-
-
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_a_store_that_was_only_read_has_no_lease_and_may_begin(another: Another, shared_store: str):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from changeover.errors import Conflict
-from changeover.relay.events import Entry, UserSpoke
+from changeover.relay.events import Entry, RunCompleted, UserSpoke
 from changeover.relay.ports import Log
 from tests.stores.entries import DONE, WORKING, child, more, opening, stored
 
@@ -94,7 +94,7 @@ async def test_children_that_report_at_once_get_different_numbers(log: Log):
 async def test_what_runs_and_nobody_works_on_is_unfinished(log: Log):
     await log.append(opening("done"), WORKING)
     assert await log.unfinished() in (["done"], [])  # in memory everything that runs could be taken up
-    ended = Entry("done", "done", 3, "end", 1.0, tuple(_ended()))
+    ended = Entry("done", "done", 3, "end", 1.0, (RunCompleted(1),))
     await log.append(ended, DONE)
     assert await log.unfinished() == []
 
@@ -119,9 +119,3 @@ async def test_half_a_surrogate_pair_does_not_stop_a_conversation(log: Log):
     await log.append(opening("c", "broken \ud83d here"), WORKING)
     [entry] = await log.read("c")
     assert "broken" in str(entry.events[1])
-
-
-def _ended():
-    from changeover.relay.events import RunCompleted
-
-    return [RunCompleted(1)]

@@ -9,7 +9,7 @@ import pytest
 from changeover.errors import MisconfiguredError, StoreUnavailable
 from changeover.stores.open import Store, open_log
 from tests.stores.conftest import Opened
-from tests.stores.entries import WORKING, opening
+from tests.stores.entries import WORKING, opening, query
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_declaring_a_store_imports_no_database():
 
 def test_opening_a_file_imports_neither_psycopg_nor_alembic(sqlite_file: Path):
     loaded = (
-        "import sys; from changeover.stores.open import Store, open_log; log = open_log(Store('sqlite:///' + sys.argv[1]));"
-        " print(*sys.modules)"
+        "import sys; from changeover.stores.open import Store, open_log\n"
+        "log = open_log(Store('sqlite:///' + sys.argv[1])); print(*sys.modules)"
     )
     for _ in ("a fresh file", "a current file"):
         assert not {"alembic", "psycopg"} & set(run(loaded, str(sqlite_file)).split())
@@ -110,8 +110,6 @@ def test_a_process_that_ends_without_closing_gives_up_what_it_owns(sqlite_file: 
         "asyncio.run(log.append(opening(), WORKING))"
     )
     run(code, str(sqlite_file))
-    from tests.stores.entries import query
-
     assert query(f"sqlite:///{sqlite_file}", "SELECT owner FROM conversations") == [(None,)]
     assert query(f"sqlite:///{sqlite_file}", "SELECT * FROM processes") == []
 

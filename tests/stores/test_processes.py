@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +13,7 @@ import pytest
 from changeover.errors import LeaseLost, Owned
 from changeover.relay.events import UserSpoke
 from tests.stores.conftest import Opened
-from tests.stores.entries import WORKING, more, query
+from tests.stores.entries import WORKING, more, query, until
 
 
 def fighters(url: str, count: int, *options: str) -> list[subprocess.Popen[str]]:
@@ -65,10 +66,8 @@ async def test_a_process_that_was_stopped_for_longer_than_its_lease_writes_nothi
     assert await process.stdout.readline() == b"owns c\n"
     log = opened(shared_store, 0.5)
     assert not await log.claim("c")
-    os.kill(process.pid, signal.SIGSTOP)
-    async with asyncio.timeout(5):
-        while not await log.claim("c"):
-            await asyncio.sleep(0.05)
+    await _stop_outside_a_transaction(process.pid, shared_store)
+    await until(lambda: log.claim("c"))
     await log.append(more(3, "theirs"), WORKING)
     process.stdin.write(b"append\n")
     os.kill(process.pid, signal.SIGCONT)
@@ -101,6 +100,19 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+async def _stop_outside_a_transaction(pid: int, store: str) -> None:
+    """Whoever is stopped while it writes to a file keeps it locked, as long as it is stopped."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            query(store, "UPDATE conversations SET seq = seq")
+        except sqlite3.OperationalError:
+            os.kill(pid, signal.SIGCONT)
+            await asyncio.sleep(0.01)
+        else:
+            return
 
 
 def _causes(line: str) -> list[str]:

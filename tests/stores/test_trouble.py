@@ -83,7 +83,8 @@ async def main(path):
     kept, lost = ["first"], []
     for number in range(100):
         batch = [f"c{number}-{index}" for index in range(5)]
-        done = await asyncio.gather(*(log.append(opening(id, "x" * 2000), WORKING) for id in batch), return_exceptions=True)
+        tries = [log.append(opening(id, "x" * 2000), WORKING) for id in batch]
+        done = await asyncio.gather(*tries, return_exceptions=True)
         assert all(each is None or isinstance(each, StoreUnavailable) for each in done), done
         kept += [id for id, each in zip(batch, done) if each is None]
         lost += [(id, str(each)) for id, each in zip(batch, done) if each is not None]

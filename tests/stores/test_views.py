@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Function, Limits, Team, Variable, handoff, tool
+from changeover import Agent, Function, Limits, Team, tool
 from changeover.errors import ChangeoverError
 from changeover.relay.state import State
 from changeover.stores.sql import SqlLog

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
+from changeover.errors import StoreUnavailable
+
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+
+TRIES = 5
+"""How often something is tried when connections break or other processes are in the way."""
+PATIENCE = 5.0
+"""For how many seconds we try to reach a database that we had reached before: a server may be starting again."""
 
 CHANNEL = "changeover"
 """On which PostgreSQL tells all processes of new entries."""
@@ -94,3 +102,16 @@ class Database(Protocol):
     def trouble(self, error: Exception) -> Trouble | None:
         """What this error means; None if it is not the driver's."""
         ...
+
+
+def connect_again(database: Database) -> Session:
+    """A new connection instead of one that was lost, or StoreUnavailable."""
+    deadline, pause = time.monotonic() + PATIENCE, 0.01
+    while True:
+        try:
+            return database.connect()
+        except StoreUnavailable:
+            if time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 0.5)

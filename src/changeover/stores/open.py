@@ -36,12 +36,12 @@ def open_log(store: Store) -> SqlLog:
 
 def upgrade_store(store: Store) -> tuple[str | None, str]:
     """Bring the tables of a store up to date; the version they had (None if there were none) and the one they have."""
-    from changeover.stores import upgrade
+    from changeover.stores.upgrade import migrate
 
     database = database_of(store)
     session = database.connect()
     try:
-        return upgrade.migrate(database, session), upgrade.VERSION
+        return migrate(database, session)
     finally:
         session.close()
 

@@ -6,8 +6,8 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from changeover.errors import ChangeoverError, StoreUnavailable
-from changeover.stores.database import Call, Database, Row, Session, Trouble
+from changeover.errors import StoreUnavailable
+from changeover.stores.database import TRIES, Call, Database, Row, Session, Trouble, connect_again
 
 THREADS = 4
 
@@ -46,22 +46,18 @@ class Reader:
             self._near_lock.release()
 
     def _read(self, call: Call) -> list[Row]:
-        thread = threading.get_ident()
-        try:
+        for left in reversed(range(TRIES)):
+            session = self._session()
             try:
-                return self._session(thread).ask(call)
+                return session.ask(call)
             except Exception as error:
-                if self._database.trouble(error) is not Trouble.LOST:
-                    raise
-                self._sessions.pop(thread).close()
-                return self._session(thread).ask(call)
-        except ChangeoverError:
-            raise
-        except Exception as error:
-            raise StoreUnavailable(f"the store {self._database.shown} cannot be read: {error}") from error
+                if not left or self._database.trouble(error) is not Trouble.LOST:
+                    raise StoreUnavailable(f"the store {self._database.shown} cannot be read: {error}") from error
+                self._sessions.pop(threading.get_ident()).close()
+        raise AssertionError("the last try returns or raises")
 
-    def _session(self, thread: int) -> Session:
-        session = self._sessions.get(thread)
-        if session is None:
-            session = self._sessions[thread] = self._database.connect()
-        return session
+    def _session(self) -> Session:
+        thread = threading.get_ident()
+        if thread not in self._sessions:
+            self._sessions[thread] = connect_again(self._database)
+        return self._sessions[thread]

@@ -39,14 +39,14 @@ def make_current(database: Database, session: Session) -> None:
         raise StoreUnavailable(f"the store {database.shown} cannot be opened: {error}") from error
 
 
-def migrate(database: Database, session: Session) -> str | None:
-    """Bring the tables up to date, whatever database they are in; return the version they had, if any."""
+def migrate(database: Database, session: Session) -> tuple[str | None, str]:
+    """Bring the tables up to date, whatever the database; the version they had, if any, and the one they have."""
     found = _found(database, session)
     if found is None:
         _create(database, session)
     elif _older(database, found):
         run_migrations(database.engine())
-    return found
+    return found, VERSION
 
 
 def run_migrations(engine: sa.Engine, to: str = "head") -> None:

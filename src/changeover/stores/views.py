@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-
 from changeover.stores.codec import decode
 from changeover.stores.database import Call, Row
 from changeover.stores.jobs import Append

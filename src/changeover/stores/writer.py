@@ -12,7 +12,7 @@ from typing import Any
 
 from changeover.errors import ChangeoverError, LeaseLost, StoreUnavailable
 from changeover.stores.batch import Batch
-from changeover.stores.database import Database, Session, Trouble
+from changeover.stores.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.feed import Feed
 from changeover.stores.jobs import Append, Job, tell
 from changeover.stores.lease import Lease
@@ -22,8 +22,6 @@ logger = logging.getLogger("changeover.stores")
 
 LARGEST = 1_000
 """How many jobs go into one transaction at most."""
-TRIES = 5
-"""How often a batch is tried when connections break or other processes are in its way."""
 
 
 class Writer:
@@ -53,11 +51,19 @@ class Writer:
             self._write(jobs)
             tell(jobs)
             self._feed.tell({job.root for job in jobs if isinstance(job, Append) and job.error is None})
+        self._leave()
+        self._session.close()
+
+    def _leave(self, again: bool = True) -> None:
+        """Own nothing any more. If that fails, others have to wait until the lease runs out."""
         try:
             self._lease.give_up(self._session)
         except Exception as error:
-            logger.warning("the lease on %s was not given up: %s", self._database.shown, error)
-        self._session.close()
+            self._session.rollback()
+            if again and self._database.trouble(error) is Trouble.LOST and self._reconnect():
+                self._leave(again=False)
+            else:
+                logger.warning("the lease on %s was not given up: %s", self._database.shown, error)
 
     def _take(self) -> list[Job[Any]]:
         """All that is waiting, but one job a conversation; nothing if the lease must be renewed first."""
@@ -122,7 +128,7 @@ class Writer:
     def _reconnect(self) -> bool:
         self._session.close()
         try:
-            self._session = self._database.connect()
+            self._session = connect_again(self._database)
         except StoreUnavailable as error:
             logger.warning("%s", error)
             return False
