@@ -26,7 +26,7 @@ class Follower:
 
     def follow(self, live: Live) -> None:
         """Begin to follow, unless that is under way. The caller holds the lock."""
-        if live.follower is None or live.follower.done():
+        if live.follower is None:
             live.follower = self._engine.begin(self._follow(live))
 
     async def _follow(self, live: Live) -> None:
@@ -44,6 +44,8 @@ class Follower:
             logger.exception("conversation %s cannot be followed", live.state.id)
             live.fail(error)
         finally:
+            # At once, before anything is awaited: whoever wants to know from here on must be followed for anew.
+            live.follower = None
             upcoming.cancel()
             await asyncio.gather(upcoming, return_exceptions=True)
 

@@ -64,6 +64,8 @@ class Turn:
         if not isinstance(call.phase, Answered):
             call.phase = Answered(text, ok)
             self.unanswered -= 1
+            if call is self.offered:
+                self.offered = None
 
     def results(self) -> list[Message]:
         """The answers, in call order; a call that was abandoned is answered too."""
