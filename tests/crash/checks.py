@@ -27,7 +27,7 @@ def assert_whole(entries: Sequence[Entry]) -> None:
         position, seq = position + len(entry.events), seq + len(entry.events)
     assert (causes := Counter(entry.cause for entry in entries)) == dict.fromkeys(causes, 1), "an outcome twice"
     state = State(entries[0].conversation).fold(entries)
-    assert state.run is None and not state.inbox, f"{state.id} has not ended"
+    assert (state.run, state.inbox) == (None, []), f"{state.id} has not ended"
     events = [event for entry in entries for event in entry.events]
     said = {position for position, event in enumerate(events) if isinstance(event, UserSpoke)}
     ended = [event.run for event in events if isinstance(event, RunCompleted | RunFailed)]
@@ -42,9 +42,7 @@ def _assert_answered_once(events: Sequence[object]) -> None:
         if isinstance(event, ModelReplied)
         for index in range(len(event.calls))
     ]
-    answers = Counter(
-        event.call for event in events if isinstance(event, ToolFinished | CallRefused | HandoffAccepted)
-    )
+    answers = Counter(event.call for event in events if isinstance(event, ToolFinished | CallRefused | HandoffAccepted))
     assert answers == dict.fromkeys(asked, 1), "a call was not answered, or twice"
     begun = Counter(event.call for event in events if isinstance(event, ToolStarted))
     assert all(count == 1 for count in begun.values()), f"an intent was recorded twice: {begun}"

@@ -5,16 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.nursery import Nursery
+from tests.crash.nursery import Mother, Nursery
 from tests.databases import postgres, shared_store, sqlite_file
 
-__all__ = ["nursery", "postgres", "shared_store", "sqlite_file"]
+__all__ = ["mother", "nursery", "postgres", "shared_store", "sqlite_file"]
 
 pytest.register_assert_rewrite("tests.crash.checks")
 
 
+@pytest.fixture(scope="session")
+def mother(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mother]:
+    """Of whom all processes are forked."""
+    mother = Mother(tmp_path_factory.mktemp("mother"))
+    yield mother
+    mother.leave()
+
+
 @pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[Nursery]:
+def nursery(mother: Mother, tmp_path: Path) -> Iterator[Nursery]:
     """Starts processes that work on a store; those that are still alive at the end of the test are killed."""
-    with Nursery(tmp_path) as nursery:
+    with Nursery(mother, tmp_path) as nursery:
         yield nursery

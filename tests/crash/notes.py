@@ -43,7 +43,7 @@ class Notes:
         if self.path.exists():
             with self.path.open("rb") as file:
                 file.seek(self._read)
-                new = file.read()
-            self._read += len(new)
+                new, end, _ = file.read().rpartition(b"\n")  # the last line may be half there
+            self._read += len(new) + len(end)
             self._notes += [msgspec.json.decode(line, type=Note) for line in new.splitlines()]
         return [note for note in self._notes if not kinds or note.what in kinds]

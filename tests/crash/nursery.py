@@ -58,45 +58,59 @@ class Worker:
         return not self._gone
 
 
-class Nursery:
-    """Where processes come from. Everything that they note is in `notes`."""
+class Mother:
+    """A process with everything imported, of which all others are forked."""
 
     def __init__(self, home: Path) -> None:
-        self.notes = Notes(home / "notes")
         self._errors = home / "errors"
-        self._workers: list[Worker] = []
-
-    def __enter__(self) -> Self:
         with self._errors.open("wb") as errors:
-            self._mother = subprocess.Popen(
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.crash.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=Path(__file__).parents[2],
             )
-        return self
+
+    def bear(self, order: Order) -> Worker:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"no process was started: {self.complaints()}"
+        return Worker(int(answer))
+
+    def complaints(self) -> str:
+        """What she and her children wrote to their standard error."""
+        return self._errors.read_text()
+
+    def leave(self) -> None:
+        self._process.communicate()
+
+
+class Nursery:
+    """Where the processes of one test come from. Everything that they note is in `notes`."""
+
+    def __init__(self, mother: Mother, home: Path) -> None:
+        self._mother = mother
+        self._said_before = len(mother.complaints())
+        self.notes = Notes(home / "notes")
+        self._workers: list[Worker] = []
 
     def start(self, order: Order) -> Worker:
-        assert self._mother.stdin is not None and self._mother.stdout is not None
-        self._mother.stdin.write(msgspec.json.encode(order) + b"\n")
-        self._mother.stdin.flush()
-        answer = self._mother.stdout.readline()
-        assert answer, f"no process was started: {self._errors.read_text()}"
-        worker = Worker(int(answer))
+        worker = self._mother.bear(msgspec.structs.replace(order, notes=str(self.notes.path)))
         self._workers.append(worker)
         return worker
 
-    def complaints(self) -> str:
-        """What the processes wrote to their standard error."""
-        return self._errors.read_text()
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for worker in self._workers:
             worker.kill()
-        self._mother.communicate()
-        if error is not None:
-            error.add_note(f"what the processes wrote:\n{self.complaints()[-4000:]}")
+        if complaints := self._mother.complaints()[self._said_before :]:
+            print(f"what the processes wrote:\n{complaints[-4000:]}")
 
 
 def wait_for(condition: Callable[[], bool], within: float) -> bool:

@@ -16,7 +16,7 @@ from changeover.stores.sql import SqlLog
 from tests.crash.checks import assert_at_most_once, assert_none_again, assert_whole, causes, events_of
 from tests.crash.nursery import Nursery, wait_for
 from tests.crash.playing import Play, a_plan, essence
-from tests.crash.worker import Order, Say, options
+from tests.crash.worker import How, Order, Say, options
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 KILLS = 500 if STRESS else 20
@@ -70,8 +70,8 @@ class Slaughter:
         nursery, rng = self._nursery, self._rng
         self.lives += 1
         before = len(nursery.notes.read())
-        how = rng.choice(["run", "run", "stream", "resume"])
-        order = Order(url=self._url, notes=str(nursery.notes.path), say=rows, how=how, seed=f"{SEED}-{self.lives}")
+        how: How = rng.choice(("run", "run", "stream", "resume"))
+        order = Order(url=self._url, say=rows, how=how, seed=f"{SEED}-{self.lives}")
         worker = nursery.start(order)
         if rng.random() < 0.75:
             # Most are killed at work; others while they open the store, or wait for the lease of the last one to end.
@@ -127,4 +127,5 @@ async def test_processes_that_are_killed_at_random_lose_nothing_and_repeat_nothi
     begun = Counter((note.pid, note.key) for note in notes if note.what == "begin")
     assert all(count == 1 for count in begun.values()), f"begun twice in one life: {begun.most_common(3)}"
     repeated = sum(count > 1 for count in Counter(note.key for note in notes if note.what == "begin").values())
-    print(f"{slaughter.kills} kills, {number} rounds, {len(begun)} effects, {repeated} cut short, {slaughter.unknown} unknown")
+    figures = f"{number} rounds, {len(begun)} effects, {repeated} cut short, {slaughter.unknown} unknown"
+    print(f"{slaughter.kills} kills, {figures}")

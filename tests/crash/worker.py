@@ -8,7 +8,6 @@ begins in milliseconds, with everything imported.
 
 import asyncio
 import os
-import random
 import signal
 import sqlite3
 import sys
@@ -20,16 +19,19 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import psycopg  # noqa: F401  # imported before forking, as everything that takes long
 
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Log
+from changeover.stores import postgres, sql, sqlite
 from changeover.stores.open import Store, open_log
 from changeover.team import RunOptions
 from tests.crash.notes import Notes
 from tests.crash.playing import AGENTS, Play, essence
+
+How = Literal["run", "stream", "resume"]
+Where = Literal["before", "after", "after, and oversleeps"]
 
 
 class Say(msgspec.Struct, frozen=True):
@@ -45,17 +47,18 @@ class Stop(msgspec.Struct, frozen=True):
 
     at: int
     """At which append, counted from 1."""
-    where: Literal["before", "after", "after, and oversleeps"] = "after"
+    where: Where = "after"
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is to do."""
 
     url: str
-    notes: str
+    notes: str = ""
+    """The file to note everything in."""
     say: list[list[Say]] = []
     """Rows beside one another; in a row, one after the other."""
-    how: Literal["run", "stream", "resume"] = "run"
+    how: How = "run"
     """`resume` first waits for what is under way in each conversation."""
     lease: float = 0.3
     longest: float = 0.02
@@ -109,6 +112,10 @@ class StoppingLog:
     def may_begin(self) -> bool:
         return self._log.may_begin()
 
+    @property
+    def epoch(self) -> int:
+        return self._log.epoch
+
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         return self._log.changes(root, after_seq)
 
@@ -135,8 +142,8 @@ async def live(order: Order, notes: Notes) -> None:
         notes.write("opened")
         await asyncio.gather(*(_say_all(team, row, order, notes) for row in order.say))
         notes.write("done")
-        while order.stay:
-            await asyncio.sleep(60)
+        if order.stay:
+            await asyncio.Event().wait()
 
 
 async def _say_all(team: Team, row: list[Say], order: Order, notes: Notes) -> None:
@@ -179,7 +186,12 @@ def _fork(order: Order) -> int:
     os._exit(0)
 
 
+BEFOREHAND = (postgres, sql, sqlite)
+"""Rooms that a store enters when it is opened; whoever is forked finds them furnished."""
+
+
 def main() -> None:
+    Play(lambda *noted: None).team(None)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
     for line in sys.stdin:
         print(_fork(msgspec.json.decode(line, type=Order)), flush=True)

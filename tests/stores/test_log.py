@@ -54,6 +54,16 @@ async def test_an_outcome_is_recorded_once(log: Log):
     assert [await log.find("c", cause) for cause in ("said@1", "tool", "other", "none")] == [0, 3, 4, None]
 
 
+async def test_conflicts_of_every_kind_do_no_harm_to_what_follows(log: Log):
+    await log.append(opening(), WORKING)
+    for position in range(3, 33):
+        for refused in (opening(), more(position, "said@1"), more(position + 1)):
+            with pytest.raises(Conflict):
+                await log.append(refused, WORKING)
+        await log.append(more(position), WORKING)
+    assert [position for position, _, _ in await stored(log)] == [0, *range(3, 33)]
+
+
 async def test_the_same_cause_may_be_recorded_in_another_conversation(log: Log):
     await log.append(opening("a"), WORKING)
     await log.append(opening("b"), WORKING)

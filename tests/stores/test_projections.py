@@ -1,6 +1,9 @@
 """From events to rows, without a database."""
 
-from typing import get_args
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pytest
 
 from changeover.messages import Call
 from changeover.relay.events import (
@@ -9,77 +12,142 @@ from changeover.relay.events import (
     HandoffAccepted,
     HandoffOffered,
     ModelReplied,
+    RunCompleted,
     RunStarted,
-    ToolFinished,
     Unreadable,
     UserSpoke,
 )
-from changeover.stores.lookups import Known, Leg, Wants, wants
+from changeover.stores import schema
+from changeover.stores.compiling import Compiler
+from changeover.stores.legs import Leg, Offered
 from changeover.stores.projections import PROJECTIONS, project
-from tests.stores.entries import handing_over, more, opening
+from changeover.stores.rows import FIELDS, Rows
+from changeover.stores.statements import writes
+from tests.stores.entries import handing_over, opening
+
+LEG = Leg(2, "c@1", None, "front", "running", '{"a":1}', "hello")
+
+
+class Past:
+    """Earlier entries, as far as a test needs them; anything else must not be asked for."""
+
+    def __init__(self, events: Mapping[int, Event] | None = None, offers: Mapping[str, Offered] | None = None) -> None:
+        self._events, self._offers = events or {}, offers or {}
+
+    def event(self, position: int) -> Event | None:
+        return self._events.get(position)
+
+    def offer(self, id: str) -> Offered | None:
+        return self._offers.get(id)
+
+
+class Nothing(Past):
+    """For entries that say everything themselves."""
+
+    def event(self, position: int) -> Event | None:
+        raise AssertionError(f"asked for the event at {position}")
+
+    offer = event  # type: ignore[assignment]
+
+
+class Row(tuple[Any, ...]):
+    """A row whose fields have names."""
+
+    def __new__(cls, name: str, row: tuple[Any, ...]) -> "Row":
+        made = super().__new__(cls, row)
+        made._fields = FIELDS[name]  # type: ignore[attr-defined]
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return self[self.__dict__["_fields"].index(name)]
 
 
 def at(position: int, *events: Event | Unreadable) -> Entry:
     return Entry("c", "c", position, "x", 5.0, events)
 
 
-def names(entry: Entry, known: Known) -> list[str]:
-    return [name for name, _ in project(entry, entry.events, known)]
+def projected(entry: Entry, leg: Leg | None, past: Past | None = None) -> tuple[dict[str, list[Any]], Leg | None]:
+    made = Rows()
+    after = project(entry, entry.events, leg, past or Nothing(), made)
+    return {name: [Row(name, row) for row in rows] for name, rows in made.by_statement()}, after
 
 
 def test_every_event_has_its_meaning():
     assert set(PROJECTIONS) == {*get_args(Event), Unreadable}
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_rows_are_bound_in_the_order_of_their_fields(dialect: str):
+    assert {name: statement.names for name, statement in writes(Compiler(dialect)).items()} == FIELDS
+
+
+def test_a_whole_row_has_a_field_for_every_column():
+    for name in ("tasks", "messages", "handoffs", "entries"):
+        assert tuple(schema.METADATA.tables[name].columns.keys()) == FIELDS[name]
+    assert tuple(schema.conversations.columns.keys()) == FIELDS["new_conversations"]
+
+
 def test_the_beginning_of_a_conversation_needs_to_know_nothing():
-    assert wants(opening()) == Wants(leg=False, texts=True)
-
-
-def test_an_entry_that_creates_no_task_does_not_fetch_long_texts():
-    assert wants(at(9, ToolFinished("7.0", 2, "x"))) == Wants(leg=True)
-    assert wants(more(9)) == Wants(leg=True)
-
-
-def test_what_earlier_entries_said_is_asked_for_by_position():
-    assert wants(at(9, RunStarted(4, "front"))) == Wants(leg=True, texts=True, events=[4])
-    assert wants(at(9, HandoffOffered("7.1", 2, "front", "billing"))) == Wants(leg=True, events=[7])
-    assert wants(at(9, HandoffAccepted("7.1", 2, "billing"))) == Wants(leg=True, texts=True, offers=["7.1"])
+    made, leg = projected(opening(text="hi"), None)
+    assert [row.task_id for row in made["messages"]] == ["c#2"]
+    assert leg == Leg(2, "c@1", None, "front", "running", "{}", "hi")
 
 
 def test_several_changes_to_one_row_are_one_write():
-    leg = Leg(2, "c@1", None, "front", "running", "{}", "hello")
-    written = names(handing_over(), Known(leg))
-    assert sorted(written) == ["add_handoff", "add_message", "add_message", "add_task", "move_task"]
+    made, leg = projected(handing_over(), LEG)
+    assert {name: len(each) for name, each in made.items()} == {
+        "tasks": 1,
+        "moved_tasks": 1,
+        "messages": 2,
+        "handoffs": 1,
+    }
+    assert made["moved_tasks"][0].status == "completed"
+    assert made["handoffs"][0].state == "WORKING"
+    assert leg == Leg(5, "c@1", "c:3.0", "billing", "pending", '{"a":1}', "hello")
 
 
 def test_a_handoff_that_is_accepted_later_becomes_one_then():
     reply = ModelReplied("front", 2, calls=(Call("x", "look"), Call("y", "to_billing")))
-    leg = Leg(2, "c@1", None, "front", "running", '{"a":1}', "hello")
     offer = HandoffOffered("3.1", 2, "front", "billing", variables={"b": 2})
-    [(_, offered)] = project(at(9, offer), (offer,), Known(leg, {3: reply}))
-    assert (offered["state"], offered["tool"], offered["task_id"]) == ("PENDING", "to_billing", None)
-    accepted = HandoffAccepted("3.1", 2, "billing")
-    known = Known(leg, offers={"3.1": {"merge": "merge", "variables": '{"b":2}'}})
-    written = dict(project(at(10, accepted), (accepted,), known))
-    assert written["accept_handoff"] == {"id": "c:3.1", "task_id": "c#10", "state": "WORKING", "accepted_at": 5.0}
-    assert (written["add_task"]["context"], written["add_task"]["input"]) == ('{"a":1,"b":2}', "hello")
-    assert written["move_task"]["status"] == "completed"
+    made, leg = projected(at(9, offer), LEG, Past({3: reply}))
+    [row] = made["handoffs"]
+    assert (row.state, row.tool, row.task_id, leg) == ("PENDING", "to_billing", None, LEG)
+    accepted = at(10, HandoffAccepted("3.1", 2, "billing"))
+    made, leg = projected(accepted, LEG, Past(offers={"c:3.1": Offered("merge", '{"b":2}')}))
+    assert made["accepted_handoffs"] == [("WORKING", "c#10", 5.0, "c:3.1")]
+    assert leg == Leg(10, "c@1", "c:3.1", "billing", "pending", '{"a":1,"b":2}', "hello")
+
+
+def test_what_was_said_earlier_gets_its_task_when_a_run_takes_it_up():
+    made, leg = projected(at(9, RunStarted(4, "front")), LEG, Past({4: UserSpoke("and now?", context={"b": 2})}))
+    assert made["given_messages"] == [("c#9", "c", 4)]
+    assert leg == Leg(9, "c@4", None, "front", "running", '{"a":1,"b":2}', "and now?")
 
 
 def test_the_first_sign_of_life_makes_a_pending_task_run():
-    leg = Leg(5, "c@1", "c:3.0", "billing", "pending")
-    reply = ModelReplied("billing", 5, calls=(Call("x", "look"),))
-    written = dict(project(at(6, reply), (reply,), Known(leg)))
-    assert written["move_task"]["status"] == "running"
-    running = Leg(5, "c@1", "c:3.0", "billing", "running")
-    assert names(at(6, reply), Known(running)) == ["add_message"]
+    pending = Leg(5, "c@1", "c:3.0", "billing", "pending")
+    reply = at(6, ModelReplied("billing", 5, calls=(Call("x", "look"),)))
+    made, leg = projected(reply, pending)
+    assert [row.status for row in made["moved_tasks"]] == ["running"]
+    assert leg is not None
+    assert leg.status == "running"
+    made, _ = projected(reply, leg)
+    assert "moved_tasks" not in made
+
+
+def test_a_task_that_ends_at_once_is_moved_once():
+    pending = Leg(5, "c@1", "c:3.0", "billing", "pending")
+    made, _ = projected(at(6, ModelReplied("billing", 5, "Done."), RunCompleted(1)), pending)
+    assert made["moved_tasks"] == [("completed", "Done.", 5.0, "c", 5)]
+    assert made["ended_handoffs"] == [("COMPLETE", 5.0, "c:3.0")]
 
 
 def test_what_is_not_understood_leaves_no_trace():
-    assert names(at(6, Unreadable("teleported", b"{}")), Known()) == []
+    assert projected(at(6, Unreadable("teleported", b"{}")), LEG) == ({}, LEG)
 
 
 def test_events_that_do_not_fit_are_passed_over():
     lost = (RunStarted(4, "front"), HandoffAccepted("3.0", 2, "billing"))
-    assert names(at(9, *lost), Known()) == []
-    assert names(at(9, UserSpoke("hi")), Known()) == ["add_message"]
+    assert projected(at(9, *lost), None, Past()) == ({}, None)
+    made, _ = projected(at(9, UserSpoke("hi")), None)
+    assert [row.kind for row in made["messages"]] == ["user_message"]

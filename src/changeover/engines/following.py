@@ -58,9 +58,9 @@ class Follower:
             if live.stale or entry.position > state.position:
                 await self._engine.lives.refresh(live)
             else:
-                agent = state.agent
-                live.catch_up(state.fold([entry]))
-                live.publish(list(recorded([entry], agent)))
+                told = list(recorded([entry], state.agent))
+                live.catch_up(state.fold([entry]), ())
+                live.publish(told)
         live.wake()
 
     async def _take_over(self, live: Live) -> None:

@@ -9,9 +9,10 @@ from itertools import islice
 from changeover.errors import error_of
 from changeover.facts import RunResult
 from changeover.relay.commands import Command
+from changeover.relay.events import Entry
 from changeover.relay.result import result_of
 from changeover.relay.state import State
-from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta, recorded
 
 Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 
@@ -19,10 +20,27 @@ Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 class Live:
     """A conversation's state, what is in flight for it, and who waits for it."""
 
-    __slots__ = ("ended", "flight", "follower", "lock", "readers", "stale", "state", "telling", "untold", "waiters")
+    __slots__ = (
+        "ended",
+        "epoch",
+        "flight",
+        "follower",
+        "known",
+        "lock",
+        "readers",
+        "stale",
+        "state",
+        "telling",
+        "untold",
+        "waiters",
+    )
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.known = state.position
+        """How much of the log those who read along have been told."""
+        self.epoch = 0
+        """Under which lease this process owns it."""
         self.lock = asyncio.Lock()
         self.stale = False
         """The state in memory ran ahead of the log: fold again before trusting it."""
@@ -67,9 +85,11 @@ class Live:
         """Remember the last runs to end, now that their end is committed."""
         self.ended += islice(reversed(self.state.outcomes), count)
 
-    def catch_up(self, state: State) -> None:
-        """Go on from what the log says, which may be more than was known here."""
-        self.state, self.stale = state, False
+    def catch_up(self, state: State, entries: Sequence[Entry]) -> None:
+        """Go on from what the log says, which may be more than was known here; `entries` lead up to it."""
+        if self.readers:
+            self.publish([record for record in recorded(entries) if record.position >= self.known])
+        self.state, self.stale, self.known = state, False, state.position
         self.ended += [run for run in self.waiters if run in state.outcomes]
 
     def wake(self) -> None:

@@ -39,7 +39,8 @@ class Lives:
 
     async def refresh(self, live: Live) -> None:
         """Fold again what the log says. The caller holds the lock."""
-        live.catch_up(State(live.state.id).fold(await self._log.read(live.state.id)))
+        entries = await self._log.read(live.state.id)
+        live.catch_up(State(live.state.id).fold(entries), entries)
 
     def fail(self, error: EngineError) -> None:
         """Tell everybody who still waits, and forget all."""

@@ -13,7 +13,7 @@ from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
 from changeover.errors import Conflict, EngineError, LeaseLost, Owned
 from changeover.facts import RunResult
-from changeover.relay.commands import Command, RunTool
+from changeover.relay.commands import CallModel, Command, RunTool
 from changeover.relay.decide import awaits
 from changeover.relay.events import Entry, Event, UserSpoke
 from changeover.relay.perform import World, perform
@@ -129,13 +129,19 @@ class LocalEngine:
             async with live.lock:
                 self.dispatch(live, await self.record(live, f"{command.id}:begun", [event]))
             await self.tell(live)
+            if not self._may_begin(live):
+                raise LeaseLost("the lease ran out between the intent and the effect")
 
         outcome: Event | None = None
-        if self.log.may_begin():
+        if isinstance(command, CallModel) and command.not_before:
+            await self.world.clock.sleep_until(command.not_before)
+        if self._may_begin(live):
             try:
                 outcome = await perform(self.world, command, intend, live.emit if live.readers else None)
             except (Conflict, Owned, LeaseLost):
                 live.stale = True  # the intent: somebody else began it
+        else:
+            live.stale = True  # whoever worked on it meanwhile wrote what is not known here
         async with live.lock:
             following = await self._conclude(live, command, outcome, task)
         if live.untold or live.ended:
@@ -171,8 +177,13 @@ class LocalEngine:
             if state.unreadable or (state.run is None and not state.inbox):
                 return
             try:
+                epoch = self._epoch()
                 if self.elsewhere(state.id) or not await self.log.claim(state.id):
                     break
+                live.epoch = epoch
+                if await self.log.read(state.id, state.position):
+                    live.stale = True  # whoever had it before went on after this was read
+                    continue
                 self.dispatch(live, await self.record(live, f"on@{state.position}", []))
                 return
             except Conflict:
@@ -189,9 +200,9 @@ class LocalEngine:
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
-        live.stale = True
+        live.stale, epoch = True, self._epoch()
         await self.log.append(entry, head_of(state, bool(commands)))
-        live.stale = False
+        live.stale, live.known, live.epoch = False, state.position, epoch
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
@@ -216,6 +227,14 @@ class LocalEngine:
                 task = self.begin(self._drive(live, command))
             live.flight[command.id] = (task, command)
         return following
+
+    def _epoch(self) -> int:
+        """Under which lease this process is about to own something; asked before, for by the end it may have lost it."""
+        return self.log.epoch or 1  # a process that has none yet takes its first
+
+    def _may_begin(self, live: Live) -> bool:
+        """Whether this process may begin effects here: its lease holds, and is the one by which it owns this."""
+        return self.log.may_begin() and live.epoch == self.log.epoch
 
     async def tell(self, live: Live) -> None:
         """Hooks first, then whoever waits: a caller that has its result finds its hooks called."""

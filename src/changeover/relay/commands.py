@@ -20,6 +20,7 @@ class CallModel(Struct, frozen=True, gc=False):
     """How often this agent's model was called in this conversation before."""
     attempt: int = 1
     not_before: float = 0.0
+    """The engine waits until then before it performs this."""
     handoffs: bool = True
     """Whether the model may hand off now."""
     last: bool = False

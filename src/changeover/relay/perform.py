@@ -65,8 +65,6 @@ def perform(world: World, command: Command, intend: Intend, emit: Emit | None = 
 
 async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Event:
     agent = command.context.agent
-    if command.not_before:
-        await world.clock.sleep_until(command.not_before)
     seat = world.roster.seats[agent]
     assert isinstance(seat, Seat)
     try:

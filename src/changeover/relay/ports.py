@@ -108,6 +108,11 @@ class Log(Protocol):
         """Whether this process may begin effects: False once its lease has run out."""
         ...
 
+    @property
+    def epoch(self) -> int:
+        """How often this process took its lease: what it owned under another one may be somebody else's by now."""
+        ...
+
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         """The entries of a root's tree whose seq is higher, in order, and then each new one as it is recorded."""
         ...

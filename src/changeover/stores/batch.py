@@ -2,164 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain, islice
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from changeover.errors import Conflict, ConversationNotFound, LeaseLost, Owned
+from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.relay.events import Started
-from changeover.stores.database import CHANNEL, Call, Row, Session
+from changeover.stores.database import Row, Session, Write
 from changeover.stores.jobs import Append, Claim, Job
 from changeover.stores.lease import Lease
+from changeover.stores.legs import Leg, Legs
+from changeover.stores.past import SqlPast
+from changeover.stores.places import Place, Places
+from changeover.stores.projections import project
+from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
-from changeover.stores.views import View
-
-
-class Place(NamedTuple):
-    """Where an entry goes: its last seq, the number of its conversation and, for a child, that of its root."""
-
-    seq: int
-    conversation: int
-    root: int | None = None
 
 
 class Batch:
-    """One transaction. Its jobs concern different conversations."""
+    """One transaction. Its jobs concern different conversations, whose rows are ours until it ends."""
 
-    def __init__(self, session: Session, sql: Statements, lease: Lease, jobs: Sequence[Job[Any]]) -> None:
-        self._session, self._sql, self._lease = session, sql, lease
-        self._appends = [job for job in jobs if isinstance(job, Append)]
-        self._claims = [job for job in jobs if isinstance(job, Claim)]
-        self._roots = sorted({job.root for job in jobs})
+    def __init__(self, session: Session, sql: Statements, lease: Lease, places: Places, legs: Legs) -> None:
+        self._session, self._sql, self._lease, self._places, self._legs = session, sql, lease, places, legs
+        self._me = lease.owner
+        self._rows = Rows()
+        self._touched: dict[str, Place] = {}
+        self._moved: list[tuple[Append, Leg | None]] = []
+        self._buries = False
 
-    def write(self) -> None:
-        """Write what can be written; each job has its outcome then. Raises LeaseLost, or what the driver raises."""
-        views = [View(self._sql, append) for append in self._appends]
-        # All questions in one round trip; what is asked for an append that is then refused is asked in vain.
-        asked: list[list[Call]] = [self._first(), self._moves(), self._asks(), *(view.asks() for view in views)]
+    def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
+        """Write what can be written; each job has its outcome then. Raises LeaseLost, or what the driver raises.
+
+        Whether a cause was recorded before is left to the database to find, unless `careful`: it hardly ever was.
+        """
         self._session.begin()
-        rows = iter(self._session.run(list(chain.from_iterable(asked))))
-        answers = [list(islice(rows, len(calls))) for calls in asked]
-        (held, *_), moved, claimed, *found = answers
-        if not held:
+        if careful:
+            self._places.forget()
+        self._places.look(self._session, jobs, self._me if self._lease.valid else None)
+        if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
-        self._answer(claimed)
-        places = {append: Place(*answer[0]) for append, answer in zip(self._appends, moved, strict=True) if answer}
-        self._refuse([append for append in self._appends if append not in places])
-        self._count(places)
-        writes = [
-            [self._record(append, places[append]), *view.writes(iter(known))]
-            for append, view, known in zip(self._appends, views, found, strict=True)
-            if append in places
-        ]
-        self._session.commit([*chain.from_iterable(writes), *self._notices(places)])
+        before = self._recorded([job for job in jobs if isinstance(job, Append) and (careful or job.tried)])
+        for job in jobs:
+            if isinstance(job, Append):
+                self._append(job, before.get(job.conversation))
+            elif isinstance(job, Claim):
+                self._claim(job)
+        self._session.commit(self._writes())
+        for append, leg in self._moved:
+            self._legs.keep(append.conversation, append.entry.position + len(append.entry.events), leg)
 
-    def _first(self) -> list[Call]:
-        first = [self._lease.held()]
-        if self._sql.postgres:
-            first.append(self._sql.postgres.lock(ids=self._roots))
-        return first
+    def _recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
+        """What is recorded already under the causes of these."""
+        find = self._sql.log.find
+        calls = [find(conversation=append.conversation, cause=append.entry.cause) for append in appends]
+        found = self._session.run(calls) if calls else []
+        return {append.conversation: rows[0] for append, rows in zip(appends, found, strict=True) if rows}
 
-    def _moves(self) -> list[Call]:
-        return [self._move(append) if append.entry.position else self._open(append) for append in self._appends]
-
-    def _open(self, append: Append) -> Call:
-        entry, head = append.entry, append.head
-        first, count = entry.events[0], len(entry.events)
-        return self._sql.log.open(
-            id=entry.conversation,
-            root=entry.root,
-            parent=(first.parent or None) if isinstance(first, Started) else None,
-            status=head.status if head else "running",
-            agent=head.agent if head else "",
-            owner=self._lease.owner if head and head.working else None,
-            position=count,
-            seq=_own(append),
-            created_at=entry.at,
-            updated_at=entry.at,
-        )
-
-    def _move(self, append: Append) -> Call:
-        entry, head = append.entry, append.head
-        where = {"id": entry.conversation, "position": entry.position, "cause": entry.cause}
-        moved = {"count": len(entry.events), "grown": _own(append), "updated_at": entry.at}
-        if head is None:
-            return self._sql.log.slip_in(**where, **moved)
-        me = self._lease.owner
-        owner = me if head.working else None
-        return self._sql.log.advance(**where, **moved, me=me, owner=owner, status=head.status, agent=head.agent)
-
-    def _asks(self) -> list[Call]:
-        """Who has died is removed only now: whoever owns what they owned owns it from here on."""
-        if not self._claims:
-            return []
-        mine = [self._lease.take(claim.conversation) for claim in self._claims]
-        there = [self._sql.log.standing(id=claim.conversation) for claim in self._claims]
-        return [*mine, *there, self._lease.bury()]
-
-    def _answer(self, found: Sequence[list[Row]]) -> None:
-        """What nobody has begun can be begun by whoever asks."""
-        count = len(self._claims)
-        for claim, mine, there in zip(self._claims, found[:count], found[count : 2 * count], strict=True):
-            claim.result = bool(mine) or not there
-
-    def _count(self, places: dict[Append, Place]) -> None:
-        """Give each append its seq; children's entries are counted on the row of their root."""
-        children = [append for append in places if append.conversation != append.root]
-        calls = [self._sql.log.count_in_root(id=each.root, count=len(each.entry.events)) for each in children]
-        for child, rows in zip(children, self._session.run(calls) if calls else (), strict=True):
-            if not rows:
-                raise ConversationNotFound(child.root)
-            seq, root = rows[0]
-            places[child] = places[child]._replace(seq=seq, root=root)
-        for append, place in places.items():
-            append.entry.seq = place.seq - len(append.entry.events) + 1
-
-    def _record(self, append: Append, place: Place) -> Call:
-        entry = append.entry
-        return self._sql.log.record(
-            conversation=place.conversation,
-            position=entry.position,
-            root=place.root,
-            cause=entry.cause,
-            at=entry.at,
-            seq=entry.seq,
-            schema=entry.schema,
-            body=append.body,
-        )
-
-    def _notices(self, appends: Iterable[Append]) -> list[Call]:
-        roots = sorted({append.root for append in appends})
-        return [self._sql.postgres.notify(channel=CHANNEL, ids=roots)] if self._sql.postgres and roots else []
-
-    def _refuse(self, appends: Sequence[Append]) -> None:
-        """Say why each of these could not be recorded."""
-        if not appends:
+    def _append(self, append: Append, before: Row | None) -> None:
+        entry, place = append.entry, self._places.get(append.conversation)
+        if before and append.tried and _same(append, before):
+            entry.seq = before[2]
             return
-        log = self._sql.log
-        standing = self._session.run([log.standing(id=append.conversation) for append in appends])
-        found = self._session.run(
-            [log.find(conversation=append.conversation, cause=append.entry.cause) for append in appends]
-        )
-        for append, now, before in zip(appends, standing, found, strict=True):
-            if append.tried and before and _same(append, before[0]):
-                append.entry.seq = before[0][2]
-            else:
-                append.error = _refusal(append, now, before)
+        root = self._places.get(append.root) if append.root != append.conversation else place
+        append.error = self._refusal(append, place, root, before)
+        if append.error is not None:
+            return
+        place = place or self._open(append)
+        root = root or place
+        entry.seq = root.count(len(entry.events))
+        place.move(len(entry.events), entry.at)
+        if (head := append.head) is not None:
+            place.agent = head.agent
+            self._change(place, head.status, self._me if head.working else None)
+        else:  # somebody has to take it up, also if whoever worked on it has just finished
+            place.change("running", place.owner)
+        self._touched[place.id], self._touched[root.id] = place, root
+        self._record(append, place, root)
 
+    def _refusal(
+        self, append: Append, place: Place | None, root: Place | None, before: Row | None
+    ) -> ChangeoverError | None:
+        entry = append.entry
+        if before or entry.position != (place.position if place else 0):
+            return Conflict(entry.conversation, entry.position, entry.cause)
+        if root is None and append.conversation != append.root:
+            return ConversationNotFound(append.root)
+        if place and append.head is not None and self._is_elsewhere(place):
+            return Owned(entry.conversation, place.owner or "")
+        return None
 
-def _own(append: Append) -> int:
-    return len(append.entry.events) if append.conversation == append.root else 0
+    def _open(self, append: Append) -> Place:
+        entry = append.entry
+        first = entry.events[0]
+        parent = (first.parent or None) if isinstance(first, Started) else None
+        return self._places.open(entry.conversation, (entry.root, parent, entry.at))
+
+    def _record(self, append: Append, place: Place, root: Place) -> None:
+        entry = append.entry
+        above = None if root is place else root.number
+        what = (entry.cause, entry.at, entry.seq, entry.schema, append.body)
+        self._rows.entries.append((place.number, entry.position, above, *what))
+        past = SqlPast(self._session, self._sql, entry.conversation)
+        leg = self._legs.get(entry.conversation, entry.position, past.leg) if entry.position else None
+        self._moved.append((append, project(entry, append.events, leg, past, self._rows)))
+
+    def _claim(self, claim: Claim) -> None:
+        """What nobody has begun can be begun by whoever asks."""
+        place = self._places.get(claim.conversation)
+        claim.result = place is None or not self._is_elsewhere(place)
+        if place and claim.result:
+            self._change(place, place.status, self._me)
+            self._touched[place.id] = place
+
+    def _is_elsewhere(self, place: Place) -> bool:
+        """Whether another live process works on it."""
+        return place.owner is not None and place.owner != self._me and place.owner in self._places.alive
+
+    def _change(self, place: Place, status: str, owner: str | None) -> None:
+        self._buries = self._buries or place.owner not in (None, self._me)
+        place.change(status, owner)
+
+    def _writes(self) -> list[Write]:
+        # In one order for everybody, as their rows were locked: of two who begin the same conversations, one waits for
+        # the other, and never each for the other.
+        for _, place in sorted(self._touched.items()):
+            place.write(self._rows)
+        writes: list[Write] = [(self._sql.writes[name].sql, rows) for name, rows in self._rows.by_statement()]
+        if self._buries:  # whoever lost a conversation to us is dead
+            writes.append((self._sql.lease.bury.sql, [()]))
+        if self._sql.notify and self._moved:
+            writes.append((self._sql.notify.sql, [(sorted({append.root for append, _ in self._moved}),)]))
+        return writes
 
 
 def _same(append: Append, row: Row) -> bool:
     """Whether this row is the very entry, recorded by a commit of which nobody heard."""
     position, at, _, body = row
     return (position, at, body) == (append.entry.position, append.entry.at, append.body)
-
-
-def _refusal(append: Append, now: Sequence[Row], before: Sequence[Row]) -> Exception:
-    entry = append.entry
-    if before or not now or now[0][0] != entry.position or append.head is None:
-        return Conflict(entry.conversation, entry.position, entry.cause)
-    return Owned(entry.conversation, now[0][1] or "another process")

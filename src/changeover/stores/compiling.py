@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
@@ -21,10 +22,10 @@ from changeover.stores.database import Call
 class Statement:
     """SQL for one driver, and what is bound to it, in the driver's order."""
 
-    __slots__ = ("_pick", "sql")
+    __slots__ = ("_pick", "names", "sql")
 
     def __init__(self, sql: str, names: tuple[str, ...]) -> None:
-        self.sql = sql
+        self.sql, self.names = sql, names
         self._pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
         if len(names) > 1:
             self._pick = itemgetter(*names)
@@ -33,10 +34,6 @@ class Statement:
 
     def __call__(self, **values: Any) -> Call:
         return self.sql, self._pick(values)
-
-    def of(self, row: Mapping[str, Any]) -> Call:
-        """The same for values that are a row already."""
-        return self.sql, self._pick(row)
 
 
 class Compiler:
@@ -51,6 +48,24 @@ class Compiler:
         compiled = statement.compile(dialect=self._dialect)
         assert isinstance(compiled, SQLCompiler)
         return Statement(str(compiled), tuple(compiled.positiontup or ()))
+
+    def among(self, column: sa.ColumnElement[str], name: str) -> sa.ColumnElement[bool]:
+        """Whether a value is in the list that is bound by this name; see `listed`."""
+        if self.postgresql:
+            return column == sa.func.any(bind(name, postgresql.ARRAY(sa.Text)))
+        return column.in_(sa.select(sa.literal_column("value")).select_from(sa.func.json_each(bind(name))))
+
+    def listed(self, values: Sequence[str]) -> Any:
+        """A list as it is bound."""
+        return list(values) if self.postgresql else msgspec.json.encode(values).decode()
+
+    def new_numbers(self) -> sa.TextClause:
+        """As many new numbers of conversations as the list `ids` is long."""
+        if self.postgresql:
+            sequence = "pg_get_serial_sequence('conversations', 'number')"
+            return sa.text(f"SELECT nextval({sequence}) FROM unnest(CAST(:ids AS TEXT[]))")
+        last = "(SELECT coalesce(max(number), 0) FROM conversations)"
+        return sa.text(f"SELECT {last} + 1 + key FROM json_each(:ids)")
 
     def ddl(self, statement: sa.schema.ExecutableDDLElement) -> str:
         """SQL that makes tables and the like; it takes no parameters."""

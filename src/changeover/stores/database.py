@@ -23,6 +23,8 @@ CHANNEL = "changeover"
 Row = tuple[Any, ...]
 Call = tuple[str, tuple[Any, ...]]
 """A statement and what is bound to it."""
+Write = tuple[str, Sequence[Row]]
+"""A statement and the rows that it writes."""
 
 
 class Trouble(Enum):
@@ -32,6 +34,8 @@ class Trouble(Enum):
     """The connection is gone, perhaps after the commit: look, then do it again on a new one."""
     AGAIN = auto()
     """The database chose this transaction to yield to another: do it again."""
+    CLASH = auto()
+    """Somebody wrote the same meanwhile: look first, then do it again."""
     DOWN = auto()
     """The database cannot be used now, by nobody."""
     MINE = auto()
@@ -45,12 +49,16 @@ class Session(Protocol):
         """Begin a transaction that is going to write."""
         ...
 
+    def undisturbed(self) -> bool:
+        """In a transaction: whether certainly nobody else has written since we were last asked."""
+        ...
+
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
         """Carry out these statements in order; the rows of each."""
         ...
 
-    def commit(self, calls: Sequence[Call] = ()) -> None:
-        """Carry out these statements, then make the transaction last."""
+    def commit(self, writes: Sequence[Write] = ()) -> None:
+        """Write these rows, then make the transaction last."""
         ...
 
     def rollback(self) -> None:

@@ -20,10 +20,9 @@ class Job(Generic[T]):
     __slots__ = ("conversation", "error", "future", "loop", "result", "root", "tried")
 
     def __init__(self, conversation: str, root: str, result: T) -> None:
-        self.conversation, self.root = conversation, root
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[T] = self.loop.create_future()
-        self.result = result
+        self.conversation, self.root, self.result = conversation, root, result
+        self.loop = loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = loop.create_future()
         self.error: Exception | None = None
         self.tried = False
         """Whether it may be done already, by a commit of which nobody heard."""

@@ -7,7 +7,7 @@ import socket
 import time
 from math import inf
 
-from changeover.stores.database import Call, Session
+from changeover.stores.database import Session
 from changeover.stores.statements import LeaseStatements
 
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
@@ -58,25 +58,14 @@ class Lease:
         session.commit()
         self.epoch, self._until, self._renew_at = epoch, begun + self._seconds, begun + self._seconds / 3
 
-    def held(self) -> Call:
-        """Asks whether it still holds, by the database's clock."""
-        return self._sql.held(id=self._id, epoch=self.epoch)
-
     def lost(self) -> None:
         """Somebody saw that it does not hold any more."""
         self._until = self._renew_at = 0.0
-
-    def take(self, conversation: str) -> Call:
-        """Asks for a conversation."""
-        return self._sql.claim(id=conversation, me=self.owner)
-
-    def bury(self) -> Call:
-        """Removes those who have died."""
-        return self._sql.bury()
 
     def give_up(self, session: Session) -> None:
         """Own nothing any more, and be gone."""
         if self.epoch:
             session.begin()
-            session.commit([self._sql.release(me=self.owner), self._sql.leave(id=self._id)])
+            session.run([self._sql.release(me=self.owner), self._sql.leave(id=self._id)])
+            session.commit()
             self.lost()

@@ -54,6 +54,10 @@ class MemoryLog:
     def may_begin(self) -> bool:
         return True
 
+    @property
+    def epoch(self) -> int:
+        return 1
+
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         while True:
             for entry in self._after(root, after_seq):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.adapt import Buffer
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
 from psycopg.types.string import StrDumper
 from sqlalchemy import Engine, NullPool, create_engine
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.database import CHANNEL, Call, Row, Trouble
+from changeover.stores.database import CHANNEL, Call, Row, Trouble, Write
 
 DEFAULTS = {
     "application_name": "changeover",
@@ -32,9 +32,13 @@ PAUSE = 0.2
 LOOK = 3.0
 """After how many seconds it looks by itself."""
 
-LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03")
-AGAIN = ("40", "55P03")
-DOWN = ("25006", "53", "57", "58", "F0", "XX")
+TROUBLES = {
+    ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03"): Trouble.LOST,
+    ("40", "55P03"): Trouble.AGAIN,
+    ("23505",): Trouble.CLASH,
+    ("25006", "53", "57", "58", "F0", "XX"): Trouble.DOWN,
+}
+"""What the codes of PostgreSQL's errors, or their beginnings, mean to us."""
 
 
 class PostgresSession:
@@ -47,26 +51,27 @@ class PostgresSession:
     def begin(self) -> None:
         self._beginning = True  # in the round trip of the first statements
 
+    def undisturbed(self) -> bool:
+        return False
+
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
         with self.connection.pipeline():
             self._begin()
             cursors = [self.connection.execute(sql, args) for sql, args in calls]
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
-    def commit(self, calls: Sequence[Call] = ()) -> None:
-        with self.connection.pipeline():
+    def commit(self, writes: Sequence[Write] = ()) -> None:
+        with self.connection.pipeline(), self.connection.cursor() as cursor:
             self._begin()
-            for sql, args in calls:
-                self.connection.execute(sql, args)
+            for sql, rows in writes:
+                cursor.executemany(sql, rows)
             self.connection.execute("COMMIT")
 
     def rollback(self) -> None:
         self._beginning = False
-        try:
-            if self.connection.info.transaction_status is not TransactionStatus.IDLE:
-                self.connection.execute("ROLLBACK")
-        except psycopg.Error:
-            pass  # the connection is gone, and the transaction with it
+        # Not as a statement: only so does psycopg forget what it meant to prepare when a pipeline broke off.
+        with suppress(psycopg.Error):  # the connection is gone, and the transaction with it
+            self.connection.rollback()
 
     def ask(self, call: Call) -> list[Row]:
         return self.connection.execute(*call).fetchall()
@@ -124,6 +129,9 @@ class Postgres:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
         try:
             connection.execute(f"SET idle_in_transaction_session_timeout = {self._longest_pause}")
+            if connection.info.server_version >= 170000:
+                # One that is stopped while it sends is not idle, for all the server knows.
+                connection.execute(f"SET transaction_timeout = {max(500, 3 * self._longest_pause)}")
         except psycopg.Error as error:
             connection.close()
             raise StoreUnavailable(f"the store {self.shown} cannot be used: {error}") from error
@@ -149,10 +157,8 @@ class Postgres:
         if error.sqlstate is None:
             lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
             return Trouble.LOST if lost else Trouble.MINE
-        for states, trouble in ((LOST, Trouble.LOST), (AGAIN, Trouble.AGAIN), (DOWN, Trouble.DOWN)):
-            if error.sqlstate.startswith(states):
-                return trouble
-        return Trouble.MINE
+        found = (trouble for states, trouble in TROUBLES.items() if error.sqlstate.startswith(states))
+        return next(found, Trouble.MINE)
 
 
 class TextDumper(StrDumper):

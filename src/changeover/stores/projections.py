@@ -1,9 +1,9 @@
-"""From events to the rows that people query. Pure: whatever an entry does not say itself is given beside it."""
+"""From events to the rows that people query: one small function for each event, and a table that names them all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,229 +29,176 @@ from changeover.relay.events import (
     Unreadable,
     UserSpoke,
 )
-from changeover.stores.lookups import Known, Leg, reply_of
+from changeover.stores.codec import Events
+from changeover.stores.legs import Leg, Offered
+from changeover.stores.rows import Kind, Rows, Said, as_json
 from changeover.stores.wording import fault_words, result_words
 
-Write = tuple[str, dict[str, Any]]
-"""The name of a statement, and what is bound to it."""
 
-Kind = Literal[
-    "user_message",
-    "assistant_message",
-    "thinking",
-    "tool_call",
-    "tool_result",
-    "skill_load",
-    "subtask_created",
-    "error",
-    "status_change",
-    "handoff",
-]
+class Past(Protocol):
+    """What earlier entries of the conversation said, where an event builds upon it."""
+
+    def event(self, position: int) -> Event | Unreadable | None: ...
+
+    def offer(self, id: str) -> Offered | None: ...
 
 
-def project(entry: Entry, events: Sequence[Event | Unreadable], known: Known) -> list[Write]:
-    """The rows that this entry adds or changes."""
-    projection = Projection(entry, events, known)
+def project(entry: Entry, events: Events, leg: Leg | None, past: Past, rows: Rows) -> Leg | None:
+    """Add the rows that this entry makes or changes; return the leg that the conversation is at then."""
+    projection = Projection(entry, events, leg, past, rows)
     for event in events:
         PROJECTIONS[type(event)](projection, event)
         projection.position += 1
-    return projection.writes
+    return projection.finish()
 
 
 class Projection:
     """One entry on its way into the read models. Several changes to one row become one write."""
 
-    def __init__(self, entry: Entry, events: Sequence[Event | Unreadable], known: Known) -> None:
+    __slots__ = ("_at", "_entry", "_events", "_heard", "_id", "_leg", "_moved", "_offers", "_past", "_rows", "position")
+
+    def __init__(self, entry: Entry, events: Events, leg: Leg | None, past: Past, rows: Rows) -> None:
         self.position = entry.position
-        self.writes: list[Write] = []
-        self._entry, self._events, self._known = entry, events, known
-        self._leg = known.leg
-        self._task: dict[str, Any] | None = None
-        """The row of the leg's task, if this entry has written it before."""
-        self._offers: dict[str, dict[str, Any]] = {}
-        self._heard: dict[int, dict[str, Any]] = {}
-        self._part = (-1, 0)
+        self._entry, self._events, self._leg, self._past, self._rows = entry, events, leg, past, rows
+        self._id, self._at = entry.conversation, entry.at
+        self._moved: tuple[str, str | None] | None = None
+        """What became of the leg's task in this entry: status and output."""
+        self._heard: dict[int, UserSpoke] = {}
+        self._offers: dict[str, HandoffOffered] = {}
+
+    def finish(self) -> Leg | None:
+        for position, spoken in self._heard.items():
+            self._quote(spoken, position, None)
+        for offer in self._offers.values():
+            self._add_handoff(offer, None)
+        self._let_go()
+        return self._leg
 
     def _nothing(self, event: Event | Unreadable) -> None:
         """It is nobody's message, and no task changes by it."""
 
     def _hear(self, event: UserSpoke) -> None:
-        self._heard[self.position] = self._say("user_message", event.text)
+        self._heard[self.position] = event
 
     def _begin(self, event: RunStarted) -> None:
-        spoken = self._event(event.run)
+        task = f"{self._id}#{self.position}"
+        spoken = self._heard.pop(event.run, None) or self._past.event(event.run)
         if not isinstance(spoken, UserSpoke):
             return
-        before = self._leg.context if self._leg else "{}"
-        run = f"{self._entry.conversation}@{event.run}"
-        leg = Leg(self.position, run, None, event.agent, "running", _merged(before, spoken.context), spoken.text)
-        self._take_on(leg, None)
-        task = self._id(self.position)
-        if event.run in self._heard:
-            self._heard[event.run]["task_id"] = task
+        if event.run >= self._entry.position:
+            self._quote(spoken, event.run, task)
         else:
-            where = {"conversation": self._entry.conversation, "position": event.run}
-            self.writes.append(("give_message", {**where, "task_id": task}))
+            self._rows.given_messages.append((task, self._id, event.run))
+        context = _merged(self._leg.context if self._leg else "{}", spoken.context)
+        run = f"{self._id}@{event.run}"
+        self._take_on(Leg(self.position, run, None, event.agent, "running", context, spoken.text), None)
 
     def _reply(self, event: ModelReplied) -> None:
         self._work()
+        task = f"{self._id}#{event.task}"
         if event.thinking:
-            self._say("thinking", event.thinking, event.task, event.agent)
+            self._say(("thinking", event.thinking, task, event.agent, None))
         if event.text:
-            self._say("assistant_message", event.text, event.task, event.agent)
+            self._say(("assistant_message", event.text, task, event.agent, None), 1)
         for index, call in enumerate(event.calls):
-            content = _json({"name": call.name, "args": call.malformed or call.args})
-            self._say("tool_call", content, event.task, event.agent, f"{self.position}.{index}")
+            content = as_json({"name": call.name, "args": call.malformed or call.args})
+            self._say(("tool_call", content, task, event.agent, f"{self.position}.{index}"), 2 + index)
 
     def _answer(self, event: FunctionReturned) -> None:
         self._work()
-        self._say("assistant_message", event.text, event.task, event.agent)
+        self._say(("assistant_message", event.text, f"{self._id}#{event.task}", event.agent, None))
 
     def _err(self, event: ModelFailed | FunctionFailed) -> None:
         self._work()
-        self._say("error", event.reason, event.task, event.agent)
+        self._say(("error", event.reason, f"{self._id}#{event.task}", event.agent, None))
 
     def _finish_tool(self, event: ToolFinished) -> None:
-        self._say("tool_result", result_words(event), event.task, self._agent, event.call)
+        self._say(("tool_result", result_words(event), f"{self._id}#{event.task}", self._agent, event.call))
 
     def _refuse(self, event: CallRefused) -> None:
-        self._say("tool_result", event.reason, event.task, self._agent, event.call)
+        self._say(("tool_result", event.reason, f"{self._id}#{event.task}", self._agent, event.call))
 
     def _offer(self, event: HandoffOffered) -> None:
-        row = {
-            "id": f"{self._entry.conversation}:{event.call}",
-            "conversation": self._entry.conversation,
-            "run_id": self._leg.run_id if self._leg else "",
-            "sender_task_id": self._id(event.task),
-            "task_id": None,
-            "sender": event.sender,
-            "receiver": event.receiver,
-            "mode": str(event.mode),
-            "state": str(Standing.PENDING),
-            "tool": self._tool(event.call),
-            "strategy": event.strategy,
-            "merge": event.merge,
-            "offered_at": self._entry.at,
-            "accepted_at": None,
-            "ended_at": None,
-            "variables": _json(event.variables),
-            "message": event.message,
-        }
-        self._offers[event.call] = row
-        self.writes.append(("add_handoff", row))
+        self._offers[event.call] = event
 
     def _hand_over(self, event: HandoffAccepted) -> None:
-        sender, offer = self._leg, self._offers.get(event.call) or self._known.offers.get(event.call)
-        if sender is None or offer is None:
+        sender, id, task = self._leg, f"{self._id}:{event.call}", f"{self._id}#{self.position}"
+        offer = self._offers.pop(event.call, None)
+        offered = Offered(offer.merge, as_json(offer.variables)) if offer else self._past.offer(id)
+        if sender is None or offered is None:
             return
-        id = f"{self._entry.conversation}:{event.call}"
-        accepted = {"task_id": self._id(self.position), "state": str(Standing.WORKING), "accepted_at": self._entry.at}
-        if event.call in self._offers:
-            self._offers[event.call] |= accepted
+        if offer:
+            self._add_handoff(offer, task)
         else:
-            self.writes.append(("accept_handoff", {"id": id, **accepted}))
-        self._say("handoff", id, event.task, sender.agent, event.call)
+            self._rows.accepted_handoffs.append((Standing.WORKING, task, self._at, id))
+        self._say(("handoff", id, f"{self._id}#{event.task}", sender.agent, event.call))
         self._end_leg("completed", Standing.COMPLETE)
-        variables = msgspec.json.decode(offer["variables"])
-        context = _json(variables) if offer["merge"] == "replace" else _merged(sender.context, variables)
+        context = _context(sender.context, offered)
         leg = Leg(self.position, sender.run_id, id, event.receiver, "pending", context, sender.input)
-        self._take_on(leg, self._id(sender.position))
+        self._take_on(leg, f"{self._id}#{sender.position}")
 
     def _complete(self, event: RunCompleted) -> None:
-        self._say("status_change", "completed", self._at, self._agent)
         self._end_leg("completed", Standing.COMPLETE, self._last_words())
 
     def _fail(self, event: RunFailed) -> None:
-        self._say("error", fault_words(event.fault), self._at, self._agent)
+        self._note("error", fault_words(event.fault))
         self._end_leg("failed", Standing.FAILED)
 
     def _try_again(self, event: RunResumed) -> None:
-        self._say("status_change", "running", self._at, self._agent)
-        self._move("running")
+        self._note("status_change", "running")
+        self._moved = ("running", None)
         if self._leg and self._leg.handoff_id:
-            again = {"id": self._leg.handoff_id, "state": str(Standing.WORKING), "ended_at": None}
-            self.writes.append(("end_handoff", again))
+            self._rows.ended_handoffs.append((Standing.WORKING, None, self._leg.handoff_id))
 
     def _work(self) -> None:
         """A sign of life of the agent that has the task."""
-        if self._leg and self._leg.status == "pending":
-            self._move("running")
+        if self._leg and self._leg.status == "pending" and self._moved is None:
+            self._moved = ("running", None)
 
     def _end_leg(self, status: str, state: Standing, output: str | None = None) -> None:
-        self._move(status, output)
+        self._moved = (status, output)
         if self._leg and self._leg.handoff_id:
-            ended = {"id": self._leg.handoff_id, "state": str(state), "ended_at": self._entry.at}
-            self.writes.append(("end_handoff", ended))
+            self._rows.ended_handoffs.append((state, self._at, self._leg.handoff_id))
+
+    def _let_go(self) -> None:
+        """Write down what became of the leg's task."""
+        if self._moved and (leg := self._leg):
+            status, output = self._moved
+            self._rows.moved_tasks.append((status, output, self._at, self._id, leg.position))
+            self._leg = Leg(leg.position, leg.run_id, leg.handoff_id, leg.agent, status, leg.context, leg.input)
+        self._moved = None
 
     def _take_on(self, leg: Leg, parent: str | None) -> None:
         """An agent gets a task."""
+        self._let_go()
         self._leg = leg
-        self._task = {
-            "conversation": self._entry.conversation,
-            "position": self.position,
-            "id": self._id(self.position),
-            "master_id": self._entry.root,
-            "parent_id": parent,
-            "run_id": leg.run_id,
-            "handoff_id": leg.handoff_id,
-            "agent": leg.agent,
-            "status": leg.status,
-            "created_at": self._entry.at,
-            "updated_at": self._entry.at,
-            "context": leg.context,
-            "input": leg.input,
-            "output": None,
-        }
-        self.writes.append(("add_task", self._task))
+        self._rows.add_task(self._entry, leg, parent)
 
-    def _move(self, status: str, output: str | None = None) -> None:
-        if self._leg is None:
-            return
-        if self._task is None:
-            where = {"conversation": self._entry.conversation, "position": self._leg.position}
-            self._task = {**where, "updated_at": self._entry.at}
-            self.writes.append(("move_task", self._task))
-        self._leg.status = status
-        self._task |= {"status": status, "output": output}
+    def _add_handoff(self, offer: HandoffOffered, task: str | None) -> None:
+        run = self._leg.run_id if self._leg else ""
+        self._rows.add_handoff(self._entry, offer, self._tool(offer.call), run, task)
 
-    def _say(
-        self, kind: Kind, content: str, task: int | None = None, agent: str | None = None, call: str | None = None
-    ) -> dict[str, Any]:
-        self._part = (self.position, self._part[1] + 1 if self._part[0] == self.position else 0)
-        row = {
-            "conversation": self._entry.conversation,
-            "position": self.position,
-            "part": self._part[1],
-            "seq": self._entry.seq + self.position - self._entry.position,
-            "kind": kind,
-            "task_id": None if task is None else self._id(task),
-            "agent": agent,
-            "call": call,
-            "at": self._entry.at,
-            "content": content,
-        }
-        self.writes.append(("add_message", row))
-        return row
+    def _note(self, kind: Kind, content: str) -> None:
+        """A message about the leg itself."""
+        self._say((kind, content, f"{self._id}#{self._leg.position}" if self._leg else None, self._agent, None))
+
+    def _say(self, said: Said, part: int = 0) -> None:
+        self._rows.add_message(self._entry, self.position, said, part)
+
+    def _quote(self, spoken: UserSpoke, position: int, task: str | None) -> None:
+        """What a user said, which may have been a while ago."""
+        self._rows.add_message(self._entry, position, ("user_message", spoken.text, task, None, None))
 
     @property
     def _agent(self) -> str | None:
         return self._leg.agent if self._leg else None
 
-    @property
-    def _at(self) -> int | None:
-        return self._leg.position if self._leg else None
-
-    def _id(self, position: int) -> str:
-        return f"{self._entry.conversation}#{position}"
-
-    def _event(self, position: int) -> Event | Unreadable | None:
-        """An event of this entry, or an earlier one that was looked up."""
-        index = position - self._entry.position
-        return self._events[index] if index >= 0 else self._known.events.get(position)
-
     def _tool(self, call: str) -> str:
-        reply = self._event(reply_of(call))
-        return reply.calls[int(call.partition(".")[2])].name if isinstance(reply, ModelReplied) else ""
+        """The name under which the model called for this handoff."""
+        position, _, index = call.partition(".")
+        here = int(position) - self._entry.position
+        reply = self._events[here] if here >= 0 else self._past.event(int(position))
+        return reply.calls[int(index)].name if isinstance(reply, ModelReplied) else ""
 
     def _last_words(self) -> str | None:
         """What the agent said last; a run ends in the entry in which it was said."""
@@ -280,9 +227,12 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Projection, Any], None]] =
 """What each event means for those who look from outside."""
 
 
+def _context(before: str, offered: Offered) -> str:
+    """The variables of the receiver's task."""
+    if offered.merge == "replace":
+        return offered.variables
+    return before if offered.variables == "{}" else _merged(before, msgspec.json.decode(offered.variables))
+
+
 def _merged(before: str, new: dict[str, Any]) -> str:
-    return _json(merge_variables(msgspec.json.decode(before), new, "merge")) if new else before
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return as_json(merge_variables(msgspec.json.decode(before), new, "merge")) if new else before

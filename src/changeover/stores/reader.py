@@ -27,7 +27,10 @@ class Reader:
         found = self._glance(call)
         if found is not None:
             return found
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, call)
+        except RuntimeError as error:
+            raise StoreUnavailable(f"the store {self._database.shown} is closed") from error
 
     def close(self) -> None:
         self._threads.shutdown()

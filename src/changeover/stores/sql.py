@@ -76,24 +76,34 @@ class SqlLog:
         return self._lease.valid
 
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
-        position, sql = 0, self._sql.feed
+        self._check()
+        position = 0
         with self._feed.listening(root) as listener:
-            while not self._feed.closed:
-                self._check()
-                last = await self._reader.rows(sql.last_seq(root=root))
-                if last and last[0][0] > after_seq:
-                    for row in await self._reader.rows(sql.news(root=root, seq=after_seq, position=position)):
-                        entry = entry_of(row)
-                        after_seq = entry.seq
-                        if entry.conversation == root:
-                            position = entry.position + len(entry.events)
-                        yield entry
+            while not self._closed:
+                for entry in await self._news(root, after_seq, position):
+                    after_seq = entry.seq
+                    if entry.conversation == root:
+                        position = entry.position + len(entry.events)
+                    yield entry
                 await listener.wait()
 
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
             await asyncio.to_thread(self._finish)
+
+    async def _news(self, root: str, seq: int, position: int) -> list[Entry]:
+        """The entries of a tree after this seq; of the root itself, none stands before this position."""
+        sql = self._sql.feed
+        try:
+            last = await self._reader.rows(sql.last_seq(root=root))
+            if not last or last[0][0] <= seq:
+                return []
+            return [entry_of(row) for row in await self._reader.rows(sql.news(root=root, seq=seq, position=position))]
+        except StoreUnavailable:
+            if self._closed:
+                return []
+            raise
 
     def _check(self) -> None:
         if self._closed:

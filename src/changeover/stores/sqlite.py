@@ -6,6 +6,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.event import listen
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.database import Call, Row, Trouble
+from changeover.stores.database import Call, Row, Trouble, Write
 
 PATIENCE = 10.0
 """For how many seconds we wait for a file that another program has locked."""
@@ -44,28 +45,28 @@ class SqliteSession:
     """One connection to the file; used by one thread at a time."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+        self.connection, self._cursor, self._seen = connection, connection.cursor(), -1
 
     def begin(self) -> None:
         # IMMEDIATE: two processes that both read position 7 must not both append 8.
         patiently(lambda: self.connection.execute("BEGIN IMMEDIATE"))
 
+    def undisturbed(self) -> bool:
+        seen, self._seen = self._seen, self.connection.execute("PRAGMA data_version").fetchone()[0]
+        return seen == self._seen
+
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
         execute = self.connection.execute
         return [execute(sql, args).fetchall() for sql, args in calls]
 
-    def commit(self, calls: Sequence[Call] = ()) -> None:
-        execute = self.connection.execute
-        for sql, args in calls:
-            execute(sql, args)
-        execute("COMMIT")
+    def commit(self, writes: Sequence[Write] = ()) -> None:
+        for sql, rows in writes:
+            self._cursor.executemany(sql, rows)
+        self._cursor.execute("COMMIT")
 
     def rollback(self) -> None:
-        try:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # SQLite rolled back by itself, as it does when the disk is full
+        with suppress(sqlite3.Error):  # SQLite rolls back by itself when the disk is full
+            self.connection.rollback()
 
     def ask(self, call: Call) -> list[Row]:
         return patiently(lambda: self.connection.execute(*call).fetchall())
@@ -154,6 +155,8 @@ class Sqlite:
     def trouble(self, error: Exception) -> Trouble | None:
         if not isinstance(error, sqlite3.Error):
             return None
+        if isinstance(error, sqlite3.IntegrityError):
+            return Trouble.CLASH
         return Trouble.DOWN if code(error) in DOWN else Trouble.MINE
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from changeover.stores.compiling import Compiler, bind, now
+from changeover.stores.compiling import Compiler, Statement, bind, now
+from changeover.stores.database import CHANNEL
+from changeover.stores.rows import FIELDS
 from changeover.stores.schema import conversations, entries, handoffs, messages, processes, tasks
 
-c, e, h, m, p, t = conversations.c, entries.c, handoffs.c, messages.c, processes.c, tasks.c
+c, e, h, p, t = conversations.c, entries.c, handoffs.c, processes.c, tasks.c
 
 ENTRY = sa.select(c.id, c.root, e.position, e.cause, e.at, e.body, e.seq, e.schema).where(e.conversation == c.number)
 ONE: sa.ColumnElement[int] = sa.literal_column("1")
@@ -23,14 +24,10 @@ class LogStatements:
     """Appending and reading."""
 
     def __init__(self, say: Compiler) -> None:
-        self.open = say(say.insert(conversations).on_conflict_do_nothing().returning(c.seq, c.number))
-        self.slip_in = say(_moved().returning(c.seq, c.number))
-        head = {name: bind(name) for name in ("status", "agent", "owner")}
-        self.advance = say(_moved().where(_free()).values(head).returning(c.seq, c.number))
-        counted = sa.update(conversations).where(c.id == bind("id")).values(seq=c.seq + _number("count"))
-        self.count_in_root = say(counted.returning(c.seq, c.number))
-        self.record = say(say.insert(entries))
-        self.standing = say(sa.select(c.position, c.owner).where(c.id == bind("id")))
+        self.alive = say(sa.select(_name()).where(p.until > now()))
+        places = sa.select(c.number, c.id, c.position, c.seq, c.status, c.agent, c.owner, c.updated_at)
+        self.places = say(places.where(say.among(c.id, "ids")).order_by(c.id).with_for_update())
+        self.numbers = say(say.new_numbers())
         here = c.id == bind("conversation")
         found = sa.select(e.position, e.at, e.seq, e.body).where(e.conversation == c.number)
         self.find = say(found.where(here, e.cause == bind("cause")))
@@ -55,49 +52,43 @@ class LeaseStatements:
     """Who is alive, and who works on what."""
 
     def __init__(self, say: Compiler) -> None:
-        me = sa.and_(p.id == bind("id"), p.epoch == _number("epoch"))
+        me = sa.and_(p.id == bind("id"), p.epoch == _number("epoch"), p.until > now())
         until = now() + bind("lease", sa.Double)
-        self.held = say(sa.select(ONE).where(me, p.until > now()))
-        self.renew = say(sa.update(processes).where(me, p.until > now()).values(until=until).returning(p.epoch))
+        self.renew = say(sa.update(processes).where(me).values(until=until).returning(p.epoch))
         registered = say.insert(processes, until=until, started_at=now())
         anew = {"epoch": registered.excluded.epoch, "until": registered.excluded.until}
         self.register = say(registered.on_conflict_do_update(index_elements=[p.id], set_=anew))
         self.leave = say(sa.delete(processes).where(p.id == bind("id")))
         self.bury = say(sa.delete(processes).where(p.until <= now()))
-        claimed = sa.update(conversations).where(c.id == bind("id"), _free()).values(owner=bind("me"))
-        self.claim = say(claimed.returning(c.id))
         owned = sa.select(c.id).where(RUNNING, c.owner == bind("me")).order_by(c.id).with_for_update()
         self.release = say(sa.update(conversations).where(c.id.in_(owned)).values(owner=sa.null()))
-
-
-class PostgresStatements:
-    """What only several writers at once need."""
-
-    def __init__(self, say: Compiler) -> None:
-        ids = bind("ids", ARRAY(sa.Text))
-        # In one order for everybody: of two batches, one waits for the other, and never each for the other.
-        self.lock = say(sa.select(c.id).where(c.id == sa.func.any(ids)).order_by(c.id).with_for_update())
-        self.notify = say(sa.select(sa.func.pg_notify(bind("channel", sa.Text), sa.func.unnest(ids))))
 
 
 class ViewStatements:
     """Read models."""
 
     def __init__(self, say: Compiler) -> None:
-        last = sa.select(t.position, t.run_id, t.handoff_id, t.agent, t.status)
-        last = last.where(t.conversation == bind("conversation")).order_by(t.position.desc()).limit(ONE).offset(ZERO)
-        self.leg = say(last)
-        self.leg_with_texts = say(last.add_columns(t.context, t.input))
+        leg = sa.select(t.position, t.run_id, t.handoff_id, t.agent, t.status, t.context, t.input)
+        last = leg.where(t.conversation == bind("conversation")).order_by(t.position.desc())
+        self.leg = say(last.limit(ONE).offset(ZERO))
         self.offer = say(sa.select(h.merge, h.variables).where(h.id == bind("id")))
-        self.writes = {
-            "add_task": say(say.insert(tasks)),
-            "move_task": say(_update(tasks, ("conversation", "position"), ("status", "output", "updated_at"))),
-            "add_message": say(say.insert(messages)),
-            "give_message": say(_update(messages, ("conversation", "position"), ("task_id",))),
-            "add_handoff": say(say.insert(handoffs)),
-            "accept_handoff": say(_update(handoffs, ("id",), ("state", "task_id", "accepted_at"))),
-            "end_handoff": say(_update(handoffs, ("id",), ("state", "ended_at"))),
-        }
+
+
+def writes(say: Compiler) -> dict[str, Statement]:
+    """What writes many rows at once, by the name that `Rows` gives it; bound in the order of the row's fields."""
+    return {
+        "new_conversations": say(say.insert(conversations, number=bind("number"))),
+        "moved_conversations": say(_update(conversations, FIELDS["moved_conversations"])),
+        "changed_conversations": say(_update(conversations, FIELDS["changed_conversations"])),
+        "entries": say(say.insert(entries)),
+        "tasks": say(say.insert(tasks)),
+        "moved_tasks": say(_update(tasks, FIELDS["moved_tasks"], keys=2)),
+        "messages": say(say.insert(messages)),
+        "given_messages": say(_update(messages, FIELDS["given_messages"], keys=2)),
+        "handoffs": say(say.insert(handoffs)),
+        "accepted_handoffs": say(_update(handoffs, FIELDS["accepted_handoffs"])),
+        "ended_handoffs": say(_update(handoffs, FIELDS["ended_handoffs"])),
+    }
 
 
 class Statements:
@@ -106,8 +97,11 @@ class Statements:
     def __init__(self, dialect: str) -> None:
         say = Compiler(dialect)
         self.log, self.feed, self.lease = LogStatements(say), FeedStatements(say), LeaseStatements(say)
-        self.views = ViewStatements(say)
-        self.postgres = PostgresStatements(say) if say.postgresql else None
+        self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
+        roots = sa.func.unnest(bind("roots", ARRAY(sa.Text)))
+        self.notify = (
+            say(sa.select(sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), roots))) if say.postgresql else None
+        )
 
 
 @cache
@@ -119,35 +113,17 @@ def _number(name: str) -> sa.BindParameter[int]:
     return bind(name, sa.Integer)
 
 
-def _moved() -> sa.Update:
-    """The end of a conversation's log goes forward, if it is where the writer thinks, and the cause is a new one."""
-    recorded = sa.exists().where(e.conversation == c.number, e.cause == bind("cause"))
-    moved = {
-        "position": c.position + _number("count"),
-        "seq": c.seq + _number("grown"),
-        "updated_at": bind("updated_at"),
-    }
-    here = sa.and_(c.id == bind("id"), c.position == bind("position"), ~recorded)
-    return sa.update(conversations).where(here).values(moved)
-
-
-def _alive() -> sa.Exists:
-    """Whether the process that owns a conversation still renews its lease."""
-    name = p.id + sa.literal_column("'/'") + sa.cast(p.epoch, sa.Text)
-    return sa.exists().where(name == c.owner, p.until > now())
+def _name() -> sa.ColumnElement[str]:
+    """A process as it is named where it owns something."""
+    return p.id + sa.literal_column("'/'") + sa.cast(p.epoch, sa.Text)
 
 
 def _left() -> sa.ColumnElement[bool]:
-    """Nobody works on the conversation."""
-    return sa.or_(c.owner.is_(None), ~_alive())
+    """Nobody alive works on the conversation."""
+    return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
 
 
-def _free() -> sa.ColumnElement[bool]:
-    """Nobody else works on the conversation."""
-    return sa.or_(c.owner == bind("me"), _left())
-
-
-def _update(table: sa.Table, key: tuple[str, ...], changed: tuple[str, ...]) -> sa.Update:
-    where = [table.c[name] == bind(name) for name in key]
-    values: dict[str, Any] = {name: bind(name) for name in changed}
-    return sa.update(table).where(*where).values(values)
+def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Update:
+    """Bound in the order of these fields, of which the last ones say which row it is."""
+    update = sa.update(table).where(*(table.c[name] == bind(name) for name in fields[-keys:]))
+    return update.ordered_values(*((table.c[name], bind(name)) for name in fields[:-keys]))

@@ -86,7 +86,8 @@ def _create(database: Database, session: Session) -> None:
                 f"the store {database.shown} has tables of ours that we did not make: {', '.join(sorted(taken))};"
                 " give changeover a database of its own"
             )
-        session.commit([*_ddl(database.dialect), _stamp(database.dialect)])
+        session.run([*_ddl(database.dialect), _stamp(database.dialect)])
+        session.commit()
     except Exception:
         session.rollback()
         raise

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import queue
-import random
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from changeover.errors import ChangeoverError, LeaseLost, StoreUnavailable
+from changeover.errors import LeaseLost, StoreUnavailable
 from changeover.stores.batch import Batch
 from changeover.stores.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.feed import Feed
 from changeover.stores.jobs import Append, Job, tell
 from changeover.stores.lease import Lease
+from changeover.stores.legs import Legs
+from changeover.stores.places import Places
 from changeover.stores.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
@@ -30,6 +30,7 @@ class Writer:
     def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed) -> None:
         self._database, self._session, self._sql = database, session, sql
         self._lease, self._feed = lease, feed
+        self._places, self._legs = Places(sql), Legs()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
         self._stopping = False
@@ -48,7 +49,10 @@ class Writer:
     def _work(self) -> None:
         while not self._stopping or self._left_over:
             jobs = self._take()
-            self._write(jobs)
+            try:
+                self._write(jobs)
+            except Exception as error:  # if this thread died, whoever appends would wait for ever
+                self._fail(jobs, error)
             tell(jobs)
             self._feed.tell({job.root for job in jobs if isinstance(job, Append) and job.error is None})
         self._leave()
@@ -87,17 +91,23 @@ class Writer:
         else:
             waiting.append(job)
 
-    def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES) -> None:
-        """Give each of these jobs an outcome. Never raises: nobody but this thread writes."""
+    def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES, careful: bool = False) -> None:
+        """Give each of these jobs an outcome."""
         try:
             if self._lease.due_in == 0 or (jobs and not self._lease.epoch):
                 self._lease.hold(self._session)
             if current := self._current(jobs):
-                Batch(self._session, self._sql, self._lease, current).write()
+                Batch(self._session, self._sql, self._lease, self._places, self._legs).write(current, careful)
                 self.commits += 1
         except Exception as error:
             self._session.rollback()
-            self._recover(jobs, error, tries - 1)
+            self._places.forget()
+            if isinstance(error, LeaseLost):
+                self._lease.lost()
+                self._fail([job for job in jobs if isinstance(job, Append)], error)
+                jobs = [job for job in jobs if not isinstance(job, Append)]
+            if not self._tried_again(jobs, error, tries - 1):
+                self._fail(jobs, error)
 
     def _current(self, jobs: Sequence[Job[Any]]) -> list[Job[Any]]:
         """Those that were asked for under the lease that we have now."""
@@ -106,24 +116,22 @@ class Writer:
                 job.error = LeaseLost("the lease of this process ran out before this could be written")
         return [job for job in jobs if job.error is None]
 
-    def _recover(self, jobs: Sequence[Job[Any]], error: Exception, tries: int) -> None:
-        trouble = self._database.trouble(error)
-        if isinstance(error, LeaseLost):
-            self._lease.lost()
-            self._fail([job for job in jobs if isinstance(job, Append)], error)
-            self._write([job for job in jobs if not isinstance(job, Append)], tries)
-        elif trouble is Trouble.LOST and tries and self._reconnect():
-            for job in jobs:
-                job.tried = True
-            self._write(jobs, tries)
-        elif trouble is Trouble.AGAIN and tries:
-            time.sleep(random.uniform(0, 0.02))
-            self._write(jobs, tries)
-        elif trouble in (Trouble.MINE, None) and len(jobs) > 1:
-            for job in jobs:
-                self._write([job], tries)
-        else:
-            self._fail(jobs, error)
+    def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int) -> bool:
+        """Do it again if that may help; False if it was not done."""
+        trouble = Trouble.AGAIN if isinstance(error, LeaseLost) else self._database.trouble(error)
+        match trouble:
+            case Trouble.LOST if tries and self._reconnect():
+                for job in jobs:
+                    job.tried = True
+                self._write(jobs, tries)
+            case Trouble.AGAIN | Trouble.CLASH if tries:
+                self._write(jobs, tries, careful=trouble is Trouble.CLASH)
+            case Trouble.MINE | None if len(jobs) > 1:
+                for job in jobs:
+                    self._write([job], tries)
+            case _:
+                return False
+        return True
 
     def _reconnect(self) -> bool:
         self._session.close()
@@ -135,11 +143,12 @@ class Writer:
         return True
 
     def _fail(self, jobs: Sequence[Job[Any]], error: Exception) -> None:
+        """An exception for each: whoever catches one may change it."""
         if not jobs:
             logger.warning("the lease on %s was not renewed: %s", self._database.shown, error)
         for job in jobs:
-            if isinstance(error, ChangeoverError):
-                job.error = error
+            if isinstance(error, LeaseLost):
+                job.error = LeaseLost(str(error))
             else:
                 job.error = StoreUnavailable(f"the store {self._database.shown} cannot be written: {error}")
                 job.error.__cause__ = error

@@ -77,6 +77,10 @@ class MortalLog:
         self._alive()
         return self._log.may_begin()
 
+    @property
+    def epoch(self) -> int:
+        return self._log.epoch
+
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         self._alive()
         return self._log.changes(root, after_seq)

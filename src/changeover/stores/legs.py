@@ -1,0 +1,50 @@
+"""Legs: the tasks that conversations are at, as far as the next entry may build upon them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+KEPT = 2_048
+"""How many conversations are remembered from one transaction to the next."""
+
+
+class Leg(Struct, frozen=True, gc=False):
+    """The task that a conversation is at, or ended with."""
+
+    position: int
+    run_id: str
+    handoff_id: str | None
+    agent: str
+    status: str
+    context: str = "{}"
+    input: str = ""
+
+
+class Offered(NamedTuple):
+    """An offer that an earlier entry made."""
+
+    merge: str
+    variables: str
+
+
+class Legs:
+    """Remembers the legs of the conversations at work."""
+
+    def __init__(self) -> None:
+        self._legs: dict[str, tuple[int, Leg | None]] = {}
+
+    def get(self, conversation: str, end: int, look_up: Callable[[], Leg | None]) -> Leg | None:
+        """The leg of a conversation whose log ends here; nobody can have moved it without moving the end."""
+        known, leg = self._legs.get(conversation, (0, None))
+        return leg if known == end else look_up()
+
+    def keep(self, conversation: str, end: int, leg: Leg | None) -> None:
+        """This is committed."""
+        if len(self._legs) >= KEPT:
+            for oldest in list(self._legs)[: KEPT // 4]:
+                del self._legs[oldest]
+        self._legs.pop(conversation, None)
+        self._legs[conversation] = (end, leg)

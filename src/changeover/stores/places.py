@@ -1,0 +1,117 @@
+"""Where conversations stand, while a transaction has them to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from changeover.stores.database import Call, Row, Session
+from changeover.stores.jobs import Append, Job
+from changeover.stores.legs import KEPT
+from changeover.stores.rows import Rows
+from changeover.stores.statements import Statements
+
+
+class Place:
+    """A row of `conversations`, as it will be."""
+
+    __slots__ = ("agent", "at", "changed", "id", "moved", "number", "opened", "owner", "position", "seq", "status")
+
+    def __init__(self, row: Row) -> None:
+        self.number: int
+        self.id: str
+        self.position: int
+        self.seq: int
+        self.owner: str | None
+        self.number, self.id, self.position, self.seq, self.status, self.agent, self.owner, self.at = row
+        self.opened: tuple[str, str | None, float] | None = None
+        """Its root, its parent and when it was opened, if that is only now."""
+        self.moved = self.changed = False
+
+    def count(self, events: int) -> int:
+        """Give out so many numbers in the tree of this root; return the first."""
+        self.seq += events
+        self.moved = True
+        return self.seq - events + 1
+
+    def move(self, events: int, at: float) -> None:
+        """The end of its log goes forward."""
+        self.position += events
+        self.at, self.moved = at, True
+
+    def change(self, status: str, owner: str | None) -> None:
+        """How it stands, and who works on it: that is in an index, which is left alone if all stays the same."""
+        if status != self.status or owner != self.owner:
+            self.status, self.owner, self.changed = status, owner, True
+
+    def write(self, rows: Rows) -> None:
+        """Add what has to be written."""
+        if self.opened:
+            standing = (self.status, self.agent, self.owner, self.position, self.seq)
+            root, parent, at = self.opened
+            rows.new_conversations.append((self.number, self.id, root, parent, *standing, at, self.at))
+        elif self.changed:
+            standing = (self.status, self.agent, self.owner, self.position, self.seq)
+            rows.changed_conversations.append((*standing, self.at, self.number))
+        elif self.moved:
+            rows.moved_conversations.append((self.agent, self.position, self.seq, self.at, self.number))
+        self.opened, self.moved, self.changed = None, False, False
+
+
+class Places:
+    """Locks and reads the rows that jobs are about; what nobody else can have changed is not read again."""
+
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+        self._known: dict[str, Place] = {}
+        self._last = 0
+        """The highest number of a conversation, if we can know it."""
+        self._numbers: list[int] = []
+        self.alive: Collection[str] = ()
+        """The processes that live, by the clock of the database."""
+
+    def look(self, session: Session, jobs: Sequence[Job[Any]], me: str | None) -> None:
+        """Find out how the conversations of these jobs stand. `me` is who we are, if our lease certainly holds."""
+        if not session.undisturbed() or len(self._known) > KEPT:
+            self.forget()
+        new = [job.conversation for job in jobs if isinstance(job, Append) and job.entry.position == 0]
+        if me and (self._last or not new) and all(self._knows(job, me) for job in jobs):
+            self.alive = (me,)
+        else:
+            self._read(session, sorted({id for job in jobs for id in (job.conversation, job.root)}), new)
+
+    def get(self, conversation: str) -> Place | None:
+        return self._known.get(conversation)
+
+    def open(self, conversation: str, opened: tuple[str, str | None, float]) -> Place:
+        """A place for a conversation that begins."""
+        number = self._numbers.pop(0) if self._numbers else self._last + 1
+        self._last = max(self._last, number)
+        place = self._known[conversation] = Place((number, conversation, 0, 0, "running", "", None, opened[2]))
+        place.opened = opened
+        return place
+
+    def forget(self) -> None:
+        """Somebody else wrote, or what we were about to write was not written."""
+        self._known.clear()
+        self._numbers.clear()
+        self._last = 0
+
+    def _knows(self, job: Job[Any], me: str) -> bool:
+        """Whether nothing is left to ask for this job. A conversation that begins is taken to be new: if it is not,
+        the database will say so."""
+        place = self._known.get(job.conversation)
+        if place is None:
+            return job.root == job.conversation and isinstance(job, Append) and job.entry.position == 0
+        return place.owner in (None, me) and job.root in self._known
+
+    def _read(self, session: Session, ids: list[str], new: list[str]) -> None:
+        log, listed = self._sql.log, self._sql.listed
+        asked: list[Call] = [log.places(ids=listed(ids)), log.alive()]
+        asked += [log.numbers(ids=listed(new))] if new else []
+        rows, alive, *numbers = session.run(asked)
+        for id in ids:
+            self._known.pop(id, None)
+        self._known.update({row[1]: Place(row) for row in rows})
+        self.alive = {name for (name,) in alive}
+        self._numbers = [number for found in numbers for (number,) in found]
