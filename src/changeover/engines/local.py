@@ -229,7 +229,7 @@ class LocalEngine:
         return following
 
     def _epoch(self) -> int:
-        """Under which lease this process is about to own something; asked before, for by the end it may have lost it."""
+        """By which lease this process is about to own something; asked before, for afterwards it may be lost."""
         return self.log.epoch or 1  # a process that has none yet takes its first
 
     def _may_begin(self, live: Live) -> bool:
