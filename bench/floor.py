@@ -61,7 +61,7 @@ async def model(agent: str, messages: list[Message], latency: float) -> Message:
     return Message("assistant", "", agent, [Call(f"call_{len(messages)}", "handoff", args)])
 
 
-async def run(agent: str, messages: list[Message], latency: float = 0.0, step: Callable[[Message], None] = id) -> str:
+async def run(agent: str, messages: list[Message], latency: float = 0.0, step: Callable[[Message], object] = id) -> str:
     """Ask, carry out, hand on, until somebody answers. `step` is called after each message."""
     for _ in range(1_000):
         reply = await model(agent, messages, latency)

@@ -215,7 +215,8 @@ class State:
     def _offer(self, run: Run, event: HandoffOffered) -> None:
         if found := _find(run, event.call, Fresh):
             turn, call = found
-            call.phase, turn.offered = Offered(event, self.at), call
+            if turn.offered is None:
+                call.phase, turn.offered = Offered(event, self.at), call
 
     def _hand_over(self, run: Run, event: HandoffAccepted) -> None:
         found = _find(run, event.call, Offered)

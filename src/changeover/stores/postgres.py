@@ -131,7 +131,7 @@ class Postgres:
             connection.execute(f"SET idle_in_transaction_session_timeout = {self._longest_pause}")
             if connection.info.server_version >= 170000:
                 # One that is stopped while it sends is not idle, for all the server knows.
-                connection.execute(f"SET transaction_timeout = {max(500, 3 * self._longest_pause)}")
+                connection.execute(f"SET transaction_timeout = {2 * self._longest_pause}")
         except psycopg.Error as error:
             connection.close()
             raise StoreUnavailable(f"the store {self.shown} cannot be used: {error}") from error

@@ -1,0 +1,412 @@
+"""Several engines on one log, to which everything happens in any order: nothing is lost, nothing is said twice.
+
+Time is the event loop's own, and passes only when everybody waits; so an hour of it takes no time.
+"""
+
+import asyncio
+import os
+import selectors
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from msgspec.structs import replace
+
+from changeover import Agent, RunContext, RunResult, Team, tool
+from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
+from changeover.messages import Assistant, User
+from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
+from changeover.relay.perform import World
+from changeover.relay.ports import Head, Model, Request, Toolkit, ToolOutcome
+from changeover.relay.state import State
+from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.stores.memory import MemoryLog
+from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
+from changeover.testing.replies import resolve
+from changeover.tools.definition import ToolDefinition
+from tests.crash.checks import events_of
+
+STRESS = "CHANGEOVER_STRESS" in os.environ
+CONVERSATIONS = ("c", "d")
+TEAMS = 3
+MOMENT = 0.01
+"""How long the log takes before and after it writes: whoever dies then does not know what became of it."""
+
+TURNS = ("look", "pay", "look+pay", "pay+look+slow", "slow", ">", "?look", "?pay", "?>", "!")
+"""What a model does: call these tools, hand over; `?` fails the first time, `!` fails for good."""
+
+
+class Skipping(selectors.SelectSelector):
+    """Nobody waits for time to pass: it has."""
+
+    passed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everybody waits for something that nobody does"
+        self.passed += max(0.0, timeout)
+        return super().select(0)
+
+
+class QuickLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._skipping = Skipping()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.passed
+
+
+class LoopClock:
+    """The loop's time, also for those who wait before they try again."""
+
+    def __init__(self, loop: QuickLoop) -> None:
+        self.now = loop.time
+
+    async def sleep_until(self, at: float) -> None:
+        await asyncio.sleep(max(0.0, at - self.now()))
+
+
+class TroubledLog:
+    """One process's way to the log that all share. Nobody owns anything there, so all may work on the same at once."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self.trouble: Literal["", "lease lost", "owned by another"] = ""
+        self.epoch = 1
+
+    def free(self) -> None:
+        if self.trouble == "lease lost":
+            self.epoch += 1
+        self.trouble = ""
+
+    async def append(self, entry: Entry, head: Head | None) -> None:
+        asked_under = self.epoch
+        await asyncio.sleep(MOMENT)
+        if self.trouble == "lease lost" or self.epoch != asked_under:
+            raise LeaseLost("for the sake of this test")
+        if self.trouble and head is not None and await self._log.read(entry.conversation):  # nobody owns a new one
+            raise Owned(entry.conversation, "somebody")
+        await self._log.append(entry, head)
+        await asyncio.sleep(MOMENT)
+
+    async def claim(self, conversation: str) -> bool:
+        await asyncio.sleep(MOMENT)
+        return not self.trouble
+
+    def may_begin(self) -> bool:
+        return self.trouble != "lease lost"
+
+    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
+        return await self._log.read(conversation, after)
+
+    async def find(self, conversation: str, cause: str) -> int | None:
+        return await self._log.find(conversation, cause)
+
+    async def unfinished(self) -> list[str]:
+        return await self._log.unfinished()
+
+    def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        return self._log.changes(root, after_seq)
+
+    async def close(self) -> None:
+        """The log outlives the process."""
+
+
+class Planned:
+    """A model that does what its user said, and answers by the key of what was said."""
+
+    async def reply(self, request: Request) -> Reply:
+        await asyncio.sleep(0.1)
+        messages = request.messages
+        spoke = max(index for index, message in enumerate(messages) if isinstance(message, User))
+        key, *turns = messages[spoke].text.split()
+        done = sum(isinstance(message, Assistant) for message in messages[spoke:])
+        return resolve(_turn(turns[done], request) if done < len(turns) else says(f"answer to {key}"), request)
+
+    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+        yield await self.reply(request)
+
+
+def _turn(turn: str, request: Request) -> Reply:
+    if turn == "!":
+        raise ModelError("out of order", agent=request.agent, retryable=False)
+    if turn.startswith("?") and request.attempt == 1:
+        raise ModelError("overloaded", agent=request.agent)
+    turn = turn.removeprefix("?")
+    if turn == ">":
+        return hands_off("billing" if request.agent == "triage" else "triage", "go on")
+    return calls(*((name, {}) for name in turn.split("+")))
+
+
+class Witness:
+    """Sees what begins, by which process, and what must not."""
+
+    def __init__(self) -> None:
+        self.paid: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    def watch(self, log: TroubledLog, world: World) -> World:
+        return replace(
+            world,
+            models={id: WatchedModel(model, log, self) for id, model in world.models.items()},
+            toolkits={id: WatchedToolkit(toolkit, log, self) for id, toolkit in world.toolkits.items()},
+        )
+
+    def see(self, log: TroubledLog, what: str) -> None:
+        if not log.may_begin():
+            self.wrong.append(f"{what} was begun without a lease")
+
+
+class WatchedModel:
+    def __init__(self, model: Model, log: TroubledLog, witness: Witness) -> None:
+        self._model, self._log, self._witness = model, log, witness
+
+    async def reply(self, request: Request) -> Reply:
+        self._witness.see(self._log, f"{request.conversation}:{request.command}")
+        try:
+            assert_valid_history(request)
+        except AssertionError as error:
+            self._witness.wrong.append(str(error))
+        return await self._model.reply(request)
+
+    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+        return self._model.stream(request)
+
+
+class WatchedToolkit:
+    def __init__(self, toolkit: Toolkit, log: TroubledLog, witness: Witness) -> None:
+        self._toolkit, self._log, self._witness = toolkit, log, witness
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        return self._toolkit.definitions()
+
+    def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
+        return self._toolkit.misfit(name, args, context)
+
+    async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
+        self._witness.see(self._log, context.idempotency_key)
+        if name == "pay":
+            self._witness.paid[context.idempotency_key] += 1
+        return await self._toolkit.call(name, args, context)
+
+
+@tool(read_only=True)
+async def look() -> str:
+    await asyncio.sleep(0.1)
+    return "looked"
+
+
+@tool(at_most_once=True)
+async def pay() -> str:
+    await asyncio.sleep(0.1)
+    return "paid"
+
+
+@tool(timeout=0.5)
+async def slow() -> str:
+    await asyncio.sleep(1_000)
+    return "never"
+
+
+Said = tuple[str, str, str]
+"""The conversation, the key and the text."""
+
+
+class Processes(RuleBasedStateMachine):
+    """Teams that share a log, as processes share a store, and all that may happen to them."""
+
+    said = Bundle[Said]("said")
+    which = st.integers(0, TEAMS - 1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = QuickLoop()
+        self.log, self.witness = MemoryLog(), Witness()
+        agents = [Agent(id, tools=[look, pay, slow]) for id in ("triage", "billing")]
+        self.team = Team(agents, model=Planned(), clock=LoopClock(self.loop))
+        self.logs: list[TroubledLog] = []
+        self.teams: list[Team] = []
+        for _ in range(TEAMS):
+            self._join(len(self.teams))
+        self.everything: list[Said] = []
+        self.asked: list[tuple[int, Said | None, asyncio.Task[RunResult]]] = []
+
+    def _join(self, at: int) -> None:
+        log = TroubledLog(self.log)
+        self.logs[at : at + 1] = [log]
+        self.teams[at : at + 1] = [self.team.on(log, lambda world: self.witness.watch(log, world))]
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    def _ask(self, which: int, said: Said | None, work: Coroutine[Any, Any, RunResult]) -> None:
+        self.asked.append((which, said, self.loop.create_task(work)))
+
+    async def _run(self, which: int, said: Said) -> RunResult:
+        conversation, key, text = said
+        return await self.teams[which].run(text, conversation=conversation, key=key, agent="triage")
+
+    @rule(
+        target=said,
+        which=which,
+        conversation=st.sampled_from(CONVERSATIONS),
+        turns=st.lists(st.sampled_from(TURNS), max_size=3),
+    )
+    def a_user_speaks(self, which: int, conversation: str, turns: list[str]) -> Said:
+        key = f"key-{len(self.everything)}"
+        said = (conversation, key, " ".join([key, *turns]))
+        self.everything.append(said)
+        self._ask(which, said, self._run(which, said))
+        return said
+
+    @rule(which=which, said=said)
+    def the_same_is_said_again(self, which: int, said: Said) -> None:
+        self._ask(which, said, self._run(which, said))
+
+    @rule(which=which, conversation=st.sampled_from(CONVERSATIONS))
+    def somebody_asks_how_it_stands(self, which: int, conversation: str) -> None:
+        async def resume() -> RunResult:
+            return await self.teams[which].resume(conversation)
+
+        self._ask(which, None, resume())
+
+    @rule(seconds=st.sampled_from((0.0, MOMENT / 2, MOMENT, 0.05, 0.1, 0.25, 0.7, 3.0)))
+    def time_passes(self, seconds: float) -> None:
+        self._do(asyncio.sleep(seconds))
+
+    @rule(which=which, reopened=st.booleans())
+    def a_process_dies_and_another_comes(self, which: int, reopened: bool) -> None:
+        callers = [task for asker, _, task in self.asked if asker == which]
+        self.asked = [asked for asked in self.asked if asked[0] != which or asked[2].done()]
+        self._do(self._kill(self.teams[which], callers))
+        self._join(which)
+        if reopened:
+            self._do(self.teams[which].__aenter__())
+
+    async def _kill(self, team: Team, callers: Sequence[asyncio.Task[RunResult]]) -> None:
+        tasks = [*callers, *(team._engine._tasks if team._engine else ())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @rule(which=which)
+    def a_lease_runs_out(self, which: int) -> None:
+        self.logs[which].free()
+        self.logs[which].trouble = "lease lost"
+
+    @rule(which=which)
+    def everything_is_somebody_elses(self, which: int) -> None:
+        self.logs[which].free()
+        self.logs[which].trouble = "owned by another"
+
+    @rule(which=which)
+    def the_trouble_is_over(self, which: int) -> None:
+        self.logs[which].free()
+
+    @invariant()
+    def the_log_is_whole(self) -> None:
+        for conversation in CONVERSATIONS:
+            entries = self._do(self.log.read(conversation))
+            position = 0
+            for entry in entries:
+                assert (entry.position, entry.seq) == (position, position + 1), f"a gap before {entry}"
+                position += len(entry.events)
+            assert (causes := Counter(entry.cause for entry in entries)) == dict.fromkeys(causes, 1)
+            thread = list(State(conversation).fold(entries).thread)
+            if thread and isinstance(thread[-1], Assistant) and thread[-1].calls:
+                thread.pop()  # its answers come when they are all there
+            assert_valid_history(thread)
+
+    @invariant()
+    def nothing_happened_that_must_not(self) -> None:
+        assert self.witness.wrong == []
+        assert all(count == 1 for count in self.witness.paid.values()), f"paid twice: {self.witness.paid}"
+
+    def teardown(self) -> None:
+        try:
+            for log in self.logs:
+                log.free()
+            self._do(self._end())
+            self.the_log_is_whole()
+            self.nothing_happened_that_must_not()
+        finally:
+            self._do(self._leave())
+            self.loop.close()
+
+    async def _end(self) -> None:
+        """Everybody gets an answer; what the dead left behind is taken up; everything has ended."""
+        await self._all_are_answered()
+        for team in self.teams:
+            await team.__aenter__()
+        await asyncio.sleep(60)
+        for conversation in CONVERSATIONS:
+            self._assert_ended(conversation, await self.log.read(conversation))
+        for which in range(TEAMS):
+            for said in self.everything:
+                self._ask(which, said, self._run(which, said))
+        await self._all_are_answered()
+        self._assert_right_answers()
+
+    async def _all_are_answered(self) -> None:
+        if self.asked:
+            _, waiting = await asyncio.wait([task for _, _, task in self.asked], timeout=120)
+            whose = [(which, said) for which, said, task in self.asked if task in waiting]
+            assert not whose, f"somebody waits for ever: {whose}"
+
+    def _assert_right_answers(self) -> None:
+        answers: dict[Said, set[tuple[str, str]]] = {said: set() for said in self.everything}
+        for _, asked, task in self.asked:
+            if asked is not None:
+                answers[asked].add(_answer(task))
+            else:
+                with suppress(ModelError, ConversationNotFound):
+                    assert task.result().output.startswith("answer to ")
+        for (_, key, text), given in answers.items():
+            assert len(given) == 1, f"{text!r} was answered differently: {given}"
+            assert given.pop()[0] == ("ModelError" if "!" in text else f"answer to {key}")
+
+    def _assert_ended(self, conversation: str, entries: Sequence[Entry]) -> None:
+        state = State(conversation).fold(entries)
+        assert (state.run, state.inbox) == (None, []), f"{conversation} has not ended"
+        events = events_of(entries)
+        said = [position for position, event in enumerate(events) if isinstance(event, UserSpoke)]
+        completed = [event.run for event in events if isinstance(event, RunCompleted)]
+        failed = {event.run for event in events if isinstance(event, RunFailed)}
+        assert sorted([*completed, *failed]) == said, "not every run has ended once"
+        begun = Counter(event.call for event in events if isinstance(event, ToolStarted))
+        assert all(count == 1 for count in begun.values()), f"intended twice: {begun}"
+        assert {key for key in self.witness.paid if key.startswith(f"{conversation}:")} <= {
+            f"{conversation}:{call}" for call in begun
+        }
+
+    async def _leave(self) -> None:
+        for team in self.teams:
+            await team.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+def _answer(task: asyncio.Task[RunResult]) -> tuple[str, str]:
+    """What a caller got, and of which run."""
+    try:
+        return task.result().output, task.result().run_id
+    except ModelError as error:
+        return "ModelError", error.result.run_id if error.result else ""
+    except ChangeoverError as error:
+        raise AssertionError(f"a caller was told of the machinery: {error!r}") from error
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(900 if STRESS else 60)
+def test_whatever_happens_to_processes_that_share_a_log_everything_said_is_answered_once():
+    examples, steps = (2_000, 40) if STRESS else (30, 15)
+    run_state_machine_as_test(
+        Processes, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    )

@@ -1,0 +1,158 @@
+"""Every story on a database, and every story through deaths: told again from its start on what the log holds."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from changeover import Team
+from changeover.agent.agent import Member
+from changeover.relay.ports import Log
+from changeover.stores.memory import MemoryLog
+from changeover.stores.open import Store, open_log, upgrade_store
+from changeover.testing import ScriptedModel, assert_valid_history
+from changeover.testing.crash import Death, MortalLog
+from changeover.testing.effects import Effects
+from tests.stories.book import STORIES, Stage, Story
+
+pytestmark = pytest.mark.stress
+
+STRESS = "CHANGEOVER_STRESS" in os.environ
+SAMPLE = list(STORIES) if STRESS else list(STORIES)[::5]
+PATIENCE = 10.0
+"""For how many seconds a story may go on before it counts as stuck."""
+
+
+class Watched(Stage):
+    """A stage on which every effect is noted, also those of tools and functions."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(store=log)
+        self.happened = Effects()
+
+    def team(self, members: Sequence[Member], model: ScriptedModel | None = None, **options: object) -> Team:
+        built = len(self._teams)
+        team = super().team(members, model, **options)
+        if len(self._teams) > built:
+            team = self._teams[-1] = team.on(team._declared.store, self.happened.watch)
+        return team
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is imported with a process's first store takes longer than some stories are willing to wait."""
+    upgrade_store(Store(f"sqlite:///{tmp_path_factory.mktemp('warm') / 'store.db'}"))
+
+
+async def in_one_go(tell: Story) -> int:
+    """How many appends a story takes if nobody dies."""
+    log = MortalLog(MemoryLog())
+    stage = Stage(store=log)
+    await tell(stage)
+    await stage.close()
+    return log.appends
+
+
+async def dies(tell: Story, log: Log, at: int, death: Death) -> Watched | None:
+    """The first life, up to its death; None if the story was over before."""
+    mortal = MortalLog(log, at, death)
+    stage = Watched(mortal)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await tell(stage)
+    except Exception:
+        if not mortal.dead:
+            raise
+    await stage.close()
+    stage.happened.look_at_histories()
+    return stage if mortal.dead else None
+
+
+async def goes_on(tell: Story, log: Log, before: Watched) -> None:
+    """The second life: the story holds, and nothing happens that is recorded, nor an at-most-once effect again."""
+    done = await before.happened.done(log)
+    stage = Watched(MortalLog(log))
+    stage.effects, stage.lives = before.effects, 2
+    async with asyncio.timeout(PATIENCE):
+        await tell(stage)
+    await stage.close()
+    assert stage.happened.keys & done == set()
+    assert stage.happened.once & before.happened.once == set()
+    assert {f"{request.conversation}:{request.command}" for request in stage.seen} & done == set()
+    for request in stage.seen:
+        assert_valid_history(request)
+
+
+@pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)
+async def test_the_story_holds_on_a_database(tell: Story, shared_store: str):
+    stage = Stage(store=shared_store)
+    try:
+        await tell(stage)
+    finally:
+        await stage.close()
+    for request in stage.seen:
+        assert_valid_history(request)
+
+
+@pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize("death", Death, ids=[death.name for death in Death])
+async def test_the_story_holds_though_the_process_dies_at_any_append(tell: Story, death: Death):
+    appends = await in_one_go(tell)
+    for at in range(1, appends + 1):
+        log = MemoryLog()
+        before = await dies(tell, log, at, death)
+        assert before, f"the story took fewer appends than {appends}"
+        await goes_on(tell, log, before)
+
+
+class Places:
+    """Empty logs on a database, one after another."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder, self._given = url, folder, 0
+
+    @asynccontextmanager
+    async def empty(self) -> AsyncIterator[Log]:
+        self._given += 1
+        url = self._url
+        if url.startswith("sqlite:"):
+            url = f"sqlite:///{self._folder / f'{self._given}.db'}"
+        elif self._given > 1:
+            await asyncio.to_thread(sweep, url)
+        log = await asyncio.to_thread(open_log, Store(url))
+        try:
+            yield log
+        finally:
+            await log.close()
+
+
+def sweep(url: str) -> None:
+    """Empty all tables of a PostgreSQL store but the one that holds its version."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+        names = ", ".join(sorted(name for (name,) in found if name != "changeover_version"))
+        connection.execute(f"TRUNCATE {names}".encode())
+
+
+def cuts(number: int, appends: int) -> Iterator[tuple[int, Death]]:
+    """At which appends a story is cut: all and in every way, or three of them, each in another way."""
+    if STRESS:
+        yield from ((at, death) for at in range(1, appends + 1) for death in Death)
+        return
+    ways = list(Death)
+    places = dict.fromkeys((1, (appends + 1) // 2, appends))
+    yield from ((at, ways[(number + turn) % len(ways)]) for turn, at in enumerate(places))
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+async def test_the_story_holds_on_a_database_though_the_process_dies(name: str, shared_store: str, tmp_path: Path):
+    tell, places = STORIES[name], Places(shared_store, tmp_path)
+    for at, death in cuts(SAMPLE.index(name), await in_one_go(tell)):
+        async with places.empty() as log:
+            before = await dies(tell, log, at, death)
+            assert before, f"the story took fewer than {at} appends"
+            await goes_on(tell, log, before)
