@@ -8,11 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.facts import ONE_REQUEST, Fault, FunctionFault, Handed, HandoffRecord, ModelFault
-from changeover.facts import State as Standing
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, advance
-from changeover.handoffs.strategies import MessageOnly
-from changeover.messages import Assistant, Message, Note, User
+from changeover.messages import Assistant, Message, User
 from changeover.relay.events import (
     CallRefused,
     Entry,
@@ -33,11 +31,9 @@ from changeover.relay.events import (
     Unreadable,
     UserSpoke,
 )
+from changeover.relay.passing import IN_WORK, handed_of, record_of, thread_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Thinking
 from changeover.relay.turn import BEGUN, Fresh, Offered, OpenCall, Turn
-
-IN_WORK = advance(Standing.PENDING, Signal.ACCEPT, Signal.START)
-"""In process, a receiver begins in the very append that records its acceptance."""
 
 
 class State:
@@ -228,41 +224,14 @@ class State:
         self._close(run, turn)
         run.strikes = 0
         self._end_leg(run, Signal.COMPLETE)
-        self.handoffs.append(
-            HandoffRecord(
-                f"{self.id}:{call.id}",
-                offer.sender,
-                offer.receiver,
-                offer.message,
-                offer.mode,
-                IN_WORK,
-                offered.at,
-                call.call.name,
-                offer.variables,
-                offer.strategy,
-                run.ref,
-                f"{self.id}#{self.position}",
-            )
-        )
+        self.handoffs.append(record_of(self.id, self.position, run, call, offered))
         run.handoffs += 1
         run.agents.add(offer.receiver)
         self.variables = merge_variables(self.variables, offer.variables, offer.merge)
         self.agent, self.task, self.return_to = offer.receiver, self.position, offer.return_to
         self.path.append(offer.receiver)
-        self.handed = Handed(
-            offer.sender,
-            offer.message,
-            call.call.name,
-            offer.instructions,
-            run.tokens,
-            self.at - run.at,
-            run.retries,
-            self.path,
-            len(self.path),
-        )
-        if offer.strategy == MessageOnly.name:
-            # A new list: the old one is still read through the views of earlier requests.
-            self.thread = [User(run.spoken.text, run.spoken.user or "user"), Note(offer.message, offer.sender)]
+        self.handed = handed_of(offer, call.call.name, run, self.at, self.path)
+        self.thread = thread_of(offer, run, self.thread)
 
     def _complete(self, run: Run, event: RunCompleted) -> None:
         if isinstance(run.phase, Replied):
