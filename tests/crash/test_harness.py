@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from changeover import Agent, Function, RunContext, Team, tool
+from changeover import Agent, Function, RunContext, RunFinished, Team, tool
+from changeover.agent.agent import Member
 from changeover.messages import Message, ToolResult, User
 from changeover.relay.events import Event, ModelReplied, ToolFinished, ToolStarted, Unreadable, UserSpoke
 from changeover.relay.ports import Log
@@ -27,6 +28,11 @@ Tools = Sequence[Tool | Callable[..., object]]
 def look() -> str:
     """Look something up."""
     return "seen"
+
+
+def peek() -> str:
+    """Look at something else."""
+    return "something else"
 
 
 @tool(at_most_once=True)
@@ -62,7 +68,11 @@ def an_office() -> Team:
         ],
         "billing": [calls(("pay", {}), ("look", {})), hands_off("clerk", "it was paid")],
     }
-    members = [Agent("triage", tools=[look]), Agent("billing", tools=[pay, look]), Function("clerk", clerk)]
+    members: list[Member] = [
+        Agent("triage", tools=[look]),
+        Agent("billing", tools=[pay, look]),
+        Function("clerk", clerk),
+    ]
     return Team(members, model=ScriptedModel(lines), clock=ManualClock(auto=True))
 
 
@@ -73,6 +83,11 @@ async def one_message(team: Team) -> object:
 async def two_messages(team: Team) -> object:
     first = await team.run("charged twice", conversation="c", context={"order": "17"})
     return first, await team.run("are you there?", conversation="c", agent="triage")
+
+
+async def the_same_twice(team: Team) -> object:
+    first = await team.run("do it", conversation="c")
+    return first, await team.run("do it once more", conversation="c")
 
 
 async def test_a_team_with_tools_retries_a_function_and_two_turns_survives():
@@ -90,7 +105,8 @@ async def test_a_scenario_may_stream_and_say_several_things_at_once():
     async def scenario(team: Team) -> object:
         read = [item async for item in team.stream("do it", conversation="a")]
         both = await asyncio.gather(*(team.run("do it", conversation=id) for id in ("b", "c")))
-        return read[-1].result.output if hasattr(read[-1], "result") else "", both
+        assert isinstance(read[-1], RunFinished)
+        return read[-1].result, *both
 
     assert (await crash.survives(a_reciter([look]), scenario)).appends >= 9
 
@@ -192,13 +208,16 @@ class CutsResults(Distorts):
 
 
 class SwapsResults(Distorts):
-    """Gives the results of two calls back under each other's call."""
+    """Gives the results of two calls back under each other's call, once it has both."""
+
+    def comes_back(self) -> None:
+        found = [event for entries in self._entries.values() for entry in entries for event in entry.events]
+        results = [event for event in found if isinstance(event, ToolFinished)]
+        self.swapped = {a.call: b.call for a, b in zip(results, reversed(results), strict=True)}
+        super().comes_back()
 
     def distorted(self, event: Event | Unreadable) -> Event | Unreadable:
-        if not isinstance(event, ToolFinished):
-            return event
-        place, _, index = event.call.rpartition(".")
-        return replace(event, call=f"{place}.{1 - int(index)}")
+        return replace(event, call=self.swapped[event.call]) if isinstance(event, ToolFinished) else event
 
 
 class MixesUpCalls(Distorts):
@@ -215,11 +234,6 @@ class ChangesTheQuestion(Distorts):
 
     def distorted(self, event: Event | Unreadable) -> Event | Unreadable:
         return replace(event, text=event.text.upper()) if isinstance(event, UserSpoke) else event
-
-
-def peek() -> str:
-    """Look at something else."""
-    return "something else"
 
 
 @pytest.mark.parametrize(
@@ -240,12 +254,7 @@ async def test_a_faulty_log_is_noticed(log: Callable[[], Log], words: str):
 
 async def test_a_log_that_lets_a_message_be_said_twice_is_noticed():
     with noticed("the end differs"):
-        await crash.survives(a_reciter([look]), two_messages_of_one, open_log=ForgetsCauses)
-
-
-async def two_messages_of_one(team: Team) -> object:
-    first = await team.run("do it", conversation="c")
-    return first, await team.run("do it once more", conversation="c")
+        await crash.survives(a_reciter([look]), the_same_twice, open_log=ForgetsCauses)
 
 
 async def test_a_log_that_changes_what_was_said_is_noticed():
@@ -254,38 +263,40 @@ async def test_a_log_that_changes_what_was_said_is_noticed():
         await crash.survives(Team([Agent("solo")], model=model), one_message, open_log=ChangesTheQuestion)
 
 
-class Forgetful:
-    """Counts in its process's memory, which a restart empties or a repeated call goes on with."""
+class Counting:
+    """Counts how often it was used since its log was made: a process that repeats something goes on counting."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.used = 0
 
-    def __call__(self, *_: object) -> Reply:
-        self.asked += 1
-        return says(f"This is answer {self.asked}.")
+    def next(self) -> str:
+        self.used += 1
+        return f"number {self.used}"
+
+    def fresh(self) -> Log:
+        self.used = 0
+        return MemoryLog()
 
 
 async def test_a_model_whose_reply_depends_on_how_often_it_was_asked_is_noticed():
+    counting = Counting()
+    model = ScriptedModel(lambda agent, messages, tools: says(counting.next()))
     with noticed("the end differs"):
-        await crash.survives(Team([Agent("solo")], model=ScriptedModel(Forgetful())), one_message)
+        await crash.survives(Team([Agent("solo")], model=model), one_message, open_log=counting.fresh)
 
 
 async def test_a_tool_whose_result_depends_on_how_often_it_was_called_is_noticed():
-    called: list[str] = []
-
-    def number(ctx: RunContext) -> str:
-        """Draw a number; the first call of each new scenario draws the same one."""
-        called.append(ctx.idempotency_key)
-        return f"number {called.count(ctx.idempotency_key)}"
-
+    counting = Counting()
+    draw = tool(name="draw")(counting.next)
     with noticed("the end differs"):
-        await crash.survives(a_reciter([number]), one_message)
+        await crash.survives(a_reciter([draw]), one_message, open_log=counting.fresh)
 
 
-async def test_a_function_whose_answer_depends_on_the_life_it_is_called_in_is_noticed():
-    lives = count()
+async def test_a_function_whose_answer_depends_on_how_often_it_was_called_is_noticed():
+    counting = Counting()
     with noticed("the end differs"):
-        await crash.survives(Team([Function("clerk", lambda ctx: f"Life {next(lives)}.")]), one_message)
+        team = Team([Function("clerk", lambda ctx: counting.next())])
+        await crash.survives(team, one_message, open_log=counting.fresh)
 
 
 async def test_a_scenario_that_goes_another_way_is_noticed():

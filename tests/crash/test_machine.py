@@ -9,12 +9,12 @@ import selectors
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
 from changeover import Agent, RunContext, RunResult, Team, tool
@@ -32,13 +32,17 @@ from changeover.tools.definition import ToolDefinition
 from tests.crash.checks import events_of
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
+OWNED = "CHANGEOVER_OWNED" in os.environ
+"""Whether the processes own what they work on. Without that the log alone keeps them from harm, which is harder."""
 CONVERSATIONS = ("c", "d")
 TEAMS = 3
-MOMENT = 0.01
+MOMENT = 0.05
 """How long the log takes before and after it writes: whoever dies then does not know what became of it."""
 
 TURNS = ("look", "pay", "look+pay", "pay+look+slow", "slow", ">", "?look", "?pay", "?>", "!")
 """What a model does: call these tools, hand over; `?` fails the first time, `!` fails for good."""
+
+Trouble = Literal["", "lease lost", "owned by another"]
 
 
 class Skipping(selectors.SelectSelector):
@@ -71,35 +75,65 @@ class LoopClock:
         await asyncio.sleep(max(0.0, at - self.now()))
 
 
+Owners: TypeAlias = dict[str, tuple["TroubledLog", int]]
+"""Which process works on a conversation, and by which of its leases."""
+
+
 class TroubledLog:
-    """One process's way to the log that all share. Nobody owns anything there, so all may work on the same at once."""
+    """One process's way to the log that all share. If `owners` are kept, one of them works on a conversation at a time;
+    else all may work on the same at once, and the log alone keeps them from doing harm."""
 
-    def __init__(self, log: MemoryLog) -> None:
-        self._log = log
-        self.trouble: Literal["", "lease lost", "owned by another"] = ""
+    def __init__(self, log: MemoryLog, owners: Owners | None) -> None:
+        self._log, self._owners = log, owners
+        self.trouble: Trouble = ""
         self.epoch = 1
+        self.dead = False
 
-    def free(self) -> None:
-        if self.trouble == "lease lost":
-            self.epoch += 1
-        self.trouble = ""
+    def owns(self, conversation: str) -> bool:
+        return self._owners is None or self._owners.get(conversation) == (self, self.epoch)
+
+    def _is_elsewhere(self, conversation: str) -> bool:
+        """Whether another live process works on it."""
+        if self.trouble:
+            return True
+        owner, epoch = (self._owners or {}).get(conversation, (self, 0))
+        return owner is not self and owner.may_begin() and owner.epoch == epoch
+
+    def _own(self, conversation: str, working: bool) -> None:
+        if self._owners is not None:
+            self._owners.pop(conversation, None)
+            if working:
+                self._owners[conversation] = (self, self.epoch)
+
+    def trouble_with(self, trouble: Trouble) -> None:
+        """From now on. Whoever gets another lease owns nothing by it; and nobody gets what is owned by a valid one."""
+        if "lease lost" in (self.trouble, trouble) or trouble == "owned by another":
+            self.epoch += self.trouble != trouble
+        self.trouble = trouble
 
     async def append(self, entry: Entry, head: Head | None) -> None:
         asked_under = self.epoch
         await asyncio.sleep(MOMENT)
         if self.trouble == "lease lost" or self.epoch != asked_under:
             raise LeaseLost("for the sake of this test")
-        if self.trouble and head is not None and await self._log.read(entry.conversation):  # nobody owns a new one
+        known = await self._log.read(entry.conversation)
+        if head is not None and known and self._is_elsewhere(entry.conversation):
             raise Owned(entry.conversation, "somebody")
         await self._log.append(entry, head)
+        if head is not None:
+            self._own(entry.conversation, head.working)
         await asyncio.sleep(MOMENT)
 
     async def claim(self, conversation: str) -> bool:
         await asyncio.sleep(MOMENT)
-        return not self.trouble
+        if self._is_elsewhere(conversation):
+            return False
+        if conversation in await self._log.unfinished():  # nobody works on what has ended
+            self._own(conversation, True)
+        return True
 
     def may_begin(self) -> bool:
-        return self.trouble != "lease lost"
+        return self.trouble != "lease lost" and not self.dead
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         return await self._log.read(conversation, after)
@@ -108,7 +142,7 @@ class TroubledLog:
         return await self._log.find(conversation, cause)
 
     async def unfinished(self) -> list[str]:
-        return await self._log.unfinished()
+        return [id for id in await self._log.unfinished() if not self._is_elsewhere(id)]
 
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         return self._log.changes(root, after_seq)
@@ -121,7 +155,7 @@ class Planned:
     """A model that does what its user said, and answers by the key of what was said."""
 
     async def reply(self, request: Request) -> Reply:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(MOMENT)
         messages = request.messages
         spoke = max(index for index, message in enumerate(messages) if isinstance(message, User))
         key, *turns = messages[spoke].text.split()
@@ -160,6 +194,8 @@ class Witness:
     def see(self, log: TroubledLog, what: str) -> None:
         if not log.may_begin():
             self.wrong.append(f"{what} was begun without a lease")
+        if not log.owns(what.partition(":")[0]):
+            self.wrong.append(f"{what} was begun by a process that does not own it")
 
 
 class WatchedModel:
@@ -197,13 +233,13 @@ class WatchedToolkit:
 
 @tool(read_only=True)
 async def look() -> str:
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(MOMENT)
     return "looked"
 
 
 @tool(at_most_once=True)
 async def pay() -> str:
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(MOMENT)
     return "paid"
 
 
@@ -222,6 +258,7 @@ class Processes(RuleBasedStateMachine):
 
     said = Bundle[Said]("said")
     which = st.integers(0, TEAMS - 1)
+    soon = st.sampled_from((0.0, MOMENT / 2, 1.5 * MOMENT, 2.5 * MOMENT, 0.3, 0.8))
 
     def __init__(self) -> None:
         super().__init__()
@@ -229,15 +266,20 @@ class Processes(RuleBasedStateMachine):
         self.log, self.witness = MemoryLog(), Witness()
         agents = [Agent(id, tools=[look, pay, slow]) for id in ("triage", "billing")]
         self.team = Team(agents, model=Planned(), clock=LoopClock(self.loop))
+        self.owners: Owners | None = None
         self.logs: list[TroubledLog] = []
         self.teams: list[Team] = []
-        for _ in range(TEAMS):
-            self._join(len(self.teams))
         self.everything: list[Said] = []
         self.asked: list[tuple[int, Said | None, asyncio.Task[RunResult]]] = []
 
+    @initialize(owned=st.just(OWNED))
+    def processes_come(self, owned: bool) -> None:
+        self.owners = {} if owned else None
+        for which in range(TEAMS):
+            self._join(which)
+
     def _join(self, at: int) -> None:
-        log = TroubledLog(self.log)
+        log = TroubledLog(self.log, self.owners)
         self.logs[at : at + 1] = [log]
         self.teams[at : at + 1] = [self.team.on(log, lambda world: self.witness.watch(log, world))]
 
@@ -249,7 +291,11 @@ class Processes(RuleBasedStateMachine):
 
     async def _run(self, which: int, said: Said) -> RunResult:
         conversation, key, text = said
-        return await self.teams[which].run(text, conversation=conversation, key=key, agent="triage")
+        team = self.teams[which]
+        while True:
+            # Only where word is left for another process does a caller hear of a lost lease: see the test below.
+            with suppress(LeaseLost):
+                return await team.run(text, conversation=conversation, key=key, agent="triage")
 
     @rule(
         target=said,
@@ -275,7 +321,7 @@ class Processes(RuleBasedStateMachine):
 
         self._ask(which, None, resume())
 
-    @rule(seconds=st.sampled_from((0.0, MOMENT / 2, MOMENT, 0.05, 0.1, 0.25, 0.7, 3.0)))
+    @rule(seconds=st.sampled_from((0.0, MOMENT / 2, MOMENT, 0.1, 0.25, 0.7, 3.0)))
     def time_passes(self, seconds: float) -> None:
         self._do(asyncio.sleep(seconds))
 
@@ -284,6 +330,7 @@ class Processes(RuleBasedStateMachine):
         callers = [task for asker, _, task in self.asked if asker == which]
         self.asked = [asked for asked in self.asked if asked[0] != which or asked[2].done()]
         self._do(self._kill(self.teams[which], callers))
+        self.logs[which].dead = True
         self._join(which)
         if reopened:
             self._do(self.teams[which].__aenter__())
@@ -294,19 +341,17 @@ class Processes(RuleBasedStateMachine):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    @rule(which=which)
-    def a_lease_runs_out(self, which: int) -> None:
-        self.logs[which].free()
-        self.logs[which].trouble = "lease lost"
+    @rule(which=which, soon=soon)
+    def a_lease_runs_out(self, which: int, soon: float) -> None:
+        self.loop.call_later(soon, self.logs[which].trouble_with, "lease lost")
 
-    @rule(which=which)
-    def everything_is_somebody_elses(self, which: int) -> None:
-        self.logs[which].free()
-        self.logs[which].trouble = "owned by another"
+    @rule(which=which, soon=soon)
+    def everything_is_somebody_elses(self, which: int, soon: float) -> None:
+        self.loop.call_later(soon, self.logs[which].trouble_with, "owned by another")
 
-    @rule(which=which)
-    def the_trouble_is_over(self, which: int) -> None:
-        self.logs[which].free()
+    @rule(which=which, soon=soon)
+    def the_trouble_is_over(self, which: int, soon: float) -> None:
+        self.loop.call_later(soon, self.logs[which].trouble_with, "")
 
     @invariant()
     def the_log_is_whole(self) -> None:
@@ -329,8 +374,9 @@ class Processes(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
+            self.time_passes(1)  # no trouble is to come any more
             for log in self.logs:
-                log.free()
+                log.trouble_with("")
             self._do(self._end())
             self.the_log_is_whole()
             self.nothing_happened_that_must_not()
@@ -410,3 +456,31 @@ def test_whatever_happens_to_processes_that_share_a_log_everything_said_is_answe
     run_state_machine_as_test(
         Processes, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     )
+
+
+class LeaseRunsOut(MemoryLog):
+    """A log in which everything is another process's for a while, and whose lease runs out when word is left there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owned = self.lost = False
+
+    async def append(self, entry: Entry, head: Head | None) -> None:
+        if self.owned and head is not None:
+            raise Owned(entry.conversation, "another process")
+        if self.owned and not self.lost:
+            self.lost = True
+            raise LeaseLost("it ran out just now")
+        self.owned = False  # the other process has gone when word is left for it
+        await super().append(entry, head)
+
+
+@pytest.mark.xfail(raises=LeaseLost, strict=True, reason="the caller gets LeaseLost, and nothing is recorded")
+async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_no_business_of_the_caller():
+    log = LeaseRunsOut()
+    async with Team([Agent("triage")], model=Planned(), store=log) as team:
+        await team.run("one", conversation="c")
+        log.owned = True
+        async with asyncio.timeout(5):
+            assert (await team.run("two", conversation="c", key="k")).output == "answer to two"
+    assert log.lost

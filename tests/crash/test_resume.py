@@ -338,3 +338,25 @@ async def test_resume_after_the_team_was_closed_opens_it_again(shared_store: str
     desk.go_on.set()
     assert (await desk.team.resume("c")).output == "seen"
     await desk.team.close()
+
+
+@pytest.mark.xfail(raises=TimeoutError, strict=True, reason="it is owned by a process that does nothing about it")
+async def test_whoever_claims_a_conversation_that_has_just_ended_keeps_nobody_from_it(shared_store: str):
+    here, log = Desk(shared_store, {"solo": [*LOOKS["solo"], says("second")]}, slow=True), open_log(Store(shared_store))
+    claim, first = log.claim, asyncio.create_task(here.team.run("look", conversation="c"))
+
+    async def claim_late(conversation: str) -> bool:
+        here.go_on.set()
+        await first
+        return await claim(conversation)
+
+    log.claim = claim_late  # type: ignore[method-assign]
+    await until(lambda: bool(here.begun))
+    there = here.team.on(log)
+    try:
+        assert (await there.resume("c")).output == "seen"
+        async with asyncio.timeout(2):
+            assert (await here.team.run("and now?", conversation="c")).output == "second"
+    finally:
+        await there.close()
+        await here.team.close()

@@ -13,7 +13,7 @@ from changeover import Team
 from changeover.agent.agent import Member
 from changeover.relay.ports import Log
 from changeover.stores.memory import MemoryLog
-from changeover.stores.open import Store, open_log, upgrade_store
+from changeover.stores.open import Store, open_log
 from changeover.testing import ScriptedModel, assert_valid_history
 from changeover.testing.crash import Death, MortalLog
 from changeover.testing.effects import Effects
@@ -44,8 +44,14 @@ class Watched(Stage):
 
 @pytest.fixture(scope="module", autouse=True)
 def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What is imported with a process's first store takes longer than some stories are willing to wait."""
-    upgrade_store(Store(f"sqlite:///{tmp_path_factory.mktemp('warm') / 'store.db'}"))
+    """What is imported with a process's first store and first tool takes longer than some stories care to wait."""
+
+    async def first() -> None:
+        stage = Stage(store=f"sqlite:///{tmp_path_factory.mktemp('warm') / 'store.db'}")
+        await STORIES["a_tool_is_called_with_what_the_model_wrote"](stage)
+        await stage.close()
+
+    asyncio.run(first())
 
 
 async def in_one_go(tell: Story) -> int:

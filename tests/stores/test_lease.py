@@ -83,6 +83,20 @@ async def test_what_was_waiting_when_the_lease_ran_out_is_not_written(another: A
     assert await stored(log) == [(0, "said@1", 1)]
 
 
+async def test_whoever_waits_for_the_database_until_the_lease_has_run_out_writes_nothing(
+    another: Another, shared_store: str
+):
+    log = another(0.9)
+    await log.append(opening(), WORKING)
+    with nobody_can_renew(shared_store):
+        # At once: the lease need not be renewed yet, so this alone is what the writer waits with.
+        waiting = asyncio.ensure_future(log.append(more(3), WORKING))
+        await asyncio.sleep(1.2)
+    with pytest.raises(LeaseLost):
+        await waiting
+    assert await stored(log) == [(0, "said@1", 1)]
+
+
 async def test_a_removed_process_cannot_append_even_if_it_thinks_its_lease_holds(another: Another, shared_store: str):
     log = another()
     await log.append(opening(), WORKING)

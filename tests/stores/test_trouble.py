@@ -7,13 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from changeover.errors import StoreUnavailable
 from changeover.stores import sqlite as sqlite_store
+from changeover.stores.database import Session, Write
 from changeover.stores.open import Store, open_log
 from changeover.stores.sql import SqlLog
 from tests.databases import cut_connections
@@ -73,6 +75,7 @@ async def test_a_file_that_stays_locked_is_unavailable_and_then_available_again(
 FILLS_ITS_DISK = """
 import asyncio, resource, sys
 from changeover.errors import StoreUnavailable
+from changeover.stores.database import Session, Write
 from changeover.stores.open import Store, open_log
 from tests.stores.entries import WORKING, opening
 
@@ -96,7 +99,8 @@ async def main(path):
         assert len(await log.read(id)) == 1, id
     for id, _ in lost:
         assert await log.read(id) == [], id
-    await log.append(opening("again"), WORKING)
+    for id, _ in lost:
+        await log.append(opening(id), WORKING)
     await log.close()
     print(lost[0][1])
 
@@ -184,6 +188,28 @@ async def test_appends_survive_the_loss_of_their_connection_once_each_or_are_rep
         assert kept == [0, *range(3, 3 + len(kept) - 1)], "a gap, or the same twice"
         assert set(said) <= set(kept), "what was confirmed is not there"
         assert len(kept) - len(said) <= reported, "something is there that was neither confirmed nor reported"
+
+
+async def test_a_commit_of_which_nobody_heard_is_not_repeated(postgres: str, opened: Opened):
+    log = opened(postgres)
+    await log.append(opening(), WORKING)
+    session = log._writer._session
+    commit = session.commit
+    lost: list[Session] = []
+
+    def commit_and_lose(writes: Sequence[Write] = ()) -> None:
+        commit(writes)
+        if not lost:
+            lost.append(session)
+            session.close()
+            raise psycopg.OperationalError("the connection was lost")
+
+    session.commit = commit_and_lose  # type: ignore[method-assign]
+    entry = more(3)
+    await log.append(entry, WORKING)
+    assert lost, "nothing was lost, so nothing is shown"
+    assert (entry.seq, await stored(log)) == (4, [(0, "said@1", 1), (3, "said@3", 4)])
+    await log.append(more(4), WORKING)
 
 
 async def test_reads_survive_the_loss_of_their_connections(postgres: str, opened: Opened):

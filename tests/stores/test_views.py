@@ -11,7 +11,7 @@ from changeover.errors import ChangeoverError
 from changeover.relay.state import State
 from changeover.stores.sql import SqlLog
 from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
-from tests.stores.entries import DONE, WORKING, answer, handing_over, more, opening, query
+from tests.stores.entries import DONE, LEFT, WORKING, answer, handing_over, more, opening, query
 from tests.stories.book import STORIES, Stage, Story
 
 Another = Callable[..., SqlLog]
@@ -86,6 +86,18 @@ async def test_what_is_said_while_somebody_works_waits_for_its_task(another: Ano
         ("c#2", "c@1", "completed", "hello", '{"a":1}', "First."),
         ("c#6", "c@3", "running", "and now?", '{"a":1,"b":2}', None),
     ]
+
+
+async def test_an_entry_builds_upon_what_another_process_recorded_meanwhile(another: Another, shared_store: str):
+    mine, theirs = another(), another()
+    await mine.append(opening("c", "hello", context={"a": 1}), LEFT)
+    await theirs.append(handing_over(), LEFT)
+    await mine.append(answer(6, 5), DONE)
+    assert rows(shared_store, "tasks", "id", "status", "input", "output") == [
+        ("c#2", "completed", "hello", None),
+        ("c#5", "completed", "hello", "Done."),
+    ]
+    assert rows(shared_store, "handoffs", "state", order="id") == [("COMPLETE",)]
 
 
 async def test_the_messages_tell_the_whole_conversation(another: Another, shared_store: str):

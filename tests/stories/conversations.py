@@ -195,7 +195,7 @@ async def a_key_may_look_like_anything(stage: Stage) -> None:
 
     team = stage.team([Agent("solo", tools=[look])], ScriptedModel(play))
     keys = ["1", "2", "3", "3.0", "4", "5", "said@1", "resume@6", "3.0:begun", "7.0", "8"]
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(5):
         answers = [await stage.say(team, "hello", key=key) for key in keys]
     assert len({answer.run_id for answer in answers}) == len(keys)
     assert len(await events(team, UserSpoke)) == len(keys)

@@ -33,7 +33,7 @@ LOOK = 3.0
 """After how many seconds it looks by itself."""
 
 TROUBLES = {
-    ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03"): Trouble.LOST,
+    ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"): Trouble.LOST,
     ("40", "55P03"): Trouble.AGAIN,
     ("23505",): Trouble.CLASH,
     ("25006", "53", "57", "58", "F0", "XX"): Trouble.DOWN,

@@ -18,10 +18,17 @@ TABLES: dict[str, Call] = {
     "sqlite": ("SELECT name FROM sqlite_master WHERE type = 'table'", ()),
     "postgresql": ("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", ()),
 }
-# SQLite lets one writer in at a time; of PostgreSQL's, one makes the tables and the others wait for it here.
+# SQLite lets one writer in at a time; of PostgreSQL's, one makes the tables and the others wait for it here. They may
+# take their time, which a session otherwise may not.
 ALONE: dict[str, list[Call]] = {
     "sqlite": [],
-    "postgresql": [("SELECT pg_advisory_xact_lock(7226349218)", ())],
+    "postgresql": [
+        (
+            "SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('transaction_timeout', 'lock_timeout')",
+            (),
+        ),
+        ("SELECT pg_advisory_xact_lock(7226349218)", ()),
+    ],
 }
 
 

@@ -9,6 +9,7 @@ conversation by `conversation=` where it says more than one thing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
@@ -109,6 +110,9 @@ class Survival(Struct, frozen=True):
 
 Scenario = Callable[[Any], Awaitable[Any]]
 
+LONGEST_LIFE = 30.0
+"""How many seconds a scenario may take, from a start to an end or a death."""
+
 
 async def survives(team: Team, scenario: Scenario, open_log: Callable[[], Log] = MemoryLog) -> Survival:
     """Let the process die at every append of the scenario, start again, and check that nothing is lost or repeated.
@@ -116,13 +120,16 @@ async def survives(team: Team, scenario: Scenario, open_log: Callable[[], Log] =
     The end must be that of a life without deaths, no effect whose outcome was recorded may happen again, no
     at-most-once tool may be begun twice, and every history that a model reads must be whole.
     """
-    effects = Effects()
-    whole = MortalLog(open_log())
-    end = await _live(team, scenario, whole, effects)
+    log = open_log()
+    whole = MortalLog(log)
+    end = await _live(team, scenario, whole, Effects())
+    await log.close()
     deaths = unknown = 0
     for at in range(1, whole.appends + 1):
         for death in Death:
-            unknown += await _dies_and_goes_on(team, scenario, MortalLog(open_log(), at, death), end)
+            log = open_log()
+            unknown += await _dies_and_goes_on(team, scenario, MortalLog(log, at, death), end)
+            await log.close()
             deaths += 1
     return Survival(whole.appends, deaths, unknown)
 
@@ -148,8 +155,10 @@ async def _live(team: Team, scenario: Scenario, log: MortalLog, effects: Effects
     """One life of the process, from its start to its end or death."""
     twin = team.on(log, effects.watch)
     try:
-        async with twin:
+        async with asyncio.timeout(LONGEST_LIFE), twin:
             return _essence(await scenario(Repeatable(twin)))
+    except TimeoutError as error:
+        raise AssertionError(f"a life did not end within {LONGEST_LIFE:g} seconds") from error
     finally:
         effects.look_at_histories()
 

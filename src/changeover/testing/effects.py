@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,6 +17,7 @@ from changeover.relay.events import ToolFinished
 from changeover.relay.perform import World
 from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome
 from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.relay.threads import in_thread
 from changeover.testing.checkers import assert_valid_history
 from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
@@ -72,8 +75,8 @@ class Effects:
 
         async def call(context: RunContext) -> Any:
             self.note(context.conversation, context.command)
-            answer = fn(context)
-            return await answer if hasattr(answer, "__await__") else answer
+            answer = fn(context) if iscoroutinefunction(fn) else await in_thread(partial(fn, context))
+            return await answer if isawaitable(answer) else answer
 
         return Function(seat.id, call, name=seat.name, description=seat.description)
 
