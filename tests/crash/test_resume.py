@@ -340,7 +340,6 @@ async def test_resume_after_the_team_was_closed_opens_it_again(shared_store: str
     await desk.team.close()
 
 
-@pytest.mark.xfail(raises=TimeoutError, strict=True, reason="it is owned by a process that does nothing about it")
 async def test_whoever_claims_a_conversation_that_has_just_ended_keeps_nobody_from_it(shared_store: str):
     here, log = Desk(shared_store, {"solo": [*LOOKS["solo"], says("second")]}, slow=True), open_log(Store(shared_store))
     claim, first = log.claim, asyncio.create_task(here.team.run("look", conversation="c"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from changeover.engines.live import Live
 from changeover.errors import Conflict, ConversationNotFound, EngineError, LeaseLost, Owned
 from changeover.relay.events import Entry, Event, RunResumed, Started, UserSpoke
+from changeover.relay.state import State
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
@@ -51,24 +52,30 @@ async def _said(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) ->
 async def again(engine: LocalEngine, live: Live) -> int:
     """The run that is under way or was the last; one that failed is begun again where it failed."""
     while True:
-        if live.stale or live.state.unreadable:
-            await _readable(engine, live)
-        state = live.state
-        if state.run is not None:
-            return state.run.id
-        if state.inbox:
-            return state.inbox[0][0]
-        if state.last is None:
-            raise ConversationNotFound(state.id)
-        run = state.last.run.id
-        if state.last.fault is None:
+        await _readable(engine, live)
+        run, failed = _last_run(live.state)
+        if not failed:
             return run
         try:
-            commands = await engine.record(live, f"again@{state.position}", [RunResumed(run)])
-        except (Conflict, Owned, LeaseLost):
+            commands = await engine.record(live, f"again@{live.state.position}", [RunResumed(run)])
+        except Conflict:
+            continue
+        except (Owned, LeaseLost):
+            await asyncio.sleep(engine.patience / 10)
             continue
         engine.dispatch(live, commands)
         return run
+
+
+def _last_run(state: State) -> tuple[int, bool]:
+    """The run that is under way, or the next, or the last; and whether it has failed."""
+    if state.run is not None:
+        return state.run.id, False
+    if state.inbox:
+        return state.inbox[0][0], False
+    if state.last is None:
+        raise ConversationNotFound(state.id)
+    return state.last.run.id, state.last.fault is not None
 
 
 async def _leave_word(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> int | None:
@@ -80,6 +87,9 @@ async def _leave_word(engine: LocalEngine, live: Live, spoken: UserSpoke, key: s
     try:
         await engine.log.append(entry, None)
     except Conflict:
+        return None
+    except LeaseLost:
+        await asyncio.sleep(engine.patience / 10)
         return None
     engine.follow(live)
     return state.position

@@ -106,10 +106,10 @@ class Batch:
         self._moved.append((append, project(entry, append.events, leg, past, self._rows)))
 
     def _claim(self, claim: Claim) -> None:
-        """What nobody has begun can be begun by whoever asks."""
+        """What nobody has begun can be begun by whoever asks; what has ended is nobody's."""
         place = self._places.get(claim.conversation)
         claim.result = place is None or not self._is_elsewhere(place)
-        if place and claim.result:
+        if place and claim.result and place.status == "running":
             self._change(place, place.status, self._me)
             self._touched[place.id] = place
 

@@ -44,11 +44,13 @@ TROUBLES = {
 class PostgresSession:
     """One connection; statements go out together, and their results come back together."""
 
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
-        self.connection = connection
-        self._beginning = False
+    def __init__(self, connection: psycopg.Connection[Row], pause: int) -> None:
+        self.connection, self._pause = connection, pause
+        self._limited = self._beginning = False
 
     def begin(self) -> None:
+        if not self._limited:
+            self._limit()
         self._beginning = True  # in the round trip of the first statements
 
     def undisturbed(self) -> bool:
@@ -81,6 +83,14 @@ class PostgresSession:
 
     def close(self) -> None:
         self.connection.close()
+
+    def _limit(self) -> None:
+        """A process that is stopped in mid-transaction must not keep others waiting until they lose their leases."""
+        self.connection.execute(f"SET idle_in_transaction_session_timeout = {self._pause}")
+        if self.connection.info.server_version >= 170000:
+            # One that is stopped while it sends is not idle, for all the server knows.
+            self.connection.execute(f"SET transaction_timeout = {2 * self._pause}")
+        self._limited = True
 
     def _begin(self) -> None:
         if self._beginning:
@@ -119,7 +129,6 @@ class Postgres:
             self._options: dict[str, Any] = {**DEFAULTS, **conninfo_to_dict(url)}
         except psycopg.ProgrammingError as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be opened: {error}") from error
-        # A process that is stopped in mid-transaction must not keep others waiting until they lose their own leases.
         self._longest_pause = max(100, int(lease / 3 * 1000))
 
     def connect(self) -> PostgresSession:
@@ -127,16 +136,8 @@ class Postgres:
             connection = psycopg.connect(**self._options, autocommit=True)
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
-        try:
-            connection.execute(f"SET idle_in_transaction_session_timeout = {self._longest_pause}")
-            if connection.info.server_version >= 170000:
-                # One that is stopped while it sends is not idle, for all the server knows.
-                connection.execute(f"SET transaction_timeout = {2 * self._longest_pause}")
-        except psycopg.Error as error:
-            connection.close()
-            raise StoreUnavailable(f"the store {self.shown} cannot be used: {error}") from error
         connection.adapters.register_dumper(str, TextDumper)
-        return PostgresSession(connection)
+        return PostgresSession(connection, self._longest_pause)
 
     def engine(self) -> Engine:
         return create_engine(
