@@ -32,8 +32,6 @@ from changeover.tools.definition import ToolDefinition
 from tests.crash.checks import events_of
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
-OWNED = "CHANGEOVER_OWNED" in os.environ
-"""Whether the processes own what they work on. Without that the log alone keeps them from harm, which is harder."""
 CONVERSATIONS = ("c", "d")
 TEAMS = 3
 MOMENT = 0.05
@@ -272,7 +270,8 @@ class Processes(RuleBasedStateMachine):
         self.everything: list[Said] = []
         self.asked: list[tuple[int, Said | None, asyncio.Task[RunResult]]] = []
 
-    @initialize(owned=st.just(OWNED))
+    # With and without ownership: without it the log alone keeps the processes from harm, which is harder.
+    @initialize(owned=st.booleans())
     def processes_come(self, owned: bool) -> None:
         self.owners = {} if owned else None
         for which in range(TEAMS):

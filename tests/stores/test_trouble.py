@@ -16,7 +16,7 @@ import pytest
 from changeover.errors import StoreUnavailable
 from changeover.stores import sqlite as sqlite_store
 from changeover.stores.database import Session, Write
-from changeover.stores.open import Store, open_log
+from changeover.stores.open import Store, database_of, open_log
 from changeover.stores.sql import SqlLog
 from tests.databases import cut_connections
 from tests.stores.conftest import Opened
@@ -76,7 +76,7 @@ FILLS_ITS_DISK = """
 import asyncio, resource, sys
 from changeover.errors import StoreUnavailable
 from changeover.stores.database import Session, Write
-from changeover.stores.open import Store, open_log
+from changeover.stores.open import Store, database_of, open_log
 from tests.stores.entries import WORKING, opening
 
 async def main(path):
@@ -210,6 +210,20 @@ async def test_a_commit_of_which_nobody_heard_is_not_repeated(postgres: str, ope
     assert lost, "nothing was lost, so nothing is shown"
     assert (entry.seq, await stored(log)) == (4, [(0, "said@1", 1), (3, "said@3", 4)])
     await log.append(more(4), WORKING)
+
+
+async def test_a_process_that_stands_still_in_mid_transaction_does_not_hold_up_the_others(
+    postgres: str, opened: Opened
+):
+    log = opened(postgres, 0.6)
+    await log.append(opening(), WORKING)
+    stopped = database_of(Store(postgres, 0.6)).connect()
+    stopped.begin()
+    stopped.run([("SELECT id FROM conversations FOR UPDATE", ())])
+    async with asyncio.timeout(2):
+        await log.append(more(3), WORKING)
+    assert log.epoch == 1, "the wait cost the other its lease"
+    stopped.close()
 
 
 async def test_reads_survive_the_loss_of_their_connections(postgres: str, opened: Opened):
