@@ -88,6 +88,17 @@ async def test_a_closed_store_says_so(another: Another):
         await log.read("c")
 
 
+async def test_whoever_comes_after_the_end_from_elsewhere_does_not_wait_for_ever(another: Another):
+    log = another()
+    await log.append(opening(), WORKING)
+    await log.close()
+    log._closed = False  # as another loop saw it just before
+    async with asyncio.timeout(2):
+        with pytest.raises(StoreUnavailable, match="is closed"):
+            await log.append(more(3), WORKING)
+    log._closed = True
+
+
 async def _talk(log: SqlLog, conversation: str) -> None:
     await log.append(opening(conversation), WORKING)
     for position in range(3, 23):

@@ -142,7 +142,7 @@ async def test_an_older_server_is_refused_with_the_command_to_type(
 ):
     await opened(postgres).close()
     newer_code()
-    secret = postgres.replace("postgres:@", "postgres:secret@")
+    secret = postgres.replace("postgres@", "postgres:secret@")
     with pytest.raises(StoreUnavailable) as caught:
         open_log(Store(secret))
     assert "changeover db upgrade --store postgresql://postgres:***@" in str(caught.value)

@@ -6,6 +6,7 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from changeover.errors import LeaseLost, StoreUnavailable
@@ -33,13 +34,15 @@ class Writer:
         self._places, self._legs = Places(sql), Legs()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
-        self._stopping = False
+        self._stopping = self._over = False
         self.commits = 0
         self._thread = threading.Thread(target=self._work, name="changeover-writer", daemon=True)
         self._thread.start()
 
     def put(self, job: Job[Any]) -> None:
         self._queue.put(job)
+        if self._over:
+            self._turn_away()
 
     def stop(self) -> None:
         """Write what was put before, give up the lease, disconnect; returns when all that is done."""
@@ -57,6 +60,16 @@ class Writer:
             self._feed.tell({job.root for job in jobs if isinstance(job, Append) and job.error is None})
         self._leave()
         self._session.close()
+        self._over = True
+        self._turn_away()
+
+    def _turn_away(self) -> None:
+        """Who comes after the end, from another loop than the one that closed, must not wait for ever."""
+        with suppress(queue.Empty):
+            while True:
+                if job := self._queue.get_nowait():
+                    job.error = StoreUnavailable(f"the store {self._database.shown} is closed")
+                    tell([job])
 
     def _leave(self, again: bool = True) -> None:
         """Own nothing any more. If that fails, others have to wait until the lease runs out."""
