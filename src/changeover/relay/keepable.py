@@ -24,13 +24,14 @@ def reply_of(given: object, command: str) -> Reply:
         raise TypeError("a Reply has a text, a thinking text, and a tuple of calls")
     if not given.calls and given.text.isascii() and not given.thinking:
         return given
-    calls = _calls_of(given.calls, command)
+    calls = _calls_of(given.calls, command) if given.calls else ()
     return Reply(text=text_of(given.text), thinking=text_of(given.thinking), calls=calls, usage=given.usage)
 
 
 def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:
     """The calls, each with an id that no other of the turn has."""
-    if len({call.id for call in calls if call.id}) == len(calls) and all(map(_plain, calls)):
+    ids = {call.id for call in calls} if len(calls) > 1 else (calls[0].id,)
+    if len(ids) == len(calls) and "" not in ids and all(map(_plain, calls)):
         return calls
     named: set[str] = set()
     fit = []

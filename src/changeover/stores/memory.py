@@ -17,6 +17,8 @@ POLL = 0.02
 class MemoryLog:
     """The log that a team has unless it is given a store. Nobody else can own what lies in it."""
 
+    epoch = 1
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: dict[str, list[Entry]] = {}
@@ -53,10 +55,6 @@ class MemoryLog:
 
     def may_begin(self) -> bool:
         return True
-
-    @property
-    def epoch(self) -> int:
-        return 1
 
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         while True:
