@@ -38,7 +38,7 @@ def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:
     for index, call in enumerate(calls):
         id = call.id if call.id and call.id not in named else f"call_{command}_{index}"
         named.add(id)
-        fit.append(Call(text_of(id), text_of(call.name), _whole(call.args), text_of(call.malformed)))
+        fit.append(Call(text_of(id), text_of(call.name), whole(call.args), text_of(call.malformed)))
     return tuple(fit)
 
 
@@ -50,13 +50,14 @@ def _plain(call: Call) -> bool:
     return True
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
+    """The same with every text in it as `text_of` makes it."""
     match value:
         case str():
             return text_of(value)
         case dict():
-            return {_whole(key): _whole(inner) for key, inner in value.items()}
+            return {whole(key): whole(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_whole(inner) for inner in value]
+            return [whole(inner) for inner in value]
         case _:
             return value

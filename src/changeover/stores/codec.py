@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from changeover.errors import StoreUnavailable
 from changeover.relay.events import Event, Unreadable
+from changeover.relay.keepable import whole
 
 Events = tuple[Event | Unreadable, ...]
 
@@ -31,7 +30,7 @@ def encode(events: Events) -> tuple[str, Events]:
         return _ENCODER.encode(pieces).decode(), events
     except UnicodeEncodeError:
         # A model may write half of a surrogate pair, which no encoding can hold.
-        body = _ENCODER.encode([_whole(msgspec.to_builtins(piece)) for piece in pieces]).decode()
+        body = _ENCODER.encode([whole(msgspec.to_builtins(piece)) for piece in pieces]).decode()
         return body, decode(body)
 
 
@@ -50,16 +49,3 @@ def _read(piece: bytes) -> Event | Unreadable:
         return _EVENT.decode(piece)
     except msgspec.ValidationError:
         return Unreadable(_NAME.decode(piece).event, piece)
-
-
-def _whole(value: Any) -> Any:
-    """The same with every lone surrogate replaced."""
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode()
-        case dict():
-            return {_whole(key): _whole(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_whole(inner) for inner in value]
-        case _:
-            return value
