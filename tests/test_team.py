@@ -300,3 +300,10 @@ async def test_every_error_of_a_run_has_its_result():
     assert caught.value.result is not None
     assert (caught.value.result.conversation_id, caught.value.result.status) == ("c", "failed")
     await team.close()
+
+
+def test_a_store_that_cannot_be_is_told_among_the_other_faults():
+    with pytest.raises(MisconfiguredError) as caught:
+        Team([Agent("solo", handoffs=["nobody"])], model=ScriptedModel(echoes), store="mysql://somewhere")
+    assert len(caught.value.faults) == 2
+    assert "is no store; there are: sqlite:///file.db" in str(caught.value)

@@ -59,6 +59,7 @@ def assemble(declared: Declared) -> World:
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
         *limits.faults(),
         *hook_faults(declared.hooks or {}),
+        *_store_faults(declared.store),
         *(fault for id, model in models.items() for fault in _model_faults(id, model)),
         *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
         *(f"Team({name}=…) is not supported by this version; leave it out" for name in _unbuilt(declared)),
@@ -69,6 +70,18 @@ def assemble(declared: Declared) -> World:
     seats = {id: _seat(member, by_id, toolkits, declared.handoffs_enabled) for id, member in by_id.items()}
     roster = Roster(seats, declared.start or members[0].id, limits, declared.strategy)
     return World(roster, models, toolkits, declared.clock or SystemClock())
+
+
+def _store_faults(store: object) -> tuple[str, ...]:
+    if not isinstance(store, str):
+        return ()
+    from changeover.stores.open import Store
+
+    try:
+        Store(store)
+    except MisconfiguredError as error:
+        return error.faults
+    return ()
 
 
 def _unbuilt(declared: Declared) -> list[str]:
