@@ -11,23 +11,36 @@ if TYPE_CHECKING:
     from changeover.agent.agent import AUTO as AUTO
     from changeover.agent.agent import Agent as Agent
     from changeover.agent.agent import Function as Function
+    from changeover.agent.delegate import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.variable import Variable as Variable
+    from changeover.facts import ApprovalRequest as ApprovalRequest
+    from changeover.facts import DelegateResult as DelegateResult
     from changeover.facts import HandoffRecord as HandoffRecord
     from changeover.facts import Ledger as Ledger
     from changeover.facts import Mode as Mode
     from changeover.facts import RunResult as RunResult
     from changeover.facts import State as State
     from changeover.facts import Usage as Usage
+    from changeover.guards.approval import Approval as Approval
+    from changeover.guards.approval import Approve as Approve
+    from changeover.guards.approval import Edit as Edit
+    from changeover.guards.approval import Reject as Reject
+    from changeover.guards.approval import Respond as Respond
     from changeover.guards.limits import Limits as Limits
     from changeover.handoffs.strategies import Full as Full
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
+    from changeover.handoffs.strategies import Recent as Recent
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
     from changeover.stores.open import Store as Store
     from changeover.team import Team as Team
+    from changeover.tools.command import END as END
+    from changeover.tools.command import Command as Command
+    from changeover.tools.command import Send as Send
+    from changeover.tools.command import WorkflowState as WorkflowState
     from changeover.tools.context import Received as Received
     from changeover.tools.context import RunContext as RunContext
     from changeover.tools.tool import tool as tool
@@ -36,6 +49,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "AUTO": "agent.agent",
     "Agent": "agent.agent",
+    "Approval": "guards.approval",
+    "ApprovalRequest": "facts",
+    "Approve": "guards.approval",
+    "Command": "tools.command",
+    "DelegateResult": "facts",
+    "END": "tools.command",
+    "Edit": "guards.approval",
     "Full": "handoffs.strategies",
     "Function": "agent.agent",
     "HandoffRecord": "facts",
@@ -44,10 +64,14 @@ _HOMES = {
     "MessageOnly": "handoffs.strategies",
     "Mode": "facts",
     "Received": "tools.context",
+    "Recent": "handoffs.strategies",
     "Recorded": "relay.stream",
+    "Reject": "guards.approval",
+    "Respond": "guards.approval",
     "RunContext": "tools.context",
     "RunFinished": "relay.stream",
     "RunResult": "facts",
+    "Send": "tools.command",
     "State": "facts",
     "Store": "stores.open",
     "Team": "team",
@@ -55,6 +79,8 @@ _HOMES = {
     "ThinkingDelta": "relay.stream",
     "Usage": "facts",
     "Variable": "agent.variable",
+    "WorkflowState": "tools.command",
+    "delegate": "agent.delegate",
     "handoff": "agent.handoff",
     "tool": "tools.tool",
 }

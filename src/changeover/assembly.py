@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from changeover.errors import MisconfiguredError
 from changeover.guards.limits import Limits
 from changeover.handoffs.strategies import Strategy
 from changeover.observe.hooks import Hook, hook_faults
-from changeover.relay.perform import World
 from changeover.relay.ports import Clock, Log, Model
+from changeover.relay.world import Ask, World
 from changeover.toolkits.function import FunctionToolkit
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Declared:
     engine: Any = None
     handoffs_enabled: bool = True
     fallback: bool = False
-    ask: Callable[..., Any] | None = None
+    ask: Ask | None = None
     clock: Clock | None = None
     strategy: Strategy | None = None
 
 
-UNBUILT = ("helper_model", "guards", "rules", "engine", "fallback", "ask")
+UNBUILT = ("helper_model", "guards", "rules", "engine", "fallback")
 
 
 def assemble(declared: Declared) -> World:
@@ -60,6 +60,7 @@ def assemble(declared: Declared) -> World:
         *limits.faults(),
         *hook_faults(declared.hooks or {}),
         *_store_faults(declared.store),
+        *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
         *(fault for id, model in models.items() for fault in _model_faults(id, model)),
         *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
         *(f"Team({name}=…) is not supported by this version; leave it out" for name in _unbuilt(declared)),
@@ -68,8 +69,8 @@ def assemble(declared: Declared) -> World:
         raise MisconfiguredError(*faults)
     by_id = {member.id: member for member in members}
     seats = {id: _seat(member, by_id, toolkits, declared.handoffs_enabled) for id, member in by_id.items()}
-    roster = Roster(seats, declared.start or members[0].id, limits, declared.strategy)
-    return World(roster, models, toolkits, declared.clock or SystemClock())
+    roster = Roster(seats, declared.start or members[0].id, limits, declared.strategy, declared.handoffs_enabled)
+    return World(roster, models, toolkits, declared.clock or SystemClock(), declared.ask)
 
 
 def _store_faults(store: object) -> tuple[str, ...]:

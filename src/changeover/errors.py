@@ -11,6 +11,7 @@ from changeover.facts import (
     FunctionFault,
     HandoffRecord,
     LimitFault,
+    LimitName,
     ModelFault,
     ReceiverFault,
     RunResult,
@@ -108,6 +109,14 @@ class ConversationNotFound(ChangeoverError):
         super().__init__(f"no conversation has the id {conversation!r}")
 
 
+class ApprovalError(ChangeoverError):
+    """A decision that cannot hold: nothing awaits it, somebody decided before, or it does not fit what was asked."""
+
+    def __init__(self, message: str, *, approval: str = "") -> None:
+        self.approval = approval
+        super().__init__(message)
+
+
 class EngineError(ChangeoverError):
     """The machinery below a conversation failed; its log is intact."""
 
@@ -118,6 +127,15 @@ class Conflict(EngineError):
     def __init__(self, conversation: str, position: int, cause: str) -> None:
         self.conversation, self.position, self.cause = conversation, position, cause
         super().__init__(f"{conversation!r} has moved on: {cause!r} cannot be recorded at {position}")
+
+
+class Exhausted(EngineError):
+    """The tree of a run may not spend what was asked for; `left` says how much it may."""
+
+    def __init__(self, limit: LimitName, figure: int, left: int) -> None:
+        self.limit: LimitName = limit
+        self.figure, self.left = figure, left
+        super().__init__(f"the run has {left} left of {limit}={figure}")
 
 
 class Owned(EngineError):

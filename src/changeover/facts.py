@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -84,6 +86,8 @@ class HandoffRecord(Struct, frozen=True, gc=False):
     run_id: str
     task_id: str
     """The task that the receiver got."""
+    error: str = ""
+    """Why a delegate came back without what it was asked for."""
 
     @property
     def timestamp(self) -> datetime:
@@ -104,6 +108,57 @@ class Handed(Struct, frozen=True, gc=False):
     path: list[str]
     """Every agent of the conversation in turn; it grows, so `hops` says how much of it was walked by then."""
     hops: int
+
+
+class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What came back from a delegate: to a model it is the result of its call."""
+
+    handoff_id: str
+    agent: str
+    success: bool
+    response: str = ""
+    summary: str = ""
+    """The beginning of a long response."""
+    iterations: int = 0
+    tool_calls: int = 0
+    duration: float = 0.0
+    error: str = ""
+
+
+class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a delegate and everybody below it cost the run."""
+
+    turns: int = 0
+    handoffs: int = 0
+    retries: int = 0
+    usage: Usage = Usage()
+    agents: tuple[str, ...] = ()
+
+
+class ApprovalRequest(Struct, frozen=True, kw_only=True):
+    """Something that a person has to decide before it is done."""
+
+    conversation: str
+    call: str
+    agent: str
+    tool: str
+    arguments: dict[str, Any]
+    receiver: str = ""
+    """Who would take over or be asked, if it is a handoff."""
+    message: str = ""
+    at: float = 0.0
+    expires_at: float | None = None
+    on_expiry: Literal["reject", "approve"] = "reject"
+
+    @property
+    def id(self) -> str:
+        """Names the very request that was shown: were anything in it different, so would be its id."""
+        return f"{self.conversation}:{self.call}:{self.digest}"
+
+    @property
+    def digest(self) -> str:
+        shown = (self.agent, self.tool, self.arguments, self.receiver, self.message)
+        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class ModelFault(Struct, frozen=True, tag="model"):
@@ -128,10 +183,13 @@ class ReceiverFault(Struct, frozen=True, tag="receiver"):
     available: tuple[str, ...]
 
 
+LimitName = Literal["max_handoffs", "max_turns", "max_depth", "max_iterations"]
+
+
 class LimitFault(Struct, frozen=True, tag="limit"):
     """A limit of the run was reached."""
 
-    limit: Literal["max_handoffs", "max_turns"]
+    limit: LimitName
     figure: int
 
 
@@ -159,12 +217,13 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     handoff_chain: list[HandoffRecord] = field(default_factory=list)
     variables: Mapping[str, Any] = field(default_factory=dict)
     handed: Handed | None = None
-    artifacts: dict[str, Any] = field(default_factory=dict)
-    workflow_state: dict[str, Any] = field(default_factory=dict)
+    artifacts: Mapping[str, str | None] = field(default_factory=dict)
+    workflow_state: Mapping[str, Any] = field(default_factory=dict)
     usage: Usage = Usage()
     cost: float | None = None
     ledger: Ledger = Ledger()
-    pending: list[str] = field(default_factory=list)
+    pending: list[ApprovalRequest] = field(default_factory=list)
+    """What is awaited while the status is "waiting"."""
     fell_back: bool = False
 
     @cached_property

@@ -16,17 +16,25 @@ from changeover.assembly import Declared, assemble
 from changeover.engines.home import Home
 from changeover.engines.local import LocalEngine
 from changeover.engines.reading import Reading
-from changeover.errors import ConversationNotFound, MisconfiguredError, UnknownAgentError
-from changeover.facts import HandoffRecord, RunResult
+from changeover.errors import (
+    ApprovalError,
+    ChangeoverError,
+    ConversationNotFound,
+    EngineError,
+    MisconfiguredError,
+    UnknownAgentError,
+)
+from changeover.facts import ApprovalRequest, HandoffRecord, RunResult
+from changeover.guards.approval import Decision
 from changeover.guards.limits import Limits
 from changeover.handoffs.strategies import Strategy
 from changeover.observe.hooks import Hook, Hooks
-from changeover.relay.events import Entry, UserSpoke
-from changeover.relay.perform import World
+from changeover.relay.events import CancelRequested, Entry, UserSpoke
 from changeover.relay.ports import Clock, Log, Model
 from changeover.relay.spoken import spoken
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem, recorded
+from changeover.relay.world import Ask, World
 from changeover.stores.memory import MemoryLog
 
 if TYPE_CHECKING:
@@ -69,7 +77,7 @@ class Team:
         engine: Any = None,
         handoffs_enabled: bool = True,
         fallback: bool = False,
-        ask: Callable[..., Any] | None = None,
+        ask: Ask | None = None,
         clock: Clock | None = None,
         strategy: Strategy | None = None,
     ) -> None:
@@ -131,13 +139,41 @@ class Team:
         """Wait for the run under way, wherever it is; else the last result. A run that failed tries its step again."""
         return await self._home.carry(partial(self._resume, conversation))
 
+    async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
+        """What waits for a person's decision: in a conversation and its delegates, or in all that the store holds."""
+        found = await self._home.carry(self._approvals)
+        below = f"{conversation}/"
+        return [
+            each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(below)
+        ]
+
+    async def decide(self, approval: ApprovalRequest | str, decision: Decision, *, by: str = "") -> None:
+        """Decide about a request as it was shown, or by its id; the run goes on from there, in this process.
+
+        Raise ApprovalError if it cannot hold: somebody decided before, or what was shown is not what is awaited.
+        """
+        if not isinstance(decision, Decision):
+            raise ApprovalError(f"decide by Approve(), Reject(…), Edit(…) or Respond(…), not by {decision!r}")
+        id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
+        if id.count(":") != 2:
+            raise ApprovalError(f"{id!r} is no id of an approval; `approvals()` lists what is awaited", approval=id)
+        await self._home.carry(lambda: self._running().decide(id, decision, by))
+
+    async def cancel(self, id: str, *, by: str = "", reason: str = "") -> bool:
+        """End what is under way: of a conversation, a run (`result.run_id`) or a handoff (`HandoffRecord.id`), with
+        all that works for it. Returns when it has ended; False if nothing was under way."""
+        return await self._home.carry(partial(self._cancel, id, by, reason))
+
     async def history(self, conversation: str) -> list[Recorded]:
-        """Everything that was recorded of a conversation, in order."""
-        return list(recorded(await self._home.carry(partial(self._entries, conversation))))
+        """Everything that was recorded of a conversation and its delegates, in order."""
+        return list(recorded(await self._home.carry(partial(self._tree, conversation))))
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
-        """Every handoff of a conversation, in order."""
-        return State(conversation).fold(await self._home.carry(partial(self._entries, conversation))).handoffs
+        """Every handoff of a conversation and its delegates, in order."""
+        entries = await self._home.carry(partial(self._tree, conversation))
+        ids = dict.fromkeys(entry.conversation for entry in entries)
+        states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
+        return sorted((record for state in states for record in state.handoffs), key=lambda record: record.at)
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; what was under way can be taken up again."""
@@ -161,6 +197,8 @@ class Team:
             patience = self._patience or 1.0
             self._engine = LocalEngine(self._log, self._world, self._hooks, patience, self._elsewhere)
             self._engines = [*(other for other in self._engines if not other.loop.is_closed()), self._engine]
+            if self._patience is not None:
+                self._engine.keep_watch(recover=False)
         return self._engine
 
     def _elsewhere(self, conversation: str) -> bool:
@@ -173,12 +211,15 @@ class Team:
         if reading is None:
             _, answer = await engine.speak(conversation, spoken, key)
             return await answer
-        (conversation, run), answer = await engine.speak(conversation, spoken, key, reading.put)
-        reading.put(run)
+        where, answer = await engine.speak(conversation, spoken, key, reading.put)
+        reading.put(where)
         try:
             return await answer
         finally:
-            engine.leave(conversation, reading.put)
+            engine.leave(where[0], reading.put)
+
+    async def _approvals(self) -> list[ApprovalRequest]:
+        return await self._running().log.approvals()
 
     async def _resume(self, conversation: str) -> RunResult:
         return await (await self._running().resume(conversation))
@@ -186,7 +227,7 @@ class Team:
     async def _recover(self) -> None:
         await self._running().recover()
         if self._patience is not None:
-            self._running().keep_watch()
+            self._running().keep_watch(recover=True)
 
     async def _stop(self) -> None:
         if self._engine is not None:
@@ -196,11 +237,26 @@ class Team:
             await asyncio.sleep(0)  # whoever waited is told before this returns
         self._engine = self._log = None
 
-    async def _entries(self, conversation: str) -> list[Entry]:
-        entries = await self._running().log.read(conversation)
+    async def _tree(self, conversation: str) -> list[Entry]:
+        entries = await self._running().log.tree(conversation)
         if not entries:
             raise ConversationNotFound(conversation)
         return entries
+
+    async def _cancel(self, id: str, by: str, reason: str) -> bool:
+        conversation, run = _what(id)
+        try:
+            ended = await self._running().cancel(conversation, CancelRequested(run, by, reason))
+            if ended is None:
+                return False
+            await ended
+        except EngineError:
+            raise
+        except ConversationNotFound:
+            raise ConversationNotFound(id) from None
+        except ChangeoverError:
+            pass  # it failed before it could be cancelled, and has ended
+        return True
 
     def _said(
         self, text: str, *, conversation: str | None = None, key: str | None = None, **options: Any
@@ -234,3 +290,14 @@ def _conversation(id: str | None, key: str) -> str:
     if not CONVERSATION_ID.fullmatch(id):
         raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
     return id
+
+
+def _what(id: str) -> tuple[str, int]:
+    """The conversation that an id leads to, and the run if it names one: `c`, `c@3`, or the handoff `c:5.0`."""
+    if not isinstance(id, str):
+        raise MisconfiguredError(f"cancel by the id of a conversation, a run or a handoff, not by {id!r}")
+    conversation, _, run = id.partition("@")
+    if run.isdigit():
+        return conversation, int(run)
+    conversation, handoff, call = id.partition(":")
+    return (f"{conversation}/{call}" if handoff else conversation), 0

@@ -197,7 +197,6 @@ def test_what_agents_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, 
         {"rules": [object()]},
         {"engine": object()},
         {"fallback": True},
-        {"ask": print},
     ],
 )
 def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
@@ -209,7 +208,6 @@ def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, A
     "option",
     [
         {"when": lambda ctx: True},
-        {"approval": True},
         {"timeout": 5.0},
         {"timeout": None},
         {"alternatives": ["a"]},

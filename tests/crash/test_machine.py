@@ -19,12 +19,13 @@ from msgspec.structs import replace
 
 from changeover import Agent, RunContext, RunResult, Team, tool
 from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
+from changeover.facts import ApprovalRequest
 from changeover.messages import Assistant, User
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
-from changeover.relay.perform import World
-from changeover.relay.ports import Head, Model, Request, Toolkit, ToolOutcome
+from changeover.relay.ports import Head, Model, Request, Reserve, Toolkit, ToolOutcome
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.relay.world import World
 from changeover.stores.memory import MemoryLog
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
 from changeover.testing.replies import resolve
@@ -109,7 +110,7 @@ class TroubledLog:
             self.epoch += self.trouble != trouble
         self.trouble = trouble
 
-    async def append(self, entry: Entry, head: Head | None) -> None:
+    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
         asked_under = self.epoch
         await asyncio.sleep(MOMENT)
         if self.trouble == "lease lost" or self.epoch != asked_under:
@@ -117,7 +118,7 @@ class TroubledLog:
         known = await self._log.read(entry.conversation)
         if head is not None and known and self._is_elsewhere(entry.conversation):
             raise Owned(entry.conversation, "somebody")
-        await self._log.append(entry, head)
+        await self._log.append(entry, head, reserve)
         if head is not None:
             self._own(entry.conversation, head.working)
         await asyncio.sleep(MOMENT)
@@ -135,6 +136,19 @@ class TroubledLog:
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         return await self._log.read(conversation, after)
+
+    async def tree(self, conversation: str) -> list[Entry]:
+        return await self._log.tree(conversation)
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        return await self._log.approvals()
+
+    async def release(self, conversation: str, position: int) -> None:
+        if self.owns(conversation):
+            self._own(conversation, False)
+
+    async def owned(self) -> dict[str, int]:
+        return {}
 
     async def find(self, conversation: str, cause: str) -> int | None:
         return await self._log.find(conversation, cause)
@@ -459,23 +473,23 @@ class LeaseRunsOut(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.owned = self.lost = False
+        self.elsewhere = self.lost = False
 
-    async def append(self, entry: Entry, head: Head | None) -> None:
-        if self.owned and head is not None:
+    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+        if self.elsewhere and head is not None:
             raise Owned(entry.conversation, "another process")
-        if self.owned and not self.lost:
+        if self.elsewhere and not self.lost:
             self.lost = True
             raise LeaseLost("it ran out just now")
-        self.owned = False  # the other process has gone when word is left for it
-        await super().append(entry, head)
+        self.elsewhere = False  # the other process has gone when word is left for it
+        await super().append(entry, head, reserve)
 
 
 async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_no_business_of_the_caller():
     log = LeaseRunsOut()
     async with Team([Agent("triage")], model=Planned(), store=log) as team:
         await team.run("one", conversation="c")
-        log.owned = True
+        log.elsewhere = True
         async with asyncio.timeout(5):
             assert (await team.run("two", conversation="c", key="k")).output == "answer to two"
     assert log.lost

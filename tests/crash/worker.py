@@ -22,8 +22,9 @@ import msgspec
 
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
+from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Log
+from changeover.relay.ports import Head, Log, Reserve
 from changeover.stores import postgres, sql, sqlite
 from changeover.stores.open import Store, open_log
 from changeover.team import RunOptions
@@ -79,12 +80,12 @@ class StoppingLog:
         self._file = order.url.removeprefix("sqlite:///") if order.url.startswith("sqlite:") else None
         self._appends = 0
 
-    async def append(self, entry: Entry, head: Head | None) -> None:
+    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
         self._appends += 1
         here = self._appends == self._stop.at
         if here and self._stop.where == "before":
             self._sleep()
-        await self._log.append(entry, head)
+        await self._log.append(entry, head, reserve)
         if here and self._stop.where != "before":
             self._sleep()
 
@@ -96,6 +97,18 @@ class StoppingLog:
         if self._stop.where == "after, and oversleeps":
             time.sleep(self._lease)  # meanwhile the store's own thread takes a new lease
         self._notes.write("goes on")
+
+    async def tree(self, conversation: str) -> list[Entry]:
+        return await self._log.tree(conversation)
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        return await self._log.approvals()
+
+    async def release(self, conversation: str, position: int) -> None:
+        await self._log.release(conversation, position)
+
+    async def owned(self) -> dict[str, int]:
+        return await self._log.owned()
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         return await self._log.read(conversation, after)

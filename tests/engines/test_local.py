@@ -13,7 +13,7 @@ from changeover.engines.local import LocalEngine
 from changeover.errors import EngineError
 from changeover.messages import Message, User
 from changeover.relay.events import Entry, Event, HandoffAccepted, ModelReplied, RunCompleted, ToolFinished, UserSpoke
-from changeover.relay.perform import World
+from changeover.relay.world import World
 from changeover.stores.memory import MemoryLog
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, hands_off, says
 from changeover.tools.definition import ToolDefinition

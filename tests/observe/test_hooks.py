@@ -6,15 +6,22 @@ from typing import Any, get_args
 
 import pytest
 
-from changeover import Agent, Function, Recorded, RunResult, Team, tool
-from changeover.errors import ChangeoverError, MisconfiguredError
+from changeover import Agent, Approve, Function, Limits, Recorded, RunResult, Team, delegate, tool
+from changeover.errors import ChangeoverError, EconomicLimitExceeded, MisconfiguredError
 from changeover.observe.hooks import ALIASES, EVENTS, hook_faults
 from changeover.relay.events import Event, HandoffAccepted, RunCompleted
-from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
+from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
 
 SCRIPT = {
     "triage": [calls(("pay", {}), ("ship", {})), fails("busy"), hands_off("billing", "x")],
     "billing": [says("Done."), hands_off("nobody", "y"), hands_off("broken", "z")],
+    "boss": [
+        calls(delegates("aide", "count"), ("sign", {}), ("glance", {})),
+        says("Counted."),
+        calls(delegates("aide", "count"), delegates("sleeper", "rest")),
+    ],
+    "aide": [calls(("glance", {})), says("Three.")],
+    "sleeper": [calls(("sleep", {}))],
 }
 
 
@@ -22,6 +29,24 @@ SCRIPT = {
 def pay() -> str:
     """Pay."""
     return "paid"
+
+
+@tool(approval=True)
+def sign() -> str:
+    """Sign."""
+    return "signed"
+
+
+@tool(approval=lambda ctx, arguments: False)
+def glance() -> str:
+    """Glance."""
+    return "seen"
+
+
+async def sleep() -> str:
+    """Sleep."""
+    await asyncio.sleep(60)
+    return "awake"
 
 
 def broken(ctx: Any) -> str:
@@ -34,27 +59,40 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
         Agent("billing"),
         Function("broken", broken),
         Function("fine", lambda ctx: ""),
+        Agent("boss", tools=[sign, glance], handoffs=[delegate("aide"), delegate("sleeper")]),
+        Agent("aide", tools=[glance]),
+        Agent("sleeper", tools=[sleep]),
     ]
-    return Team(members, model=ScriptedModel(SCRIPT), clock=ManualClock(auto=True), hooks=hooks)
+    clock, ask = ManualClock(auto=True), lambda request: Approve()
+    return Team(members, model=ScriptedModel(SCRIPT), clock=clock, hooks=hooks, ask=ask)
 
 
-async def everything(team: Team) -> list[RunResult | str]:
-    """Runs in which almost every kind of event happens."""
+async def one_by_one(team: Team) -> list[RunResult | str]:
+    """Runs in which one thing follows another."""
     results: list[RunResult | str] = [await team.run("one", conversation="c")]
     try:
         await team.run("two", conversation="c")
     except ChangeoverError as error:
         results.append(str(error))
     results.append(await team.run("three", conversation="c", agent="fine"))
-    await team.close()
     return results
+
+
+async def everything(team: Team) -> None:
+    """Runs in which almost every kind of event happens. In the last, one delegate exceeds a limit, another sleeps."""
+    await one_by_one(team)
+    await team.run("four", conversation="c", agent="boss")
+    with pytest.raises(EconomicLimitExceeded):
+        await team.run("five", conversation="c", agent="boss", limits=Limits(max_turns=3))
+    await team.close()
 
 
 async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     noticed: list[Recorded] = []
     team = a_team(dict.fromkeys(EVENTS, noticed.append))
     await everything(team)
-    assert noticed == await team.history("c")
+    # Of one conversation in the order of its events; delegates have their own, at the same time.
+    assert sorted(noticed, key=lambda record: record.seq) == await team.history("c")
     assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
 
 
@@ -136,9 +174,9 @@ def asks_for_too_much(record: Recorded, more: str) -> None: ...
 
 @pytest.mark.parametrize("hook", [fails_at_once, fails_later, asks_for_too_much])
 async def test_a_failing_hook_is_logged_and_changes_nothing(hook: Any, caplog: pytest.LogCaptureFixture):
-    expected, events = await everything(plain := a_team()), await plain.history("c")
+    expected, events = await one_by_one(plain := a_team()), await plain.history("c")
     hooked = a_team(dict.fromkeys(EVENTS, hook))
-    assert await everything(hooked) == expected
+    assert await one_by_one(hooked) == expected
     assert await hooked.history("c") == events
     logged = [record for record in caplog.records if record.name == "changeover.hooks"]
     assert len(logged) == len(events)

@@ -10,15 +10,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeover import Agent, Function, Limits, Mode, Usage, Variable, handoff, tool
+from changeover import (
+    Agent,
+    Approve,
+    Command,
+    Edit,
+    Function,
+    Limits,
+    Mode,
+    Reject,
+    Respond,
+    Send,
+    Usage,
+    Variable,
+    delegate,
+    handoff,
+    tool,
+)
 from changeover.engines.local import LocalEngine
 from changeover.errors import ChangeoverError
-from changeover.facts import AgentFault, FunctionFault, LimitFault, ModelFault, ReceiverFault
+from changeover.facts import AgentFault, FunctionFault, LimitFault, ModelFault, ReceiverFault, Spent
 from changeover.messages import Call
 from changeover.relay.commands import Record
 from changeover.relay.decide import awaits, decide
 from changeover.relay.events import (
     Event,
+    Given,
     HandoffOffered,
     ModelReplied,
     RunFailed,
@@ -27,10 +44,12 @@ from changeover.relay.events import (
     ToolStarted,
     UserSpoke,
 )
+from changeover.relay.run import Thinking
 from changeover.relay.settle import settle
 from changeover.relay.state import State
 from changeover.stores.memory import MemoryLog
-from changeover.testing import ScriptedModel, assert_valid_history, calls, fails, hands_off, says
+from changeover.testing import ScriptedModel, assert_valid_history, calls, delegates, fails, hands_off, says
+from changeover.tools.command import Directive, Errand
 from tests.relay.world import a_world
 
 ENOUGH = 200
@@ -49,30 +68,49 @@ def pay() -> str:
     raise ConnectionError("closed")
 
 
-def moody(ctx: Any) -> str:
+@tool(approval=True)
+def sign() -> Command:
+    """Sign, and pass it on."""
+    return Command(goto="b", update={"artifacts": {"contract": "signed"}})
+
+
+def moody(ctx: Any) -> str | Command:
     if "!" in ctx.input:
         raise RuntimeError("not in this tone")
+    if "?" in ctx.input and not ctx.returned:
+        return Command(goto=[Send("b"), Send("nobody"), Send("b", {"n": 2}, "count")])
     return "Yes."
 
 
 MEMBERS: list[Agent | Function] = [
-    Agent("a", tools=[look, pay]),
-    Agent("b", tools=[look], handoffs=[handoff("a", variables=[Variable("n", "integer")], return_to="b"), "fn", "b"]),
+    Agent("a", tools=[look, pay, sign], handoffs=["a", "b", "fn", delegate("b", name="ask_b")]),
+    Agent(
+        "b",
+        tools=[look],
+        handoffs=[
+            handoff("a", variables=[Variable("n", "integer")], return_to="b"),
+            "fn",
+            "b",
+            delegate("a", name="ask_me", final=True, approval=True, max_iterations=2),
+        ],
+    ),
     Function("fn", moody),
 ]
 WORLD = a_world(MEMBERS, ScriptedModel({}))
 ROSTER = WORLD.roster
 
 AGENTS = st.sampled_from(["a", "b", "fn", "gone", ""])
-TEXTS = st.sampled_from(["", "hello", "no!"])
+TEXTS = st.sampled_from(["", "hello", "no!", "how?"])
 NUMBERS = st.integers(0, 8)
 VARIABLES = st.sampled_from([{}, {"n": 1}, {"_handoff_from": "x"}])
-CALL_IDS = st.sampled_from(["3.0", "3.1", "4.0", "4.1", "5.0", "0.0"])
+CALL_IDS = st.sampled_from(["3.0", "3.1", "3.0.0", "3.0.1", "2", "2.0", "4.0", "4.1", "5.0", "0.0"])
 CALLS = st.builds(
     Call,
     id=st.sampled_from(["x", "y"]),
-    name=st.sampled_from(["look", "pay", "handoff", "handoff_to_a", "unknown"]),
-    args=st.sampled_from([{}, {"n": "1"}, {"to": "b", "message": "m"}, {"to": "gone"}, {"_handoff_chain": []}]),
+    name=st.sampled_from(["look", "pay", "sign", "handoff", "handoff_to_a", "ask_b", "ask_me", "unknown"]),
+    args=st.sampled_from(
+        [{}, {"n": "1"}, {"to": "b", "message": "m"}, {"to": "gone"}, {"_handoff_chain": []}, {"task": "count"}]
+    ),
     malformed=st.sampled_from(["", "", "{"]),
 )
 LIMITS = st.builds(
@@ -85,6 +123,15 @@ FAULTS = st.sampled_from(
         ReceiverFault("a", "gone", ("a", "b")),
         LimitFault("max_turns", 3),
         AgentFault("gone", ("a",)),
+    ]
+)
+DIRECTIVES = st.sampled_from(
+    [
+        Directive("b"),
+        Directive("gone", message="m"),
+        Directive(end=True, output="that is all"),
+        Directive(sends=(Errand("a"), Errand("gone"), Errand("a", {"n": 1}, "count"))),
+        Directive(context={"n": 2}, artifacts={"plan": "x"}),
     ]
 )
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
@@ -105,6 +152,21 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "strategy": st.sampled_from(["full", "message_only", "of a later version"]),
     "usage": st.just(Usage(1, 2, 1)),
     "why": st.sampled_from(["arguments", "tool", "receiver", "ignored", "limit"]),
+    **dict.fromkeys(("about", "by", "error", "response", "tool", "digest", "briefing"), TEXTS),
+    **dict.fromkeys(("final", "success", "cancelled", "expired"), st.booleans()),
+    **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
+    "arguments": st.sampled_from([{}, {"n": 1}]),
+    "artifacts": st.sampled_from([{}, {"plan": "file:plan"}, {"plan": None}]),
+    "workflow_state": st.sampled_from([{}, {"phase": "build"}]),
+    "decision": st.sampled_from([Approve(), Reject("no"), Edit({"to": "b"}), Edit(receiver="b"), Respond("yes")]),
+    "directive": st.none() | DIRECTIVES,
+    "duration": st.floats(0, 3),
+    "expires_at": st.none() | st.floats(0, 10),
+    "given": st.none() | st.builds(Given, AGENTS, NUMBERS, briefing=TEXTS, max_iterations=NUMBERS),
+    "limit": st.sampled_from(["max_handoffs", "max_turns"]),
+    "on_expiry": st.sampled_from(["reject", "approve"]),
+    "output": st.none() | TEXTS,
+    "spent": st.builds(Spent, NUMBERS, NUMBERS),
 }
 
 
@@ -130,8 +192,9 @@ ANY_LOG = st.builds(
 )
 
 
-def folded(events: Iterable[Any]) -> State:
+def folded(events: Iterable[Any], at: float = 0.0) -> State:
     state = State("c")
+    state.at = at
     for event in events:
         state.apply(event)
     return state
@@ -188,7 +251,9 @@ def test_any_sequence_of_events_settles(events: list[Event]):
     assert state.position == len(batch)
     assert seen(folded(batch).thread) == seen(state.thread)
     assert not isinstance(decide(state, ROSTER), Record)
-    assert [command.id for command in commands] == [command.id for command in _outstanding(state)]
+    # What was given is not given again, and who folds the log anew is given all of it.
+    assert not state.run or isinstance(state.run.phase, Thinking) or not _outstanding(state)
+    assert [command.id for command in commands] == [command.id for command in _outstanding(folded(batch, 5.0))]
 
 
 def _outstanding(state: State) -> Sequence[Any]:
@@ -249,15 +314,22 @@ LINES = [
     hands_off("fn", "x"),
     hands_off("nobody", "x"),
     calls(hands_off("nobody", "x"), hands_off("b", "y"), hands_off("fn", "z")),
+    delegates("b", "count"),
+    delegates("a", "count again"),
+    calls(delegates("b", "one"), delegates("b", "two"), ("look", {}), hands_off("b", "then")),
+    calls(("sign", {}), ("pay", {}), delegates("b", "three")),
 ]
 SCRIPTS = st.fixed_dictionaries({id: st.lists(st.sampled_from(LINES), max_size=5) for id in ("a", "b")})
-MESSAGES = st.lists(builds(UserSpoke), min_size=1, max_size=3)
+SPOKEN = builds(UserSpoke).map(lambda spoken: msgspec.structs.replace(spoken, given=None))
+MESSAGES = st.lists(SPOKEN, min_size=1, max_size=3)
+DECISIONS = {"sign": Edit({}), "ask_me": Approve()}
 
 
 async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: bool) -> list[Any]:
     """The events of a conversation that really took place."""
     log, model = MemoryLog(), ScriptedModel(script)
-    engine = LocalEngine(log, msgspec.structs.replace(WORLD, models={"a": model, "b": model}))
+    world = msgspec.structs.replace(WORLD, models={"a": model, "b": model}, ask=lambda request: DECISIONS[request.tool])
+    engine = LocalEngine(log, world)
     answers = []
     for spoken in messages:
         _, answer = await engine.speak("c", spoken, "")

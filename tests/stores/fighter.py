@@ -31,7 +31,7 @@ async def _fight_for(log: SqlLog, conversation: str, name: str, head: Head) -> l
             entries = await log.read(conversation)
             end = entries[-1].position + len(entries[-1].events) if entries else 0
             spoken = UserSpoke(f"{name} says {cause}")
-            events = (spoken,) if end else (Started(conversation), spoken)
+            events = (spoken,) if end else (Started(), spoken)
             try:
                 await log.append(Entry(conversation, conversation, end, cause, 1.0, events), head)
                 won.append(cause)

@@ -1,13 +1,21 @@
 """What every log does, wherever it lives."""
 
 import asyncio
+from typing import Literal
 
 import pytest
 
-from changeover.errors import Conflict
+from changeover.errors import Conflict, ConversationNotFound
 from changeover.relay.events import Entry, RunCompleted, UserSpoke
-from changeover.relay.ports import Log
-from tests.stores.entries import DONE, WORKING, child, more, opening, stored
+from changeover.relay.ports import Head, Log
+from tests.stores.entries import DONE, LEFT, WORKING, child, delegate, more, opening, stored
+
+
+async def ids(log: Log, conversation: str) -> list[str]:
+    """Whose entries a tree holds, in its order."""
+    tree = await log.tree(conversation)
+    assert [entry.seq for entry in tree] == sorted(entry.seq for entry in tree)
+    return [entry.conversation for entry in tree]
 
 
 async def test_what_was_appended_is_read_as_it_was(log: Log):
@@ -99,6 +107,67 @@ async def test_children_that_report_at_once_get_different_numbers(log: Log):
     await asyncio.gather(*(log.append(child(f"r/{number}", "r"), WORKING) for number in range(20)))
     seqs = [seq for number in range(20) for _, _, seq in await stored(log, f"r/{number}")]
     assert sorted(seqs) == list(range(4, 44, 2))
+
+
+async def test_a_tree_is_a_conversation_and_all_below_it_by_seq(log: Log):
+    root = [opening("r"), delegate("r/3.0", "r"), more(3, "", "r"), delegate("r/3.0/3.0", "r"), delegate("r/3.01", "r")]
+    for entry in (*root, more(3, "", "r/3.0", "r"), opening("other"), opening("r/3.0/mine")):
+        await log.append(entry, WORKING)
+    assert await ids(log, "r") == ["r", "r/3.0", "r", "r/3.0/3.0", "r/3.01", "r/3.0"]
+    assert await ids(log, "r/3.0") == ["r/3.0", "r/3.0/3.0", "r/3.0"]
+    assert await ids(log, "r/3.0/3.0") == ["r/3.0/3.0"]
+    assert await ids(log, "r/3.0/mine") == ["r/3.0/mine"], "a root, whatever its id looks like"
+    assert await ids(log, "nobody") == []
+    assert await log.tree("r/3.0/3.0") == await log.read("r/3.0/3.0")
+
+
+async def test_the_ids_of_a_tree_are_taken_letter_by_letter(log: Log):
+    for entry in (opening("a_%ä"), delegate("a_%ä/1", "a_%ä"), opening("abcä"), delegate("abcä/1", "abcä")):
+        await log.append(entry, WORKING)
+    assert await ids(log, "a_%ä") == ["a_%ä", "a_%ä/1"]
+
+
+async def test_a_child_of_a_root_that_does_not_exist_is_refused(log: Log):
+    with pytest.raises(ConversationNotFound, match="'x'"):
+        await log.append(child("x/1", "x"), WORKING)
+    assert await log.read("x/1") == await log.tree("x/1") == []
+    assert await log.unfinished() == []
+    await log.append(opening("x"), DONE)
+    await log.append(child("x/1", "x"), WORKING)
+
+
+async def test_whoever_is_too_late_hears_of_the_conflict_before_the_missing_root(log: Log):
+    with pytest.raises(Conflict):
+        await log.append(more(3, "", "x/1", "x"), WORKING)
+
+
+async def test_an_input_makes_a_conversation_unfinished(log: Log):
+    await log.append(opening("c"), DONE)
+    assert await log.unfinished() == []
+    await log.append(more(3), None)
+    assert await log.unfinished() == ["c"]
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "waiting", "cancelled"])
+async def test_what_does_not_run_is_not_unfinished(log: Log, status: Literal["completed", "waiting", "cancelled"]):
+    await log.append(opening("c"), LEFT)
+    assert await log.unfinished() == ["c"]
+    await log.append(more(3), Head(status, "front", False))
+    assert await log.unfinished() == []
+
+
+async def test_the_roots_of_what_is_left_are_unfinished_once_and_in_order(log: Log):
+    for root in ("b", "a", "done"):
+        await log.append(opening(root), DONE)
+    for parent in ("b", "a", "b"):
+        await log.append(delegate(f"{parent}/{len(await log.tree(parent))}", parent), LEFT)
+    assert await log.unfinished() == ["a", "b"]
+
+
+async def test_what_nobody_has_begun_may_be_claimed_and_released(log: Log):
+    assert await log.claim("new")
+    await log.release("new", 0)
+    assert await log.read("new") == []
 
 
 async def test_what_runs_and_nobody_works_on_is_unfinished(log: Log):

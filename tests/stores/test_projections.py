@@ -1,75 +1,31 @@
 """From events to rows, without a database."""
 
-from collections.abc import Mapping
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from changeover.messages import Call
 from changeover.relay.events import (
-    Entry,
     Event,
+    FunctionReturned,
     HandoffAccepted,
     HandoffOffered,
     ModelReplied,
     RunCompleted,
     RunStarted,
+    ToolFinished,
     Unreadable,
     UserSpoke,
 )
 from changeover.stores import schema
 from changeover.stores.compiling import Compiler
 from changeover.stores.legs import Leg, Offered
-from changeover.stores.projections import PROJECTIONS, project
-from changeover.stores.rows import FIELDS, Rows
+from changeover.stores.projections import PROJECTIONS
+from changeover.stores.rows import FIELDS
 from changeover.stores.statements import writes
+from changeover.tools.command import Directive
 from tests.stores.entries import handing_over, opening
-
-LEG = Leg(2, "c@1", None, "front", "running", '{"a":1}', "hello")
-
-
-class Past:
-    """Earlier entries, as far as a test needs them; anything else must not be asked for."""
-
-    def __init__(self, events: Mapping[int, Event] | None = None, offers: Mapping[str, Offered] | None = None) -> None:
-        self._events, self._offers = events or {}, offers or {}
-
-    def event(self, position: int) -> Event | None:
-        return self._events.get(position)
-
-    def offer(self, id: str) -> Offered | None:
-        return self._offers.get(id)
-
-
-class Nothing(Past):
-    """For entries that say everything themselves."""
-
-    def event(self, position: int) -> Event | None:
-        raise AssertionError(f"asked for the event at {position}")
-
-    offer = event  # type: ignore[assignment]
-
-
-class Row(tuple[Any, ...]):
-    """A row whose fields have names."""
-
-    def __new__(cls, name: str, row: tuple[Any, ...]) -> "Row":
-        made = super().__new__(cls, row)
-        made._fields = FIELDS[name]  # type: ignore[attr-defined]
-        return made
-
-    def __getattr__(self, name: str) -> Any:
-        return self[self.__dict__["_fields"].index(name)]
-
-
-def at(position: int, *events: Event | Unreadable) -> Entry:
-    return Entry("c", "c", position, "x", 5.0, events)
-
-
-def projected(entry: Entry, leg: Leg | None, past: Past | None = None) -> tuple[dict[str, list[Any]], Leg | None]:
-    made = Rows()
-    after = project(entry, entry.events, leg, past or Nothing(), made)
-    return {name: [Row(name, row) for row in rows] for name, rows in made.by_statement()}, after
+from tests.stores.projecting import LEG, Past, at, projected
 
 
 def test_every_event_has_its_meaning():
@@ -82,7 +38,7 @@ def test_rows_are_bound_in_the_order_of_their_fields(dialect: str):
 
 
 def test_a_whole_row_has_a_field_for_every_column():
-    for name in ("tasks", "messages", "handoffs", "entries"):
+    for name in ("tasks", "messages", "handoffs", "approvals", "entries"):
         assert tuple(schema.METADATA.tables[name].columns.keys()) == FIELDS[name]
     assert tuple(schema.conversations.columns.keys()) == FIELDS["new_conversations"]
 
@@ -113,7 +69,7 @@ def test_a_handoff_that_is_accepted_later_becomes_one_then():
     [row] = made["handoffs"]
     assert (row.state, row.tool, row.task_id, leg) == ("PENDING", "to_billing", None, LEG)
     accepted = at(10, HandoffAccepted("3.1", 2, "billing"))
-    made, leg = projected(accepted, LEG, Past(offers={"c:3.1": Offered("merge", '{"b":2}')}))
+    made, leg = projected(accepted, LEG, Past(offers={"c:3.1": Offered("merge", '{"b":2}', "transfer")}))
     assert made["accepted_handoffs"] == [("WORKING", "c#10", 5.0, "c:3.1")]
     assert leg == Leg(10, "c@1", "c:3.1", "billing", "pending", '{"a":1,"b":2}', "hello")
 
@@ -122,6 +78,43 @@ def test_what_was_said_earlier_gets_its_task_when_a_run_takes_it_up():
     made, leg = projected(at(9, RunStarted(4, "front")), LEG, Past({4: UserSpoke("and now?", context={"b": 2})}))
     assert made["given_messages"] == [("c#9", "c", 4)]
     assert leg == Leg(9, "c@4", None, "front", "running", '{"a":1,"b":2}', "and now?")
+
+
+def test_a_function_that_only_says_where_to_go_says_nothing():
+    made, _ = projected(at(6, FunctionReturned("front", 2, "", Directive(goto="billing"))), LEG)
+    assert made == {}
+
+
+@pytest.mark.parametrize(
+    ("events", "output"),
+    [
+        ((ModelReplied("front", 2, "Hello."), RunCompleted(1)), "Hello."),
+        ((FunctionReturned("front", 2, "Hello."), RunCompleted(1)), "Hello."),
+        ((ToolFinished("3.0", 2, "seen"), RunCompleted(1, "That is all.")), "That is all."),
+        ((ModelReplied("front", 2, "Hello."), RunCompleted(1, "")), ""),
+        ((RunCompleted(1),), None),
+    ],
+    ids=repr,
+)
+def test_the_output_of_a_task_is_what_ends_the_run_or_was_said_last(events: tuple[Event, ...], output: str | None):
+    made, _ = projected(at(6, *events), LEG)
+    assert [(row.status, row.output) for row in made["moved_tasks"]] == [("completed", output)]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ToolFinished("3.0", 2, "seen", directive=Directive(context={"a": 2, "b": 3})),
+        FunctionReturned("front", 2, "seen", Directive(context={"a": 2, "b": 3})),
+    ],
+)
+def test_what_a_directive_adds_to_the_context_is_there_from_then_on(event: Event):
+    made, leg = projected(at(6, event), LEG)
+    assert made["widened_tasks"] == [('{"a":2,"b":3}', "c", 2)]
+    assert leg == Leg(2, "c@1", None, "front", "running", '{"a":2,"b":3}', "hello")
+    made, leg = projected(handing_over(7, variables={"c": 4}), leg)
+    assert leg is not None
+    assert leg.context == made["tasks"][0].context == '{"a":2,"b":3,"c":4}'
 
 
 def test_the_first_sign_of_life_makes_a_pending_task_run():

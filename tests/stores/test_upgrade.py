@@ -11,7 +11,7 @@ from changeover.errors import StoreUnavailable
 from changeover.stores import upgrade
 from changeover.stores.database import Database
 from changeover.stores.open import Store, database_of, open_log, upgrade_store
-from changeover.stores.schema import VERSION
+from changeover.stores.schema import METADATA, VERSION
 from changeover.stores.sql import SqlLog
 from changeover.stores.sqlite import Sqlite
 from tests.stores.conftest import Opened
@@ -64,7 +64,7 @@ def layout(store: str) -> list[tuple[object, ...]]:
 async def test_the_tables_are_the_same_whether_made_at_once_or_by_migrations(shared_store: str, opened: Opened):
     upgrade.run_migrations(database_of(Store(shared_store)).engine())
     migrated = layout(shared_store)
-    for table in ("entries", "conversations", "processes", "tasks", "messages", "handoffs", "changeover_version"):
+    for table in METADATA.tables:
         query(shared_store, f"DROP TABLE {table}")
     await opened(shared_store).close()
     assert layout(shared_store) == migrated

@@ -76,7 +76,7 @@ async def a_function_that_returns_no_text(stage: Stage) -> None:
         return 5
 
     error = await stage.error(FunctionError, stage.team([Function("number", number)]), "hello")
-    assert "a function must return a str, not int" in str(error)
+    assert "a function must return a str or a Command, not int" in str(error)
 
 
 @story

@@ -6,23 +6,29 @@ import pytest
 
 from changeover import facts
 from changeover.agent.agent import Agent
+from changeover.agent.delegate import delegate
 from changeover.agent.handoff import handoff
-from changeover.agent.moves import declared_transfer, generic_transfer
+from changeover.agent.moves import declared_delegate, declared_transfer, generic_transfer
 from changeover.agent.variable import Variable
 from changeover.messages import Call, Reply
 from changeover.relay.ports import Request
-from changeover.testing import Usage, calls, fails, hands_off, says
+from changeover.testing import Usage, calls, delegates, fails, hands_off, says
 from changeover.testing.replies import resolve
 from changeover.tools.definition import ToolDefinition
 
-MEMBERS = {id: Agent(id) for id in ("triage", "billing", "tech")}
+MEMBERS = {id: Agent(id) for id in ("triage", "billing", "tech", "back-office")}
 GENERIC = generic_transfer(("billing", "tech"), MEMBERS).definition
+ANYBODY = ToolDefinition("ask_anybody", "", {}, receivers=("back-office", "tech"), delegate=True)
 LOOK = ToolDefinition("look", "", {"type": "object", "properties": {}})
 
 
 def declared(receiver: str, *variables: str, name: str | None = None) -> ToolDefinition:
     way = handoff(receiver, name=name, variables=[Variable(variable) for variable in variables])
     return declared_transfer(way, MEMBERS).definition
+
+
+def asking(receiver: str, name: str) -> ToolDefinition:
+    return declared_delegate(delegate(receiver, name=name), MEMBERS).definition
 
 
 def asked(reply: Reply, *tools: ToolDefinition, command: str = "7") -> Reply:
@@ -143,3 +149,60 @@ def test_the_texts_of_one_turn_come_one_a_line():
     reply = asked(line, declared("billing"), declared("tech"))
     assert [call.name for call in reply.calls] == ["handoff_to_billing", "handoff_to_tech"]
     assert reply.text == "One moment.\nI see.\nrefund\nrepair"
+
+
+def test_a_handoff_never_uses_a_tool_that_delegates():
+    tools = (asking("billing", "ask_billing"), asking("tech", "handoff"))
+    assert made(asked(hands_off("billing", "refund"), *tools, declared("billing"))) == [("handoff_to_billing", {})]
+    args = {"to": "billing", "message": "refund", "task": "count"}
+    assert made(asked(hands_off("billing", "refund", task="count"), *tools)) == [("handoff", args)]
+
+
+def test_a_delegate_is_asked_by_the_tool_that_leads_to_it_whatever_its_name():
+    tools = (LOOK, GENERIC, declared("billing"), asking("tech", "ask_tech"), asking("billing", "ask_the_accountants"))
+    reply = asked(delegates("billing", "Sum it up.", text="I ask."), *tools)
+    assert made(reply) == [("ask_the_accountants", {"task": "Sum it up."})]
+    assert reply.text == "I ask."
+    assert type(reply.calls[0]) is Call
+
+
+def test_a_delegate_gets_its_context_only_if_there_is_one():
+    tool = asking("billing", "ask")
+    assert made(asked(delegates("billing", "Sum it up.", "Order 1042."), tool)) == [
+        ("ask", {"task": "Sum it up.", "context": "Order 1042."})
+    ]
+    assert made(asked(delegates("billing"), tool)) == [("ask", {"task": ""})]
+
+
+@pytest.mark.parametrize(
+    "tools", [(), (LOOK,), (GENERIC,), (declared("back-office"),), (asking("tech", "ask"),), (ANYBODY,)]
+)
+def test_a_delegate_that_no_tool_leads_to_is_asked_all_the_same(tools: tuple[ToolDefinition, ...]):
+    assert made(asked(delegates("back-office", "Sum it up."), *tools)) == [
+        ("delegate_to_back_office", {"task": "Sum it up."})
+    ]
+
+
+def test_a_tool_two_delegates_and_a_handoff_fit_in_one_turn():
+    line = calls(
+        ("look", {}),
+        delegates("tech", "Check.", text="I ask around."),
+        delegates("billing", "Count."),
+        hands_off("billing", "refund"),
+        text="One moment.",
+    )
+    reply = asked(line, LOOK, GENERIC, asking("tech", "ask_tech"), asking("billing", "ask_billing"))
+    assert made(reply) == [
+        ("look", {}),
+        ("ask_tech", {"task": "Check."}),
+        ("ask_billing", {"task": "Count."}),
+        ("handoff", {"to": "billing", "message": "refund"}),
+    ]
+    assert [call.id for call in reply.calls] == ["call_7_0", "call_7_1", "call_7_2", "call_7_3"]
+    assert reply.text == "One moment.\nI ask around."
+
+
+def test_one_line_asks_by_another_name_where_the_tools_are_others():
+    line = delegates("billing", "Count.")
+    assert made(asked(line, asking("billing", "ask"))) == [("ask", {"task": "Count."})]
+    assert made(asked(line, asking("billing", "count"))) == [("count", {"task": "Count."})]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from changeover.guards.approval import Approvable, Approval
 from changeover.relay.ports import ToolOutcome
 from changeover.toolkits.function import FunctionToolkit
 from changeover.tools.context import RunContext
@@ -242,6 +243,8 @@ def fine() -> None: ...
         (tool(max_result=0)(fine), ["'fine'", "max_result=0", "1 or more"]),
         (tool(at_most_once=True, retries=1)(fine), ["'fine'", "at_most_once", "retries=1", "contradict"]),
         (Tool(function=fine, name="fine", retries="3"), ["'fine'", "retries='3'"]),  # type: ignore[arg-type]
+        (tool(approval="yes")(fine), ["'fine'", "approval='yes'", "give True, a function"]),  # type: ignore[call-overload]
+        (tool(approval=Approval(expires=0))(fine), ["'fine'", "expires=0", "above 0"]),
         ("fine", ["'fine'", "cannot be called", "declare a function"]),
         (None, ["None", "cannot be called"]),
         (Tool(function=3, name="three"), ["'three'", "cannot be called"]),  # type: ignore[arg-type]
@@ -263,6 +266,17 @@ def test_all_faults_of_all_tools_are_found_at_once_and_sound_tools_stand():
 
 def test_at_most_once_without_retries_is_no_fault():
     assert FunctionToolkit([tool(at_most_once=True)(fine)]).faults == []
+
+
+@pytest.mark.parametrize("approval", [None, True, lambda ctx, arguments: True, Approval(expires=60)])
+def test_a_tool_may_ask_a_person_first(approval: Approvable):
+    for declared in (tool(approval=approval)(fine), tool(fine, approval=approval)):
+        assert declared.approval is approval
+        assert FunctionToolkit([declared]).faults == []
+
+
+def test_a_tool_asks_nobody_unless_it_is_declared():
+    assert tool(fine).approval is None
 
 
 def test_what_json_cannot_describe_can_be_bound():

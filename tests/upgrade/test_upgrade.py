@@ -108,6 +108,9 @@ class FromTheFuture(MemoryLog):
         entries = await super().read(conversation, after)
         return [*entries, Entry("c", "c", 5, "9", 1.0, (newer,), 6)] if entries else []
 
+    async def tree(self, conversation: str) -> list[Entry]:
+        return await self.read(conversation)
+
 
 async def test_a_conversation_with_an_event_from_the_future_is_left_alone():
     log = FromTheFuture()

@@ -8,6 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
+from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.context import RunContext
@@ -38,7 +39,7 @@ class Agent:
     instructions: Instructions = ""
     model: Any = None
     tools: Sequence[Tool | Fn] = ()
-    handoffs: Auto | Sequence[str | Handoff] = AUTO
+    handoffs: Auto | Sequence[str | Handoff | Delegate] = AUTO
     skills: Sequence[Any] = ()
     specialization: str = ""
     capabilities: Sequence[str] = ()
@@ -66,7 +67,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Function:
-    """A member that is plain Python: `fn(ctx)` gives the answer."""
+    """A member that is plain Python: `fn(ctx)` gives the answer, or a Command that says where to go."""
 
     id: str
     fn: Callable[[RunContext], Any]

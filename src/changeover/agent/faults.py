@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.agent.moves import GENERIC
 from changeover.agent.variable import variable_faults
+from changeover.guards.approval import approval_faults
 from changeover.handoffs.context import METADATA
-from changeover.handoffs.strategies import Full, MessageOnly
+from changeover.handoffs.strategies import Full, MessageOnly, Recent
 from changeover.tools.tool import Fn, Tool, as_tool
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -68,17 +70,19 @@ def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
     ways = listed_ways(agent)
     if ways is None:
         if agent.handoffs is not AUTO:
-            yield f"has handoffs={agent.handoffs!r}; give AUTO, or a list of ids and handoff(…)s"
+            yield f"has handoffs={agent.handoffs!r}; give AUTO, or a list of ids, handoff(…)s and delegate(…)s"
         return
     for way in ways:
-        receiver = way.receiver if isinstance(way, Handoff) else way
+        receiver = way.receiver if isinstance(way, Handoff | Delegate) else way
         if receiver not in ids:
             yield f"hands off to {receiver!r}, which is not in the team; choose one of {_listed(ids)}"
         if isinstance(way, Handoff):
             yield from (f"handoff {way.name!r} {fault}" for fault in _declared_faults(way, ids))
+        elif isinstance(way, Delegate):
+            yield from (f"delegate {way.name!r} {fault}" for fault in _delegate_faults(way))
 
 
-def listed_ways(agent: Agent) -> Sequence[str | Handoff] | None:
+def listed_ways(agent: Agent) -> Sequence[str | Handoff | Delegate] | None:
     """The ways to hand off that an agent lists, if it lists any."""
     ways = agent.handoffs
     return ways if isinstance(ways, Sequence) and not isinstance(ways, str) else None
@@ -91,6 +95,21 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
         yield f"returns to {way.return_to!r}, which is not in the team; choose one of {_listed(ids)}"
     if way.merge not in ("merge", "replace"):
         yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
+    yield from approval_faults(way.approval)
+    yield from _unbuilt_faults(way)
+
+
+def _delegate_faults(way: Delegate) -> Iterator[str]:
+    if not isinstance(way.max_iterations, int) or way.max_iterations < 1:
+        yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
+    if way.strategy is not None and not isinstance(way.strategy, Full | MessageOnly | Recent):
+        known = "Full(), MessageOnly() or Recent(5)"
+        yield f"has strategy={way.strategy!r}, which this version does not support; use {known}"
+    yield from approval_faults(way.approval)
+    yield from _unbuilt_faults(way)
+
+
+def _unbuilt_faults(way: Handoff | Delegate) -> Iterator[str]:
     for option in way.unbuilt:
         yield f"sets {option}=, which this version does not support; leave it out"
 
@@ -116,6 +135,8 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
     for way in ways or ():
         if isinstance(way, Handoff):
             yield way.name, f"the handoff to {way.receiver}"
+        elif isinstance(way, Delegate):
+            yield way.name, f"the delegate {way.receiver}"
 
 
 def parameter_faults(declared: Tool | Fn, parameters: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from changeover.agent.variable import Variables
+from changeover.guards.approval import Approvable
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import Strategy
 
@@ -23,6 +24,7 @@ class Handoff:
     strategy: Strategy | None
     merge: Merge
     return_to: str | None
+    approval: Approvable
     unbuilt: tuple[str, ...] = ()
 
 
@@ -35,7 +37,7 @@ def handoff(
     instructions: str = "",
     strategy: Strategy | None = None,
     when: Callable[..., bool] | None = None,
-    approval: Any = None,
+    approval: Approvable = None,
     timeout: float | None = 300.0,
     return_to: str | None = None,
     merge: Merge = "merge",
@@ -44,7 +46,7 @@ def handoff(
     on_rollback: Callable[..., Any] | None = None,
 ) -> Handoff:
     """Declare a handoff to `receiver`; to the model it is a function with exactly these variables."""
-    later = {"when": when, "approval": approval, "alternatives": alternatives, "expects": expects}
+    later = {"when": when, "alternatives": alternatives, "expects": expects}
     unbuilt = [option for option, value in {**later, "on_rollback": on_rollback}.items() if value]
     if timeout != 300.0:
         unbuilt.append("timeout")
@@ -57,6 +59,7 @@ def handoff(
         strategy=strategy,
         merge=merge,
         return_to=return_to,
+        approval=approval,
         unbuilt=tuple(unbuilt),
     )
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec import Struct
 
 from changeover.agent.agent import Member, purpose
+from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.agent.variable import Check, compile_variables
-from changeover.handoffs.context import Merge
+from changeover.guards.approval import Approval, approval_of
+from changeover.handoffs.context import Merge, fence
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Tool
@@ -35,6 +37,13 @@ class Intent(Struct, frozen=True):
     strategy: Strategy | None = None
     merge: Merge = "merge"
     return_to: str = ""
+
+
+class Assignment(Struct, frozen=True):
+    """A task for a delegate as a model gave it: well-formed, not yet offered."""
+
+    task: str
+    about: str = ""
 
 
 class NoSuchReceiver(Struct, frozen=True):
@@ -92,7 +101,39 @@ class Transfer(Struct, frozen=True):
         )
 
 
-Move = UseTool | TransferToAny | Transfer
+class DelegateTo(Struct, frozen=True):
+    """A declared delegate: a tool of its own that brings a result back."""
+
+    delegate: Delegate
+    definition: ToolDefinition
+
+    def read(self, args: dict[str, Any]) -> Assignment | BadArguments:
+        task, about = args.get("task"), args.get("context", "")
+        if not isinstance(task, str) or not task:
+            return BadArguments("task: say what is to be done, in words")
+        if not isinstance(about, str):
+            about = fence(about) if isinstance(about, dict) else str(about)
+        if extra := args.keys() - {"task", "context"}:
+            return BadArguments(f"it takes task and context, not {', '.join(sorted(extra))}")
+        return Assignment(task, about)
+
+
+Move = UseTool | TransferToAny | Transfer | DelegateTo
+
+
+def approval_for(move: Move) -> Approval | None:
+    """Whether a person has to be asked before this move is made."""
+    match move:
+        case UseTool():
+            return approval_of(move.tool.approval)
+        case Transfer():
+            return approval_of(move.handoff.approval)
+        case DelegateTo():
+            return approval_of(move.delegate.approval)
+        case TransferToAny():
+            return None
+        case _:
+            assert_never(move)
 
 
 def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) -> TransferToAny:
@@ -129,3 +170,25 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
         receivers=(declared.receiver,),
     )
     return Transfer(declared, definition, check)
+
+
+def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> DelegateTo:
+    """The tool of one declared delegate."""
+    about = declared.description or purpose(members[declared.receiver])
+    lead = f"Give {declared.receiver} a task and get the result back; you stay in charge."
+    definition = ToolDefinition(
+        name=declared.name,
+        description=f"{lead} {about}".rstrip(),
+        parameters={
+            "type": "object",
+            "properties": {
+                "task": {"type": "string", "description": "What is to be done, complete in itself."},
+                "context": {"type": "string", "description": "What that agent should know to do it."},
+            },
+            "required": ["task"],
+            "additionalProperties": False,
+        },
+        receivers=(declared.receiver,),
+        delegate=True,
+    )
+    return DelegateTo(declared, definition)

@@ -8,10 +8,20 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
-from changeover.agent.moves import Move, Transfer, TransferToAny, UseTool, declared_transfer, generic_transfer
+from changeover.agent.moves import (
+    DelegateTo,
+    Move,
+    Transfer,
+    TransferToAny,
+    UseTool,
+    declared_delegate,
+    declared_transfer,
+    generic_transfer,
+)
 from changeover.guards.limits import Limits
-from changeover.handoffs.strategies import Full, MessageOnly, Strategy
+from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import as_tool
 
@@ -30,7 +40,8 @@ class Seat(Struct, frozen=True):
     @property
     def transfers(self) -> tuple[str, ...]:
         """Everybody this agent can hand off to."""
-        return tuple(dict.fromkeys(name for definition in self.definitions for name in definition.receivers))
+        ways = [definition for definition in self.definitions if not definition.delegate]
+        return tuple(dict.fromkeys(name for definition in ways for name in definition.receivers))
 
 
 class Roster(Struct, frozen=True):
@@ -40,6 +51,7 @@ class Roster(Struct, frozen=True):
     start: str
     limits: Limits = Limits()
     strategy: Strategy | None = None
+    handoffs_enabled: bool = True
     second_chances: int = 2
     """How often in a row a model may get its calls wrong and try again."""
 
@@ -48,6 +60,10 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(receiver)
         own = seat.agent.strategy if isinstance(seat, Seat) else None
         return declared or own or self.strategy or (MessageOnly() if sender == receiver else Full())
+
+    def briefing_for(self, declared: Strategy | None) -> Strategy:
+        """How much a delegate is told of what was said before."""
+        return declared or Recent()
 
 
 def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[ToolDefinition], transfers: bool) -> Seat:
@@ -66,10 +82,14 @@ def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[Tool
     )
 
 
-def _ways(agent: Agent, members: Mapping[str, Member]) -> list[TransferToAny | Transfer]:
+def _ways(agent: Agent, members: Mapping[str, Member]) -> list[TransferToAny | Transfer | DelegateTo]:
     if agent.handoffs is AUTO:
         return [generic_transfer(list(members), members)] if len(members) > 1 else []
     bare = [way for way in agent.handoffs if isinstance(way, str)]
-    declared = [way for way in agent.handoffs if isinstance(way, Handoff)]
-    generic = [generic_transfer(bare, members)] if bare else []
-    return [*generic, *(declared_transfer(way, members) for way in declared)]
+    ways: list[TransferToAny | Transfer | DelegateTo] = [generic_transfer(bare, members)] if bare else []
+    for way in agent.handoffs:
+        if isinstance(way, Handoff):
+            ways.append(declared_transfer(way, members))
+        elif isinstance(way, Delegate):
+            ways.append(declared_delegate(way, members))
+    return ways

@@ -53,7 +53,11 @@ class Follower:
         """Fold what somebody else recorded."""
         async with live.lock:
             state = live.state
-            if entry.conversation != state.id or entry.position < state.position:
+            if entry.conversation != state.id:
+                if entry.conversation.startswith(f"{state.id}/"):
+                    live.publish(list(recorded([entry])))
+                return
+            if entry.position < state.position:
                 return
             if live.stale or entry.position > state.position:
                 await self._engine.lives.refresh(live)

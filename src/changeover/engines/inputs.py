@@ -1,58 +1,62 @@
-"""What comes from outside: a user speaks, a caller asks how a conversation stands."""
+"""What comes from outside: a user speaks, somebody cancels, a caller asks how a conversation stands."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from changeover.engines.live import Live
 from changeover.errors import Conflict, ConversationNotFound, EngineError, LeaseLost, Owned
-from changeover.relay.events import Entry, Event, RunResumed, Started, UserSpoke
+from changeover.relay.events import CancelRequested, Entry, Event, RunResumed, Started, UserSpoke
 from changeover.relay.state import State
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
+ROOT = Started()
 
-async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> int:
-    """Record what a user said, once for each key, and return its run. The caller holds the lock."""
+
+async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str, opening: Started = ROOT) -> int:
+    """Record what was said, once for each key, and return its run. The caller holds the lock."""
     key = key and f"key:{key}"  # whatever users choose, it is not the id of a command
     while True:
-        if live.stale or live.state.unreadable:
-            await _readable(engine, live)
-        if key and (position := await engine.log.find(live.state.id, key)) is not None:
+        await readable(engine, live)
+        # Where nothing is recorded, no key is: should that have changed meanwhile, the append will say so.
+        if key and live.state.position and (position := await engine.log.find(live.state.id, key)) is not None:
             live.stale = live.stale or position >= live.state.position
             await engine.go_on(live)
             return position or 1  # at 0 stands the beginning of the conversation itself
-        said = await _said(engine, live, spoken, key)
-        if said is not None:
-            return said
+        events: list[Event] = [spoken] if live.state.position else [opening, spoken]
+        run = live.state.position + len(events) - 1
+        if await put(engine, live, key or f"said@{run}", events):
+            return run
 
 
-async def _said(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> int | None:
-    """One try to record it; None if the conversation moved on meanwhile."""
-    state = live.state
-    if engine.elsewhere(state.id):
-        return await _leave_word(engine, live, spoken, key)
-    events: list[Event] = [spoken] if state.position else [Started(state.root), spoken]
-    run = state.position + len(events) - 1
-    try:
-        commands = await engine.record(live, key or f"said@{run}", events)
-    except Conflict:
-        return None
-    except LeaseLost:
-        await asyncio.sleep(engine.patience / 10)
-        return None
-    except Owned:
-        return await _leave_word(engine, live, spoken, key)
-    engine.dispatch(live, commands)
-    return run
+async def call_off(engine: LocalEngine, live: Live, request: CancelRequested, opening: Started | None = None) -> bool:
+    """Record that a run, or all, are wanted no longer; False if none is under way. The caller holds the lock."""
+    while True:
+        await readable(engine, live)
+        state = live.state
+        if state.position and not _concerned(state, request.run):
+            return False
+        if not state.position and opening is None:
+            raise ConversationNotFound(state.id)
+        events: list[Event] = [opening, request] if opening and not state.position else [request]
+        if await put(engine, live, f"cancel@{state.position}", events):
+            return True
+
+
+def _concerned(state: State, run: int) -> bool:
+    """Whether this run, or any if it is 0, is under way or about to be."""
+    current = [state.run.id] if state.run else []
+    return any(run in (0, each) for each in (*current, *(id for id, _ in state.inbox)))
 
 
 async def again(engine: LocalEngine, live: Live) -> int:
     """The run that is under way or was the last; one that failed is begun again where it failed."""
     while True:
-        await _readable(engine, live)
+        await readable(engine, live)
         run, failed = _last_run(live.state)
         if not failed:
             return run
@@ -78,24 +82,44 @@ def _last_run(state: State) -> tuple[int, bool]:
     return state.last.run.id, state.last.fault is not None
 
 
-async def _leave_word(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str) -> int | None:
-    """Put a message into the inbox of a conversation that another process works on, and follow it there."""
+async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Event]) -> bool:
+    """One try to record an input and to go on from it; False if the conversation moved on meanwhile.
+
+    If another process works on the conversation, the input is left there as word, and followed.
+    """
+    position = live.state.position
+    try:
+        if not engine.elsewhere(live.state.id):
+            engine.dispatch(live, await engine.record(live, cause, events))
+            return True
+    except Conflict:
+        return False
+    except LeaseLost:
+        await asyncio.sleep(engine.patience / 10)
+        return False
+    except Owned:
+        pass
     await engine.lives.refresh(live)
+    return live.state.position == position and await _leave_word(engine, live, cause, events)
+
+
+async def _leave_word(engine: LocalEngine, live: Live, cause: str, events: Sequence[Event]) -> bool:
+    """Put an input into the log of a conversation that another process works on, and follow it there."""
     state = live.state
-    cause = key or f"said@{state.position}"
-    entry = Entry(state.id, state.root, state.position, cause, engine.world.clock.now(), (spoken,))
+    entry = Entry(state.id, state.root, state.position, cause, engine.world.clock.now(), tuple(events))
     try:
         await engine.log.append(entry, None)
     except Conflict:
-        return None
+        live.stale = True
+        return False
     except LeaseLost:
         await asyncio.sleep(engine.patience / 10)
-        return None
+        return False
     engine.follow(live)
-    return state.position
+    return True
 
 
-async def _readable(engine: LocalEngine, live: Live) -> None:
+async def readable(engine: LocalEngine, live: Live) -> None:
     """See that the state is what the log says, and that this version understands it."""
     if live.stale:
         await engine.lives.refresh(live)

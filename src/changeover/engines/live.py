@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from changeover.errors import error_of
-from changeover.facts import RunResult
+from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.commands import Command
 from changeover.relay.events import Entry
-from changeover.relay.result import result_of
+from changeover.relay.result import result_of, waiting_result
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta, recorded
 
@@ -21,12 +21,17 @@ class Live:
     """A conversation's state, what is in flight for it, and who waits for it."""
 
     __slots__ = (
+        "asleep",
+        "declined",
         "ended",
         "epoch",
         "flight",
         "follower",
         "known",
         "lock",
+        "may_rest",
+        "patient",
+        "pending",
         "readers",
         "stale",
         "state",
@@ -48,6 +53,16 @@ class Live:
         self.follower: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
         self.waiters: dict[int, list[asyncio.Future[RunResult]]] = {}
+        """Callers who want the result of a run, or to hear that it waits for a person."""
+        self.patient: dict[int, list[asyncio.Future[RunResult]]] = {}
+        """Those who want the end of a run, however long it waits."""
+        self.asleep = False
+        """Nothing goes on here until a person decides about what is `pending`."""
+        self.pending: list[ApprovalRequest] = []
+        self.may_rest = False
+        """Somebody was asked, here or below: it is worth looking whether anything else goes on."""
+        self.declined: set[str] = set()
+        """The waits that the program itself was asked about, and left to a person."""
         self.untold: list[Recorded] = []
         """What is recorded and no observer knows yet, in order."""
         self.telling: asyncio.Lock | None = None
@@ -57,12 +72,17 @@ class Live:
     @property
     def quiet(self) -> bool:
         """Whether it can be forgotten: the log has all there is to know."""
-        return not (self.flight or self.waiters or self.readers or self.lock.locked())
+        return not (self.flight or self.awaited or self.lock.locked())
+
+    @property
+    def news(self) -> bool:
+        """Whether there may be something to tell."""
+        return bool(self.untold or self.ended or self.may_rest)
 
     @property
     def awaited(self) -> bool:
         """Whether somebody wants to know how it goes on."""
-        return bool(self.waiters or self.readers)
+        return bool(self.waiters or self.patient or self.readers)
 
     def emit(self, delta: TextDelta | ThinkingDelta) -> None:
         for reader in self.readers:
@@ -73,13 +93,28 @@ class Live:
             for event in events:
                 reader(event)
 
-    def wait(self, run: int, future: asyncio.Future[RunResult]) -> asyncio.Future[RunResult]:
+    def wait(self, run: int, future: asyncio.Future[RunResult], patient: bool = False) -> asyncio.Future[RunResult]:
         """Give the future the result of a run, now or when it has ended. The caller holds the lock."""
         if run in self.state.outcomes:
             self._tell(future, run)
         else:
-            self.waiters.setdefault(run, []).append(future)
+            (self.patient if patient else self.waiters).setdefault(run, []).append(future)
         return future
+
+    def stop_waiting(self, run: int, future: asyncio.Future[RunResult]) -> None:
+        """Somebody patient does not want to know any more."""
+        if future in (waiting := self.patient.get(run, [])):
+            waiting.remove(future)
+            if not waiting:
+                del self.patient[run]
+
+    def tell_to_wait(self) -> None:
+        """Tell those who are not patient that somebody has to decide first."""
+        waiting, self.waiters = self.waiters, {}
+        for run, futures in waiting.items():
+            for future in futures:
+                if not future.done():
+                    future.set_result(waiting_result(self.state, run, list(self.pending)))
 
     def note_ends(self, count: int) -> None:
         """Remember the last runs to end, now that their end is committed."""
@@ -90,19 +125,20 @@ class Live:
         if self.readers:
             self.publish([record for record in recorded(entries) if record.position >= self.known])
         self.state, self.stale, self.known = state, False, state.position
-        self.ended += [run for run in self.waiters if run in state.outcomes]
+        self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
 
     def wake(self) -> None:
         """Tell those who wait for runs that have ended."""
         while self.ended:
             run = self.ended.pop(0)
-            for future in self.waiters.pop(run, ()):
+            for future in (*self.waiters.pop(run, ()), *self.patient.pop(run, ())):
                 self._tell(future, run)
 
     def fail(self, error: BaseException) -> None:
         """Tell everybody who waits that the machinery below failed."""
-        waiting, self.waiters = self.waiters, {}
-        for futures in waiting.values():
+        waiting = [*self.waiters.values(), *self.patient.values()]
+        self.waiters, self.patient = {}, {}
+        for futures in waiting:
             for future in futures:
                 if not future.done():
                     future.set_exception(error)

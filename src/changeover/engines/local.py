@@ -7,22 +7,41 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from changeover.engines.approvals import await_decision, rule
+from changeover.engines.children import cancel_child, run_child
 from changeover.engines.following import Follower
-from changeover.engines.inputs import again, say
+from changeover.engines.inputs import again, call_off, say
 from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
-from changeover.errors import Conflict, EngineError, LeaseLost, Owned
+from changeover.engines.resting import Resting, due_of, works
+from changeover.errors import Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
-from changeover.relay.commands import CallModel, Command, RunTool
+from changeover.guards.approval import Decision
+from changeover.relay.commands import AwaitApproval, CallModel, CancelChild, Command, RunChild, RunTool
 from changeover.relay.decide import awaits
-from changeover.relay.events import Entry, Event, UserSpoke
-from changeover.relay.perform import World, perform
+from changeover.relay.events import (
+    ApprovalDecided,
+    CancelRequested,
+    Entry,
+    Event,
+    LimitReached,
+    RunCancelled,
+    RunFailed,
+    RunStopped,
+    UserSpoke,
+)
+from changeover.relay.perform import perform
 from changeover.relay.ports import Log, Observer
+from changeover.relay.reserve import reserve_of, standing
 from changeover.relay.result import head_of
 from changeover.relay.settle import settle
 from changeover.relay.stream import recorded
+from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.engine")
+
+ABANDONING = frozenset({ApprovalDecided, CancelRequested, RunStopped, RunFailed, RunCancelled})
+"""Events after which something that is in flight may not be wanted any more."""
 
 
 class LocalEngine:
@@ -41,9 +60,10 @@ class LocalEngine:
         """Whether another loop of this process works on a conversation."""
         self.loop = asyncio.get_running_loop()
         self.lives = Lives(log)
-        self._follower = Follower(self)
+        self._follower, self._resting = Follower(self), Resting(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
+        self._recovers = False
 
     async def speak(
         self, conversation: str, spoken: UserSpoke, key: str, reader: Reader | None = None
@@ -58,7 +78,7 @@ class LocalEngine:
                 live.readers.append(reader)
             run = await say(self, live, spoken, key)
             future = live.wait(run, self.loop.create_future())
-        if live.untold or live.ended:
+        if live.news:
             await self.tell(live)
         return (live.state.id, run), future
 
@@ -78,27 +98,57 @@ class LocalEngine:
         await self.tell(live)
         return future
 
+    async def decide(self, approval: str, decision: Decision, by: str) -> None:
+        """Record what a person decided, and go on from there."""
+        live = await self.lives.get(approval.rsplit(":", 2)[0])
+        async with live.lock:
+            await self.lives.refresh(live)
+            await rule(self, live, approval, decision, by)
+        await self.tell(live)
+        if live.state.root != live.state.id:
+            await self._take_up(live.state.root)
+
+    async def cancel(self, conversation: str, request: CancelRequested) -> asyncio.Future[RunResult] | None:
+        """End a run, or all that were asked for, and what works for them; None if there is nothing to end."""
+        live = await self.lives.get(conversation)
+        async with live.lock:
+            await self.lives.refresh(live)
+            state = live.state
+            run = request.run or (state.run.id if state.run else state.inbox[0][0] if state.inbox else 0)
+            if not await call_off(self, live, request):
+                return None
+            future = live.wait(run, self.loop.create_future(), patient=True)
+        await self.tell(live)
+        if state.root != state.id:
+            await self._take_up(state.root)
+        return future
+
     async def recover(self) -> None:
         """Take up what nobody works on: fold, decide, perform what is outstanding."""
         for conversation in await self.log.unfinished():
-            live = await self.lives.get(conversation)
-            async with live.lock:
-                await self.lives.refresh(live)
-                await self.go_on(live)
-            await self.tell(live)
+            await self._take_up(conversation)
+
+    async def _take_up(self, conversation: str) -> None:
+        live = await self.lives.get(conversation)
+        async with live.lock:
+            await self.lives.refresh(live)
+            await self.go_on(live)
+        await self.tell(live)
 
     def busy(self, conversation: str) -> bool:
         """Whether this engine has something in flight for a conversation."""
         live = self.lives.here(conversation)
-        return live is not None and bool(live.flight) and self.loop.is_running()
+        return live is not None and bool(live.flight) and not live.asleep and self.loop.is_running()
 
-    def keep_watch(self) -> None:
-        """Go on taking up what other processes leave behind."""
+    def keep_watch(self, recover: bool) -> None:
+        """Go on hearing what other processes say to ours and, if wanted, taking up what they leave behind."""
+        self._recovers = self._recovers or recover
         if self._watching is None:
             self._watching = self.begin(self._watch())
 
     def follow(self, live: Live) -> None:
         """Learn from the log how another process goes on with this conversation."""
+        self._resting.rise(live)
         self._follower.follow(live)
 
     async def close(self) -> None:
@@ -125,6 +175,23 @@ class LocalEngine:
             self._tasks.discard(task)
 
     async def _step(self, live: Live, command: Command, task: asyncio.Task[None]) -> Command | None:
+        outcome: Event | None = None
+        if isinstance(command, CallModel) and command.not_before:
+            await self.world.clock.sleep_until(command.not_before)
+        if self._may_begin(live):
+            try:
+                outcome = await self._perform(live, command)
+            except (Conflict, Owned, LeaseLost):
+                live.stale = True  # the intent: somebody else began it
+        else:
+            live.stale = True  # whoever worked on it meanwhile wrote what is not known here
+        async with live.lock:
+            following = await self._conclude(live, command, outcome, task)
+        if live.news:
+            await self.tell(live)
+        return following
+
+    async def _perform(self, live: Live, command: Command) -> Event:
         async def intend(event: Event) -> None:
             async with live.lock:
                 self.dispatch(live, await self.record(live, f"{command.id}:begun", [event]))
@@ -132,21 +199,15 @@ class LocalEngine:
             if not self._may_begin(live):
                 raise LeaseLost("the lease ran out between the intent and the effect")
 
-        outcome: Event | None = None
-        if isinstance(command, CallModel) and command.not_before:
-            await self.world.clock.sleep_until(command.not_before)
-        if self._may_begin(live):
-            try:
-                outcome = await perform(self.world, command, intend, live.emit if live.readers else None)
-            except (Conflict, Owned, LeaseLost):
-                live.stale = True  # the intent: somebody else began it
-        else:
-            live.stale = True  # whoever worked on it meanwhile wrote what is not known here
-        async with live.lock:
-            following = await self._conclude(live, command, outcome, task)
-        if live.untold or live.ended:
-            await self.tell(live)
-        return following
+        match command:
+            case RunChild():
+                return await run_child(self, live, command)
+            case CancelChild():
+                return await cancel_child(self, live, command)
+            case AwaitApproval():
+                return await await_decision(self, live, command)
+            case _:
+                return await perform(self.world, command, intend, live.emit if live.readers else None)
 
     async def _conclude(
         self, live: Live, command: Command, outcome: Event | None, task: asyncio.Task[None]
@@ -173,6 +234,7 @@ class LocalEngine:
         while True:
             if live.stale:
                 await self.lives.refresh(live)
+            self._abandon(live)
             state = live.state
             if state.unreadable or (state.run is None and not state.inbox):
                 return
@@ -194,18 +256,36 @@ class LocalEngine:
 
     async def record(self, live: Live, cause: str, events: Sequence[Event]) -> Sequence[Command]:
         """Fold and commit; only what is committed may have effects. The caller holds the lock."""
+        position = live.state.position
+        reached: dict[str, LimitReached] = {}
+        while True:
+            try:
+                return await self._commit(live, cause, [*events, *reached.values()] if reached else events)
+            except Exhausted as limit:
+                await self.lives.refresh(live)
+                if live.state.position != position:
+                    raise Conflict(live.state.id, position, cause) from None
+                # What the tree has left is not for this conversation to know: the verdict is an event.
+                reached[limit.limit] = LimitReached(limit.limit, limit.figure, limit.left)
+
+    async def _commit(self, live: Live, cause: str, events: Sequence[Event]) -> Sequence[Command]:
         state, world = live.state, self.world
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
+        before = standing(state, world.roster)
         batch, commands = settle(state, world.roster, at, events)
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch = True, self._epoch()
-        await self.log.append(entry, head_of(state, bool(commands)))
+        working = works(live, commands)
+        head = head_of(state, working, None if working else due_of(live, commands))
+        await self.log.append(entry, head, reserve_of(before, state, world.roster, batch))
         live.stale, live.known, live.epoch = False, state.position, epoch
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
+        if live.flight and not ABANDONING.isdisjoint(map(type, batch)):
+            self._abandon(live)
         if live.readers or self._observer is not None:
             told = list(recorded([entry], agent))
             live.publish(told)
@@ -221,12 +301,22 @@ class LocalEngine:
         for command in commands:
             if command.id in live.flight:
                 continue
+            live.asleep = False
+            live.may_rest = live.may_rest or isinstance(command, AwaitApproval)
             if mine is not None and following is None:
                 following, task = command, mine
             else:
-                task = self.begin(self._drive(live, command))
+                task = self.loop.create_task(self._drive(live, command))
+                self._tasks.add(task)
             live.flight[command.id] = (task, command)
         return following
+
+    def _abandon(self, live: Live) -> None:
+        """Stop what is not wanted any more; what must happen at most once is let go on, and its outcome recorded."""
+        for id, (task, command) in list(live.flight.items()):
+            if not awaits(live.state, id) and not _once(command):
+                del live.flight[id]
+                task.cancel()
 
     def _epoch(self) -> int:
         """By which lease this process is about to own something; asked before, for afterwards it may be lost."""
@@ -238,27 +328,50 @@ class LocalEngine:
 
     async def tell(self, live: Live) -> None:
         """Hooks first, then whoever waits: a caller that has its result finds its hooks called."""
-        if self._observer is not None:
-            live.telling = live.telling or asyncio.Lock()
-            async with live.telling:  # in the order of the events, however long it takes
-                while live.untold:
-                    untold, live.untold = live.untold, []
-                    await self._observer.noticed(untold)
+        if self._observer is not None and (live.untold or (live.telling and live.telling.locked())):
+            # Also when whoever tells is stopped in the middle of it: the others are told all the same.
+            await asyncio.shield(self.begin(self._notify(live, self._observer)))
+        else:
+            live.wake()
+        if live.may_rest and self._resting.rests(live):
+            await self._resting.fall_asleep(live)
+
+    async def _notify(self, live: Live, observer: Observer) -> None:
+        live.telling = live.telling or asyncio.Lock()
+        async with live.telling:  # in the order of the events, however long it takes
+            while live.untold:
+                untold, live.untold = live.untold, []
+                await observer.noticed(untold)
         live.wake()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that `close` ends."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
+
+    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have it done, and do not wait for it."""
+        self._tasks.add(task := self.loop.create_task(work))
+        task.add_done_callback(self._tasks.discard)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.patience)
             try:
-                await self.recover()
+                await self._heed()
+                if self._recovers:
+                    await self.recover()
             except EngineError:
                 logger.exception("looking for unfinished conversations failed; trying again")
+
+    async def _heed(self) -> None:
+        """Hear what others said to the conversations that are at work here."""
+        for conversation, position in (await self.log.owned()).items():
+            live = self.lives.here(conversation)
+            if live is not None and live.flight and live.known < position and not live.lock.locked():
+                await self._take_up(conversation)
 
 
 def _once(command: Command) -> bool:

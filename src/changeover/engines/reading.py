@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from changeover.facts import RunResult
-from changeover.relay.events import RunCompleted, RunFailed, RunResumed, RunStarted
+from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunResumed, RunStarted
 from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 Item = Recorded | TextDelta | ThinkingDelta
@@ -18,10 +18,10 @@ class Reading:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._left = False
-        self._queue: asyncio.Queue[Item | int | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Item | tuple[str, int] | None] = asyncio.Queue()
 
-    def put(self, item: Item | int | None) -> None:
-        """One more item; a number says which run is read."""
+    def put(self, item: Item | tuple[str, int] | None) -> None:
+        """One more item; a conversation and a number say which run is read."""
         if not self._left and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
 
@@ -34,24 +34,61 @@ class Reading:
         """Everything of one run, and nothing of others before and after it; then its result, or what it raised."""
         answer.add_done_callback(lambda _: self.put(None))
         early: list[Item] = []
-        run: int | None = None
-        under_way = False
+        order: InOrder | None = None
         while (item := await self._queue.get()) is not None:
-            if isinstance(item, int):
-                run = item
+            if isinstance(item, tuple):
+                order = InOrder(*item)
             else:
                 early.append(item)
-            if run is None:
+            if order is None:
                 continue
             for each in early:
-                under_way = under_way or _is(each, run, (RunStarted, RunResumed))
-                if under_way or (isinstance(each, Recorded) and each.position <= run):
-                    yield each
-                under_way = under_way and not _is(each, run, (RunCompleted, RunFailed))
+                for ready in order.take(each):
+                    yield ready
             early = []
+        for left in order.rest() if order else ():
+            yield left
         yield RunFinished(await answer)
 
 
-def _is(item: Item, run: int, kinds: tuple[type, ...]) -> bool:
+class InOrder:
+    """Those items that belong to one run of a root, recorded events by `seq`: delegates record at the same time, and
+    who recorded first is not always heard first."""
+
+    def __init__(self, conversation: str, run: int) -> None:
+        self._conversation, self._run = conversation, run
+        self._under_way = False
+        self._next: int | None = None
+        self._held: dict[int, Recorded] = {}
+
+    def take(self, item: Item) -> Iterator[Item]:
+        """One more item; what can be passed on by now."""
+        if not isinstance(item, Recorded):
+            if self._under_way:
+                yield item
+            return
+        if self._next is None:
+            self._next = item.seq
+        if item.seq >= self._next:
+            self._held[item.seq] = item
+        while self._next in self._held:
+            yield from self._pass(self._held.pop(self._next))
+            self._next += 1
+
+    def rest(self) -> Iterator[Item]:
+        """What is left when nothing more comes, though something before it was never heard."""
+        for seq in sorted(self._held):
+            yield from self._pass(self._held[seq])
+
+    def _pass(self, item: Recorded) -> Iterator[Item]:
+        root = item.conversation == self._conversation
+        self._under_way = self._under_way or (root and _is(item, self._run, (RunStarted, RunResumed)))
+        if self._under_way or (root and item.position <= self._run):
+            yield item
+        if root and _is(item, self._run, (RunCompleted, RunFailed, RunCancelled)):
+            self._under_way = False
+
+
+def _is(item: Recorded, run: int, kinds: tuple[type, ...]) -> bool:
     """Whether this is such an event of this run."""
-    return isinstance(item, Recorded) and isinstance(item.event, kinds) and getattr(item.event, "run", None) == run
+    return isinstance(item.event, kinds) and getattr(item.event, "run", None) == run

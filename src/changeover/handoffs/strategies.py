@@ -17,4 +17,12 @@ class MessageOnly(Struct, frozen=True):
     name = "message_only"
 
 
-Strategy = Full | MessageOnly
+class Recent(Struct, frozen=True):
+    """The last messages, as many as it says."""
+
+    messages: int = 5
+
+    name = "recent"
+
+
+Strategy = Full | MessageOnly | Recent

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approval
 from changeover.messages import Call, Message, View
-from changeover.relay.events import Event
+from changeover.relay.events import Event, Started, UserSpoke
 from changeover.tools.context import RunContext
 
 
@@ -47,10 +49,57 @@ class RunTool(Struct, frozen=True, gc=False):
     """Its intent is recorded: somebody began it, perhaps in an earlier life."""
 
 
+class SeekApproval(Struct, frozen=True, gc=False):
+    """Find out whether a person has to be asked about a call, and if so, ask."""
+
+    id: str
+    task: int
+    context: RunContext
+    call: Call
+    approval: Approval
+    receiver: str = ""
+    message: str = ""
+    """Of a handoff; a tool has neither."""
+
+
+class AwaitApproval(Struct, frozen=True, gc=False):
+    """Wait for a person's decision, or until nobody can decide any more."""
+
+    id: str
+    task: int
+    request: ApprovalRequest
+
+
+class RunChild(Struct, frozen=True, gc=False):
+    """Let a delegate work in a conversation of its own, and bring back what comes of it."""
+
+    id: str
+    task: int
+    child: str
+    opening: Started
+    spoken: UserSpoke
+    receiver: str
+
+
+class CancelChild(Struct, frozen=True, gc=False):
+    """Call a delegate back."""
+
+    id: str
+    task: int
+    call: str
+    child: str
+    opening: Started
+    receiver: str
+
+
 class Record(Struct, frozen=True, gc=False):
     """A decision that needs no effect: an event to append at once. It never leaves `settle`."""
 
     event: Event
 
 
-Command = CallModel | CallFunction | RunTool
+Effect = CallModel | CallFunction | RunTool | SeekApproval
+"""What `perform` carries out, the same for every engine."""
+
+Command = Effect | AwaitApproval | RunChild | CancelChild
+"""The rest is each engine's own: it knows how to wait, and where other conversations live."""

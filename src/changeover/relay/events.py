@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from changeover.facts import Fault, Mode, Usage
+from changeover.facts import Fault, LimitName, Mode, Spent, Usage
+from changeover.guards.approval import Decision, OnExpiry
 from changeover.guards.limits import Limits
 from changeover.handoffs.context import Merge
 from changeover.messages import Call
+from changeover.tools.command import Directive
 
 SCHEMA = 1
 """The version of this vocabulary; every entry says by which it was written."""
@@ -24,15 +26,34 @@ class Recordable(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="e
 
 
 class Started(Recordable, frozen=True, tag="started"):
-    """A conversation began; `root` is itself unless it serves another."""
+    """A conversation began; without a `root` it is one itself."""
 
-    root: str
+    root: str = ""
     parent: str = ""
     depth: int = 0
 
 
+class Given(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a delegate is given beside its task."""
+
+    sender: str
+    task: int
+    """The sender's own task."""
+    tool: str = ""
+    instructions: str = ""
+    briefing: str = ""
+    max_iterations: int = 0
+    path: tuple[str, ...] = ()
+    """Every agent on the way from the root's first to this one."""
+    tokens: int = 0
+    elapsed: float = 0.0
+    retries: int = 0
+    artifacts: dict[str, str | None] = {}
+    workflow_state: dict[str, Any] = {}
+
+
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
-    """A user said something; it waits until its run can begin."""
+    """A user said something, or an agent gave a task; it waits until its run can begin."""
 
     text: str
     user: str = ""
@@ -40,6 +61,8 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     context: dict[str, Any] = field(default_factory=dict)
     limits: Limits | None = None
     correlation_id: str = ""
+    given: Given | None = None
+    """With what an agent gave it, if it was an agent."""
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):
@@ -71,11 +94,12 @@ class ModelFailed(Recordable, frozen=True, tag="model_failed"):
 
 
 class FunctionReturned(Recordable, frozen=True, tag="function_returned"):
-    """A Function member gave its answer."""
+    """A Function member gave its answer, or said where to go."""
 
     agent: str
     task: int
-    text: str
+    text: str = ""
+    directive: Directive | None = None
 
 
 class FunctionFailed(Recordable, frozen=True, tag="function_failed"):
@@ -103,6 +127,7 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     unknown: bool = False
     """It was begun in an earlier life, and whether it took effect cannot be known."""
     dropped: tuple[str, ...] = ()
+    directive: Directive | None = None
 
 
 class CallRefused(Recordable, frozen=True, tag="call_refused"):
@@ -130,20 +155,95 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     merge: Merge = "merge"
     return_to: str = ""
     dropped: tuple[str, ...] = ()
+    about: str = ""
+    """What a delegate should know, in the sender's words."""
+    final: bool = False
+    """A delegate whose answer is the run's answer."""
+    max_iterations: int = 0
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
-    """The receiver took the task over: the sender's task ended, and a new one began at this position."""
+    """The receiver took the task. Of a transfer, the sender's task ended and a new one began at this position; a
+    delegate works in a conversation of its own, and what comes of it is returned."""
 
     call: str
     task: int
     receiver: str
+    mode: Mode = Mode.TRANSFER
+
+
+class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
+    """A delegate came back, with what it was asked for or without."""
+
+    call: str
+    task: int
+    receiver: str
+    success: bool
+    response: str = ""
+    error: str = ""
+    fault: Fault | None = None
+    cancelled: bool = False
+    iterations: int = 0
+    tool_calls: int = 0
+    duration: float = 0.0
+    spent: Spent = Spent()
+    artifacts: dict[str, str | None] = {}
+    workflow_state: dict[str, Any] = {}
+
+
+class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
+    """A person has to decide whether this call is carried out."""
+
+    call: str
+    task: int
+    agent: str
+    tool: str
+    arguments: dict[str, Any] = {}
+    receiver: str = ""
+    message: str = ""
+    expires_at: float | None = None
+    on_expiry: OnExpiry = "reject"
+
+
+class ApprovalWaived(Recordable, frozen=True, tag="approval_waived"):
+    """Nobody has to be asked about this call."""
+
+    call: str
+    task: int
+
+
+class ApprovalDecided(Recordable, frozen=True, tag="approval_decided"):
+    """Somebody decided, or nobody did in time."""
+
+    call: str
+    digest: str
+    """Of the request that was shown: it holds for no other."""
+    decision: Decision
+    by: str = ""
+    expired: bool = False
+
+
+class LimitReached(Recordable, frozen=True, tag="limit_reached"):
+    """The whole tree of the run has spent what it may; so much of it was left for what was wanted here."""
+
+    limit: LimitName
+    figure: int
+    left: int = 0
+
+
+class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
+    """Somebody wants this run to end as it is; 0 means all that were asked for."""
+
+    run: int = 0
+    by: str = ""
+    reason: str = ""
 
 
 class RunCompleted(Recordable, frozen=True, tag="run_completed"):
-    """The active agent's last text is the answer."""
+    """The active agent's last text is the answer, or what a call said that ends the run."""
 
     run: int
+    output: str | None = None
 
 
 class RunFailed(Recordable, frozen=True, tag="run_failed"):
@@ -151,6 +251,19 @@ class RunFailed(Recordable, frozen=True, tag="run_failed"):
 
     run: int
     fault: Fault
+
+
+class RunStopped(Recordable, frozen=True, tag="run_stopped"):
+    """The run will fail, as soon as its delegates are called back."""
+
+    run: int
+    fault: Fault
+
+
+class RunCancelled(Recordable, frozen=True, tag="run_cancelled"):
+    """The run ended because somebody wanted it to."""
+
+    run: int
 
 
 class RunResumed(Recordable, frozen=True, tag="run_resumed"):
@@ -182,6 +295,14 @@ Event = (
     | ToolStarted
     | RunFailed
     | RunResumed
+    | HandoffReturned
+    | ApprovalRequested
+    | ApprovalWaived
+    | ApprovalDecided
+    | LimitReached
+    | CancelRequested
+    | RunStopped
+    | RunCancelled
 )
 """What this version can write."""
 

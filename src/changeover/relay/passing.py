@@ -7,7 +7,7 @@ from changeover.facts import State as Standing
 from changeover.handoffs.protocol import Signal, advance
 from changeover.handoffs.strategies import MessageOnly
 from changeover.messages import Message, Note, User
-from changeover.relay.events import HandoffOffered
+from changeover.relay.events import Given, HandoffOffered, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.turn import Offered, OpenCall
 
@@ -15,8 +15,8 @@ IN_WORK = advance(Standing.PENDING, Signal.ACCEPT, Signal.START)
 """In process, a receiver begins in the very append that records its acceptance."""
 
 
-def record_of(conversation: str, position: int, run: Run, call: OpenCall, offered: Offered) -> HandoffRecord:
-    """The handoff that was accepted at this position, as people read it."""
+def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: Offered) -> HandoffRecord:
+    """The handoff that was accepted, as people read it; its receiver got this task."""
     offer = offered.offer
     return HandoffRecord(
         f"{conversation}:{call.id}",
@@ -30,7 +30,7 @@ def record_of(conversation: str, position: int, run: Run, call: OpenCall, offere
         offer.variables,
         offer.strategy,
         run.ref,
-        f"{conversation}#{position}",
+        task,
     )
 
 
@@ -54,4 +54,25 @@ def thread_of(offer: HandoffOffered, run: Run, thread: list[Message]) -> list[Me
     if offer.strategy != MessageOnly.name:
         return thread
     # A new list: the old one is still read through the views of earlier requests.
-    return [User(run.spoken.text, run.spoken.user or "user"), Note(offer.message, offer.sender)]
+    request: list[Message] = [User(run.spoken.text, author_of(run.spoken))]
+    return [*request, Note(offer.message, offer.sender)] if offer.message else request
+
+
+def author_of(spoken: UserSpoke) -> str:
+    """Who said it: the user, by name if it is known, or the agent that gave the task."""
+    return spoken.given.sender if spoken.given else spoken.user or "user"
+
+
+def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
+    """The task of a delegate as it finds it."""
+    return Handed(
+        given.sender,
+        spoken.text,
+        given.tool,
+        given.instructions,
+        given.tokens,
+        given.elapsed,
+        given.retries,
+        path,
+        len(path),
+    )

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, assert_never
 
-from msgspec import Struct
-
 from changeover.agent.agent import Function
-from changeover.agent.roster import Roster, Seat
+from changeover.agent.roster import Seat
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
 from changeover.messages import Call, Reply
-from changeover.relay.commands import CallFunction, CallModel, Command, RunTool
+from changeover.relay.asking import seek_approval
+from changeover.relay.commands import CallFunction, CallModel, Effect, RunTool, SeekApproval
 from changeover.relay.events import (
     CallRefused,
     Event,
@@ -28,8 +27,10 @@ from changeover.relay.events import (
     ToolStarted,
 )
 from changeover.relay.keepable import reply_of, text_of
-from changeover.relay.ports import Clock, Emit, Intend, Model, Request, Toolkit
+from changeover.relay.ports import Emit, Intend, Model, Request
 from changeover.relay.threads import in_thread
+from changeover.relay.world import World
+from changeover.tools.command import Command, Directive, directive_of
 from changeover.tools.context import RunContext
 
 # A user's code may also ask for the end of the process, or let a cancellation of its own out: it has failed.
@@ -38,19 +39,7 @@ _TROUBLE = (Exception, asyncio.CancelledError, SystemExit)
 LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
 
 
-class World(Struct, frozen=True):
-    """What effects act upon."""
-
-    roster: Roster
-    models: Mapping[str, Model]
-    toolkits: Mapping[str, Toolkit]
-    clock: Clock
-    attempts: int = 3
-    """How often a model call is tried."""
-    backoff: float = 0.5
-
-
-def perform(world: World, command: Command, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
+def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
     """Carry out one command. `intend` commits an intent; `emit` is given if somebody reads along."""
     match command:
         case CallModel():
@@ -59,6 +48,8 @@ def perform(world: World, command: Command, intend: Intend, emit: Emit | None = 
             return _run_tool(world, command, intend)
         case CallFunction():
             return _call_function(world, command)
+        case SeekApproval():
+            return seek_approval(world, command)
         case _:
             assert_never(command)
 
@@ -131,7 +122,7 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     except _TROUBLE as error:
         _let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {_words(error)}", ok=False)
-    return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped)
+    return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive)
 
 
 def _not_json(call: Call) -> str:
@@ -145,13 +136,23 @@ async def _call_function(world: World, command: CallFunction) -> Event:
     member = world.roster.seats[context.agent]
     assert isinstance(member, Function)
     try:
-        answer = await _called(member, context)
-        if not isinstance(answer, str):
-            raise TypeError(f"a function must return a str, not {type(answer).__name__}")
+        text, directive = _answer_of(await _called(member, context))
     except _TROUBLE as error:
         _let_go(error)
         return FunctionFailed(context.agent, command.task, _words(error))
-    return FunctionReturned(context.agent, command.task, text_of(answer))
+    return FunctionReturned(context.agent, command.task, text, directive)
+
+
+def _answer_of(given: Any) -> tuple[str, Directive | None]:
+    """What a Function member gave: its answer, or where to go."""
+    if isinstance(given, str):
+        return text_of(given), None
+    if not isinstance(given, Command):
+        raise TypeError(f"a function must return a str or a Command, not {type(given).__name__}")
+    directive = directive_of(given)
+    if not directive.leads:
+        raise TypeError("a function must return an answer, or a Command that goes somewhere: give it a goto")
+    return "", directive
 
 
 async def _called(member: Function, context: RunContext) -> Any:

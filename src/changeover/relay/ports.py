@@ -7,9 +7,11 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from changeover.facts import ApprovalRequest
 from changeover.messages import Message, Reply
 from changeover.relay.events import Entry, Event
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.tools.command import Directive
 from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
 
@@ -40,10 +42,11 @@ class Model(Protocol):
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What came of a call: a text for the model."""
+    """What came of a call: a text for the model, and perhaps where to go."""
 
     text: str
     ok: bool = True
+    directive: Directive | None = None
 
 
 class Toolkit(Protocol):
@@ -73,6 +76,19 @@ class Head(Struct, frozen=True, gc=False):
     agent: str
     working: bool
     """Whether this process goes on working on it: then it owns the conversation, else nobody does."""
+    due: float | None = None
+    """When something happens of itself although nobody works on it."""
+
+
+class Reserve(Struct, frozen=True, gc=False):
+    """What an entry takes of what the whole tree of a run may spend; less than nothing gives back."""
+
+    turns: int
+    handoffs: int
+    max_turns: int
+    max_handoffs: int
+    anew: bool = False
+    """A run of the root begins: nothing is spent yet."""
 
 
 class Log(Protocol):
@@ -83,12 +99,17 @@ class Log(Protocol):
         """The entries from this position on."""
         ...
 
-    async def append(self, entry: Entry, head: Head | None) -> None:
+    async def tree(self, conversation: str) -> list[Entry]:
+        """The entries of a conversation and of all below it, by seq."""
+        ...
+
+    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
         """Store the entry, all of it or nothing, and fill in its seq.
 
         Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
-        process works on the conversation, LeaseLost if this process may not write any more. Without a head it is an
-        input to a conversation that somebody else works on: ownership is neither needed nor changed.
+        process works on the conversation, LeaseLost if this process may not write any more, Exhausted if the tree may
+        not spend what is to be reserved. Without a head it is an input to a conversation that somebody else works on:
+        ownership is neither needed nor changed.
         """
         ...
 
@@ -97,11 +118,23 @@ class Log(Protocol):
         ...
 
     async def unfinished(self) -> list[str]:
-        """The root conversations in which something is outstanding and on which no live process works."""
+        """The roots of the conversations in which something is outstanding and on which no live process works."""
+        ...
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        """What waits for a person's decision, in all conversations, the oldest first."""
         ...
 
     async def claim(self, conversation: str) -> bool:
         """Own this conversation from now on, unless another live process does: then False."""
+        ...
+
+    async def release(self, conversation: str, position: int) -> None:
+        """Own it no longer, if its log still ends there: nothing goes on in it until a person decides."""
+        ...
+
+    async def owned(self) -> dict[str, int]:
+        """Where the logs end of the conversations that this process owns: beyond what it wrote, if others left word."""
         ...
 
     def may_begin(self) -> bool:
@@ -114,7 +147,8 @@ class Log(Protocol):
         ...
 
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
-        """The entries of a root's tree whose seq is higher, in order, and then each new one as it is recorded."""
+        """The entries of a root's tree that hold events of a higher seq, in order, and then each new one as it is
+        recorded; the first may begin before that seq."""
         ...
 
     async def close(self) -> None:

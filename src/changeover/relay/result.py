@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from changeover.facts import RunResult
+from typing import Literal
+
+from changeover.facts import ApprovalRequest, Ledger, RunResult, Usage
 from changeover.relay.ports import Head
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
@@ -11,23 +13,51 @@ from changeover.relay.state import State
 def result_of(conversation: str, outcome: Outcome) -> RunResult:
     """The result of a run that has ended."""
     run = outcome.run
+    variables, artifacts, workflow_state = outcome.travelling
     return RunResult(
         output=outcome.output,
         final_agent=outcome.agent,
         run_id=run.ref,
         conversation_id=conversation,
-        status="failed" if outcome.fault else "completed",
+        status=_status(outcome),
         handoff_chain=outcome.handoffs,
-        variables=outcome.variables,
+        variables=variables,
         handed=outcome.handed,
+        artifacts=artifacts,
+        workflow_state=workflow_state,
         usage=run.usage,
         ledger=run.ledger(outcome.at),
     )
 
 
-def head_of(state: State, working: bool) -> Head:
+def waiting_result(state: State, run: int, pending: list[ApprovalRequest]) -> RunResult:
+    """The result, so far, of a run that cannot go on until somebody decides."""
+    current = state.run if state.run is not None and state.run.id == run else None
+    return RunResult(
+        output="",
+        final_agent=state.agent,
+        run_id=f"{state.id}@{run}",
+        conversation_id=state.id,
+        status="waiting",
+        handoff_chain=state.handoffs[current.first :] if current else [],
+        variables=state.variables,
+        handed=state.handed,
+        artifacts=state.artifacts,
+        workflow_state=state.workflow_state,
+        usage=current.usage if current else Usage(),
+        ledger=current.ledger(state.at) if current else Ledger(),
+        pending=pending,
+    )
+
+
+def head_of(state: State, working: bool, due: float | None = None) -> Head:
     """How the conversation stands, for those who look from outside."""
     if state.run is not None or state.inbox:
-        return Head("running", state.agent, working)
-    last = state.last
-    return Head("failed" if last is not None and last.fault else "completed", state.agent, working)
+        return Head("running" if working else "waiting", state.agent, working, due)
+    return Head(_status(state.last) if state.last else "completed", state.agent, working)
+
+
+def _status(outcome: Outcome) -> Literal["completed", "failed", "cancelled"]:
+    if outcome.cancelled:
+        return "cancelled"
+    return "failed" if outcome.fault else "completed"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
-from changeover.facts import Fault, Handed, HandoffRecord, Ledger, Usage
+from changeover.facts import Fault, Handed, HandoffRecord, Ledger, LimitFault, Spent, Usage
 from changeover.relay.events import CallRefused, UserSpoke
-from changeover.relay.turn import Turn
+from changeover.relay.turn import Travelling, Turn
+
+NOTHING = Spent()
 
 
 class Thinking(Struct, frozen=True, gc=False):
@@ -37,7 +37,14 @@ class Broken(Struct, frozen=True, gc=False):
     fault: Fault
 
 
-Phase = Thinking | Acting | Replied | Broken
+class Stopping(Struct, frozen=True, gc=False):
+    """The run is over, and its delegates are being called back; without a fault it was cancelled."""
+
+    fault: Fault | None
+    turn: Turn | None
+
+
+Phase = Thinking | Acting | Replied | Broken | Stopping
 
 
 class Run:
@@ -46,6 +53,7 @@ class Run:
     __slots__ = (
         "agents",
         "at",
+        "below",
         "first",
         "handoffs",
         "id",
@@ -58,7 +66,9 @@ class Run:
         "retries",
         "spoken",
         "strikes",
+        "struck",
         "told",
+        "tool_calls",
         "turns",
     )
 
@@ -69,12 +79,16 @@ class Run:
         """How many handoffs the conversation had before."""
         self.agents: set[str] = set()
         self.handoffs = 0
-        self.turns = self.retries = self.strikes = 0
+        self.turns = self.retries = self.strikes = self.tool_calls = 0
+        self.below = NOTHING
+        """What delegates have spent, and everybody below them."""
         self.input_tokens = self.output_tokens = self.requests = 0
         self.mistake: CallRefused | None = None
         """The last call that could not work."""
         self.told = False
         """Whether the agent was told that no handoff is left."""
+        self.struck: LimitFault | None = None
+        """A limit of the whole run that a delegate ran into."""
 
     def spend(self, usage: Usage) -> None:
         """Count one reply."""
@@ -83,17 +97,43 @@ class Run:
         self.output_tokens += usage.output_tokens
         self.requests += usage.requests
 
+    def take_back(self, spent: Spent) -> None:
+        """Count what a delegate spent."""
+        before = self.below
+        self.below = Spent(
+            before.turns + spent.turns,
+            before.handoffs + spent.handoffs,
+            before.retries + spent.retries,
+            before.usage + spent.usage,
+        )
+        self.agents.update(spent.agents)
+
     @property
     def usage(self) -> Usage:
-        return Usage(self.input_tokens, self.output_tokens, self.requests)
+        own = Usage(self.input_tokens, self.output_tokens, self.requests)
+        return own if self.below is NOTHING else own + self.below.usage
 
     @property
     def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
+        return self.input_tokens + self.output_tokens + self.below.usage.total_tokens
+
+    def spent(self) -> Spent:
+        """All that this run cost, with everybody below it."""
+        below = self.below
+        return Spent(
+            self.turns + below.turns,
+            self.handoffs + below.handoffs,
+            self.retries + below.retries,
+            self.usage,
+            tuple(sorted(self.agents)),
+        )
 
     def ledger(self, now: float) -> Ledger:
-        """What the run has spent by `now`."""
-        return Ledger(self.handoffs, self.turns, self.tokens, None, len(self.agents), self.retries, now - self.at)
+        """What the run has spent by `now`, its delegates included."""
+        below = self.below
+        handoffs, turns = self.handoffs + below.handoffs, self.turns + below.turns
+        retries = self.retries + below.retries
+        return Ledger(handoffs, turns, self.tokens, None, len(self.agents), retries, now - self.at)
 
 
 class Outcome(Struct, frozen=True, gc=False):
@@ -105,5 +145,6 @@ class Outcome(Struct, frozen=True, gc=False):
     handoffs: list[HandoffRecord]
     fault: Fault | None
     at: float
-    variables: dict[str, Any]
+    travelling: Travelling
     handed: Handed | None
+    cancelled: bool = False

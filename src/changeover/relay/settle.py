@@ -8,6 +8,7 @@ from changeover.agent.roster import Roster
 from changeover.relay.commands import Command, Record
 from changeover.relay.decide import decide
 from changeover.relay.events import Event
+from changeover.relay.run import Acting, Stopping
 from changeover.relay.state import State
 
 
@@ -21,4 +22,7 @@ def settle(state: State, roster: Roster, at: float, events: Iterable[Event]) -> 
     while isinstance(decision := decide(state, roster), Record):
         state.apply(decision.event)
         batch.append(decision.event)
+    if decision and state.run is not None and isinstance(phase := state.run.phase, Acting | Stopping) and phase.turn:
+        for command in decision:
+            phase.turn.idle.pop(command.id.rstrip("?!~"), None)
     return batch, decision

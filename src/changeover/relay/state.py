@@ -7,33 +7,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.facts import ONE_REQUEST, Fault, FunctionFault, Handed, HandoffRecord, ModelFault
+from changeover.facts import DelegateResult, Fault, Handed, HandoffRecord, LimitName
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, advance
-from changeover.messages import Assistant, Message, User
-from changeover.relay.events import (
-    CallRefused,
-    Entry,
-    Event,
-    FunctionFailed,
-    FunctionReturned,
-    HandoffAccepted,
-    HandoffOffered,
-    ModelFailed,
-    ModelReplied,
-    RunCompleted,
-    RunFailed,
-    RunResumed,
-    RunStarted,
-    Started,
-    ToolFinished,
-    ToolStarted,
-    Unreadable,
-    UserSpoke,
-)
-from changeover.relay.passing import IN_WORK, handed_of, record_of, thread_of
-from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Thinking
-from changeover.relay.turn import BEGUN, Fresh, Offered, OpenCall, Turn
+from changeover.messages import Message
+from changeover.relay import events
+from changeover.relay.events import Entry, Event, Unreadable, UserSpoke
+from changeover.relay.folding import calls, handoffs, runs
+from changeover.relay.run import Acting, Outcome, Run, Stopping, Thinking
+from changeover.relay.turn import OpenCall, Travelling, Turn
+from changeover.tools.command import Directive
 
 
 class State:
@@ -41,17 +24,23 @@ class State:
 
     __slots__ = (
         "agent",
+        "artifacts",
         "at",
+        "depth",
+        "granted",
         "handed",
         "handoffs",
         "id",
         "inbox",
+        "leg",
+        "limits",
         "model_calls",
         "outcomes",
         "path",
         "position",
         "record",
         "return_to",
+        "returned",
         "root",
         "run",
         "seq",
@@ -59,11 +48,12 @@ class State:
         "thread",
         "unreadable",
         "variables",
+        "workflow_state",
     )
 
     def __init__(self, id: str) -> None:
         self.id = self.root = id
-        self.position = self.task = 0
+        self.position = self.task = self.depth = 0
         self.seq = 0
         """Where its last event stands among all of the root's tree."""
         self.at = 0.0
@@ -75,11 +65,21 @@ class State:
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.run: Run | None = None
         self.variables: dict[str, Any] = {}
+        self.artifacts: dict[str, str | None] = {}
+        self.workflow_state: dict[str, Any] = {}
         self.handed: Handed | None = None
         self.handoffs: list[HandoffRecord] = []
+        self.leg = -1
+        """Which of the handoffs the active agent works under; none if it is negative."""
+        self.returned: tuple[DelegateResult, ...] = ()
+        """What came back of the branches that a Function member sent out last."""
         self.path: list[str] = []
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
+        self.limits: set[LimitName] = set()
+        """Limits of the whole tree that stood in the way here."""
+        self.granted = 0
+        """How many handoffs this run may make in all, if that is one of them."""
         self.unreadable = ""
         """The tag of an event that only a newer version understands."""
 
@@ -87,6 +87,15 @@ class State:
     def last(self) -> Outcome | None:
         """How the last run ended."""
         return next(reversed(self.outcomes.values()), None)
+
+    @property
+    def parent(self) -> str:
+        """The conversation of whoever delegated to this one; nothing if it is a root."""
+        return self.id.rpartition("/")[0]
+
+    @property
+    def travelling(self) -> Travelling:
+        return self.variables, self.artifacts, self.workflow_state
 
     def fold(self, entries: Iterable[Entry]) -> State:
         for entry in entries:
@@ -103,206 +112,120 @@ class State:
             WORKING[type(event)](self, run, event)
         self.position += 1
 
-    def _open(self, event: Started) -> None:
-        self.root = event.root
-
-    def _hear(self, event: UserSpoke) -> None:
-        self.inbox.append((self.position, event))
-
-    def _begin(self, event: RunStarted) -> None:
-        if not self.inbox or self.inbox[0][0] != event.run:
-            return
-        id, spoken = self.inbox.pop(0)
-        if event.agent != self.agent:
-            # Whoever comes without a handoff has nothing left out.
-            self.agent, self.handed, self.thread = event.agent, None, self.record
-            self.path.append(event.agent)
-        self.return_to, self.task = "", self.position
-        self.variables = merge_variables(self.variables, spoken.context, "merge")
-        self._add(User(spoken.text, spoken.user or "user"))
-        self.run = Run(self.id, id, spoken, self.at, len(self.handoffs), Thinking(str(self.position)))
-        self.run.agents.add(event.agent)
-
-    def _take_up(self, event: RunResumed) -> None:
-        outcome = self.outcomes.get(event.run)
-        if outcome is None or outcome.fault is None or self.last is not outcome:
-            return
-        del self.outcomes[event.run]
-        run = self.run = outcome.run
-        run.strikes, run.phase = 0, Thinking(str(self.position))
-        if run.handoffs:
-            # Its failure is withdrawn: the receiver works on.
-            self.handoffs[-1] = replace(self.handoffs[-1], state=IN_WORK)
-
-    def _leave(self, event: Unreadable) -> None:
-        self.unreadable = event.tag
-
-    def _give_up(self, run: Run, event: Unreadable) -> None:
-        self.unreadable = event.tag
-
-    def _hear_meanwhile(self, run: Run, event: UserSpoke) -> None:
-        self.inbox.append((self.position, event))
-
-    def _reply(self, run: Run, event: ModelReplied) -> None:
-        if not isinstance(run.phase, Thinking):
-            return
-        run.spend(event.usage or ONE_REQUEST)
-        self.model_calls[event.agent] = self.model_calls.get(event.agent, 0) + 1
-        self._add(Assistant(event.agent, event.text, event.thinking, event.calls))
-        if event.calls:
-            run.phase = Acting(Turn(self.position, event.agent, event.text, event.calls))
-        else:
-            run.phase = Replied(event.text)
-
-    def _retry_or_break(self, run: Run, event: ModelFailed) -> None:
-        if not isinstance(run.phase, Thinking):
-            return
-        self.model_calls[event.agent] = self.model_calls.get(event.agent, 0) + 1
-        if event.retry_at is None:
-            run.phase = Broken(ModelFault(event.agent, event.reason))
-        else:
-            run.retries += 1
-            run.phase = Thinking(str(self.position), run.phase.attempt + 1, event.retry_at)
-
-    def _return(self, run: Run, event: FunctionReturned) -> None:
-        if isinstance(run.phase, Thinking):
-            self._add(Assistant(event.agent, event.text))
-            run.phase = Replied(event.text)
-
-    def _break(self, run: Run, event: FunctionFailed) -> None:
-        if isinstance(run.phase, Thinking):
-            run.phase = Broken(FunctionFault(event.agent, event.reason))
-
-    def _intend(self, run: Run, event: ToolStarted) -> None:
-        if found := _find(run, event.call, Fresh):
-            found[1].phase = BEGUN
-
-    def _finish_tool(self, run: Run, event: ToolFinished) -> None:
-        self._answer(run, event.call, _result_text(event), event.ok)
-
-    def _refuse(self, run: Run, event: CallRefused) -> None:
-        if not isinstance(run.phase, Acting):
-            return
-        if event.why in ("arguments", "tool", "receiver"):
-            run.phase.turn.faulty, run.mistake = True, event
-        elif event.why == "limit":
-            run.told = True
-        self._answer(run, event.call, event.reason, ok=False)
-
-    def _answer(self, run: Run, call: str, text: str, ok: bool) -> None:
-        """Answer one call; when the turn has all its answers, the model reads on."""
-        if not (found := _find(run, call)):
-            return
-        turn, open_call = found
-        turn.answer(open_call, text, ok)
-        if turn.unanswered == 0:
-            self._close(run, turn)
-
-    def _add(self, *messages: Message) -> None:
+    def add(self, *messages: Message) -> None:
+        """Something was said."""
         self.record.extend(messages)
         if self.thread is not self.record:
             self.thread.extend(messages)
 
-    def _close(self, run: Run, turn: Turn) -> None:
-        self._add(*turn.results())
+    def answer(self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True) -> None:
+        """Answer one call; when the turn has all its answers, the agent goes on."""
+        turn.answer(call, text, ok)
+        if call.branch_of:
+            calls.gather(self, run, turn, turn.calls[call.branch_of])
+        elif turn.unanswered == 0:
+            self.close(run, turn)
+
+    def close(self, run: Run, turn: Turn) -> None:
+        """All calls are answered: the model reads on."""
+        self.add(*turn.results())
         run.strikes = run.strikes + 1 if turn.faulty else 0
-        run.phase = Thinking(str(self.position))
+        if not isinstance(run.phase, Stopping):
+            run.phase = Thinking(str(self.position))
 
-    def _offer(self, run: Run, event: HandoffOffered) -> None:
-        if found := _find(run, event.call, Fresh):
-            turn, call = found
-            if turn.offered is None:
-                call.phase, turn.offered = Offered(event, self.at), call
-
-    def _hand_over(self, run: Run, event: HandoffAccepted) -> None:
-        found = _find(run, event.call, Offered)
-        if not found or not isinstance(offered := found[1].phase, Offered):
+    def update(self, turn: Turn, call: OpenCall, directive: Directive) -> None:
+        """Merge what a call adds to what travels. Calls may end in any order; what they add stands in call order."""
+        if not (directive.context or directive.artifacts or directive.workflow_state):
             return
-        turn, call = found
-        offer = offered.offer
-        turn.answer(call, f"transferred to {offer.receiver}{_dropped(offer.dropped)}")
-        self._close(run, turn)
-        run.strikes = 0
-        self._end_leg(run, Signal.COMPLETE)
-        self.handoffs.append(record_of(self.id, self.position, run, call, offered))
-        run.handoffs += 1
-        run.agents.add(offer.receiver)
-        self.variables = merge_variables(self.variables, offer.variables, offer.merge)
-        self.agent, self.task, self.return_to = offer.receiver, self.position, offer.return_to
-        self.path.append(offer.receiver)
-        self.handed = handed_of(offer, call.call.name, run, self.at, self.path)
-        self.thread = thread_of(offer, run, self.thread)
+        base = turn.base = turn.base or self.travelling
+        turn.updates[call.index] = merged(turn.updates.get(call.index), directive)
+        if call.index >= turn.latest:
+            turn.latest = call.index
+            self.carry(self.travelling, [directive])
+        else:
+            self.carry(base, [turn.updates[index] for index in sorted(turn.updates)])
 
-    def _complete(self, run: Run, event: RunCompleted) -> None:
-        if isinstance(run.phase, Replied):
-            self._end(run, run.phase.text, None)
+    def carry(self, before: Travelling, directives: list[Directive]) -> None:
+        """What travels from here on: this, with what these add."""
+        variables, artifacts, workflow_state = before
+        for directive in directives:
+            variables = merge_variables(variables, directive.context, "merge")
+            artifacts = {**artifacts, **directive.artifacts} if directive.artifacts else artifacts
+            if directive.workflow_state:
+                workflow_state = {**workflow_state, **directive.workflow_state}
+        self.variables, self.artifacts, self.workflow_state = variables, artifacts, workflow_state
 
-    def _fail(self, run: Run, event: RunFailed) -> None:
-        self._end(run, "", event.fault)
-
-    def _ignore(self, run: Run, event: Event) -> None:
-        """It does not belong here while somebody works."""
-
-    def _end(self, run: Run, output: str, fault: Fault | None) -> None:
-        if isinstance(run.phase, Acting):
-            self._add(*run.phase.turn.results())
-        self._end_leg(run, Signal.FAIL if fault else Signal.COMPLETE)
+    def end(self, run: Run, output: str, fault: Fault | None, agent: str = "", cancelled: bool = False) -> None:
+        """The run is over."""
+        if isinstance(run.phase, Acting | Stopping) and run.phase.turn:
+            self.add(*run.phase.turn.results())
+        signal = Signal.RETURN if cancelled else Signal.FAIL if fault else Signal.COMPLETE
+        self.end_leg(signal)
         chain = self.handoffs[run.first :]
-        self.outcomes[run.id] = Outcome(run, self.agent, output, chain, fault, self.at, self.variables, self.handed)
-        self.run = None
+        who = agent or self.agent
+        self.outcomes[run.id] = Outcome(
+            run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled
+        )
+        self.run, self.leg, self.returned = None, -1, ()
 
-    def _end_leg(self, run: Run, signal: Signal) -> None:
-        """The work under the last handoff of this run is over."""
-        if run.handoffs:
-            last = self.handoffs[-1]
-            self.handoffs[-1] = replace(last, state=advance(last.state, signal))
+    def end_leg(self, signal: Signal) -> None:
+        """The work under the last transfer of this run is over."""
+        if self.leg >= 0:
+            record = self.handoffs[self.leg]
+            self.handoffs[self.leg] = replace(record, state=advance(record.state, signal))
+
+
+def merged(before: Directive | None, new: Directive) -> Directive:
+    """What one call added in two steps, as one."""
+    if before is None:
+        return new
+    return Directive(
+        context={**before.context, **new.context},
+        artifacts={**before.artifacts, **new.artifacts},
+        workflow_state={**before.workflow_state, **new.workflow_state},
+    )
+
+
+def _nothing(state: State, run: Run, event: Event) -> None:
+    """It does not belong here while somebody works."""
 
 
 WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
-    UserSpoke: State._hear_meanwhile,
-    ModelReplied: State._reply,
-    ModelFailed: State._retry_or_break,
-    FunctionReturned: State._return,
-    FunctionFailed: State._break,
-    ToolStarted: State._intend,
-    ToolFinished: State._finish_tool,
-    CallRefused: State._refuse,
-    HandoffOffered: State._offer,
-    HandoffAccepted: State._hand_over,
-    RunCompleted: State._complete,
-    RunFailed: State._fail,
-    RunStarted: State._ignore,
-    RunResumed: State._ignore,
-    Started: State._ignore,
-    Unreadable: State._give_up,
+    events.UserSpoke: runs.hear_meanwhile,
+    events.ModelReplied: runs.reply,
+    events.ModelFailed: runs.retry_or_break,
+    events.FunctionReturned: runs.give_back,
+    events.FunctionFailed: runs.give_up,
+    events.ToolStarted: calls.intend,
+    events.ToolFinished: calls.finish,
+    events.CallRefused: calls.refuse,
+    events.ApprovalRequested: calls.ask,
+    events.ApprovalWaived: calls.waive,
+    events.ApprovalDecided: calls.rule,
+    events.HandoffOffered: handoffs.offer,
+    events.HandoffAccepted: handoffs.accept,
+    events.HandoffReturned: handoffs.take_back,
+    events.LimitReached: runs.reach_limit,
+    events.CancelRequested: runs.call_off,
+    events.RunStopped: runs.stop,
+    events.RunCompleted: runs.complete,
+    events.RunFailed: runs.fail,
+    events.RunCancelled: runs.cancel,
+    events.RunStarted: _nothing,
+    events.RunResumed: _nothing,
+    events.Started: _nothing,
+    Unreadable: runs.leave,
 }
 """What each event means while an agent works. A table: the fold is the hottest path there is."""
 
 IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     **dict.fromkeys(WORKING, lambda state, event: None),
-    Started: State._open,
-    UserSpoke: State._hear,
-    RunStarted: State._begin,
-    RunResumed: State._take_up,
-    Unreadable: State._leave,
+    events.Started: runs.open_up,
+    events.UserSpoke: runs.hear,
+    events.RunStarted: runs.begin,
+    events.RunResumed: runs.take_up,
+    events.LimitReached: runs.reach_limit_idle,
+    events.CancelRequested: runs.call_off_waiting,
+    Unreadable: runs.leave_idle,
 }
 """What each event means while nobody works."""
-
-
-def _find(run: Run, call: str, phase: type = object) -> tuple[Turn, OpenCall] | None:
-    """The call of this id in the current turn, if it is in this phase."""
-    if not isinstance(run.phase, Acting):
-        return None
-    turn = run.phase.turn
-    found = turn.calls.get(call)
-    return (turn, found) if found is not None and isinstance(found.phase, phase) else None
-
-
-def _result_text(event: ToolFinished) -> str:
-    if event.unknown:
-        return "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
-    return event.text + _dropped(event.dropped)
-
-
-def _dropped(names: tuple[str, ...]) -> str:
-    return f" (ignored the reserved arguments {', '.join(names)})" if names else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from changeover.facts import RunResult
+from changeover.facts import Mode, RunResult
 from changeover.relay.events import Entry, Event, HandoffAccepted, RunStarted, Unreadable
 
 
@@ -56,11 +56,14 @@ StreamItem = TextDelta | ThinkingDelta | Recorded | RunFinished
 
 
 def recorded(entries: Iterable[Entry], agent: str = "") -> Iterator[Recorded]:
-    """The events of these entries one by one; `agent` is who was active before them."""
+    """The events of these entries one by one; `agent` is who was active before the first of them."""
+    active: dict[str, str] = {}
     for entry in entries:
+        who = active.get(entry.conversation, "" if active else agent)
         for index, event in enumerate(entry.events):
             if isinstance(event, RunStarted):
-                agent = event.agent
-            yield Recorded(entry.seq + index, entry.at, entry.conversation, agent, event, entry.position + index)
-            if isinstance(event, HandoffAccepted):
-                agent = event.receiver
+                who = event.agent
+            yield Recorded(entry.seq + index, entry.at, entry.conversation, who, event, entry.position + index)
+            if isinstance(event, HandoffAccepted) and event.mode is Mode.TRANSFER:
+                who = event.receiver
+        active[entry.conversation] = who

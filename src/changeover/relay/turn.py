@@ -1,15 +1,26 @@
-"""The calls of one model turn, each in a phase of its own, answered in call order."""
+"""What an agent asked for in one reply: calls, each in a phase of its own, answered in the order of the reply."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
+from changeover.facts import ApprovalRequest, DelegateResult
+from changeover.guards.approval import Edit
 from changeover.messages import Call, Message, ToolResult
 from changeover.relay.events import HandoffOffered
+from changeover.tools.command import Directive
 
 
 class Fresh(Struct, frozen=True, gc=False):
-    """Nothing was recorded of this call yet."""
+    """Nothing was recorded of this call yet, or only that it may be carried out."""
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """A person has to decide about it."""
+
+    request: ApprovalRequest
 
 
 class Begun(Struct, frozen=True, gc=False):
@@ -21,6 +32,32 @@ class Offered(Struct, frozen=True, gc=False):
 
     offer: HandoffOffered
     at: float
+    commanded: bool = False
+    """By code, so that the message for the receiver stands nowhere else."""
+
+
+class Delegated(Struct, frozen=True, gc=False):
+    """Another agent works on it, in a conversation of its own."""
+
+    offer: HandoffOffered
+    index: int
+    """Where its record stands among the conversation's handoffs."""
+
+
+class Directed(Struct, frozen=True, gc=False):
+    """Its work is done, and it says where to go; that comes after every other call of the turn."""
+
+    directive: Directive
+    text: str
+    agent: str
+    """Whose words the output is, if it ends the run."""
+
+
+class Fanned(Struct, frozen=True, gc=False):
+    """It sends out branches; so many are sent."""
+
+    directive: Directive
+    sent: int
 
 
 class Answered(Struct, frozen=True, gc=False):
@@ -30,46 +67,132 @@ class Answered(Struct, frozen=True, gc=False):
     ok: bool = True
 
 
-Phase = Fresh | Begun | Offered | Answered
+Phase = Fresh | Asked | Begun | Offered | Delegated | Directed | Fanned | Answered
 FRESH, BEGUN = Fresh(), Begun()
+DONE = (Answered, Directed, Fanned)
+"""Phases in which the call itself has been carried out."""
+
+Travelling = tuple[dict[str, Any], dict[str, str | None], dict[str, Any]]
+"""Context variables, artifacts and workflow state."""
 
 
 class OpenCall(Struct, gc=False):
-    """One call of the current turn."""
+    """One call of the current turn, or one branch that a call sent out."""
 
     id: str
     call: Call
+    index: int = 0
     phase: Phase = FRESH
+    cleared: bool = False
+    """Nobody has to be asked about it any more."""
+    edit: Edit | None = None
+    branch_of: str = ""
+    out: int = 0
+    """How many of its branches are not back yet."""
+    result: DelegateResult | None = None
 
 
 class Turn:
-    """What a model asked for in one reply, until every call is answered."""
+    """One reply of an agent, until every call is answered."""
 
-    __slots__ = ("agent", "calls", "faulty", "offered", "text", "unanswered")
+    __slots__ = (
+        "agent",
+        "asked",
+        "base",
+        "calls",
+        "delegated",
+        "faulty",
+        "frontier",
+        "idle",
+        "latest",
+        "offered",
+        "quiet",
+        "text",
+        "unanswered",
+        "updates",
+    )
 
-    def __init__(self, position: int, agent: str, text: str, calls: tuple[Call, ...]) -> None:
-        self.agent, self.text = agent, text
-        self.calls = {(id := f"{position}.{index}"): OpenCall(id, call) for index, call in enumerate(calls)}
+    def __init__(self, agent: str, text: str, calls: list[OpenCall], quiet: bool = False) -> None:
+        self.agent, self.text, self.quiet = agent, text, quiet
+        self.asked = calls
+        self.calls = {call.id: call for call in calls}
+        """All by their ids, branches too."""
+        self.idle = dict(self.calls)
+        """Those for which something may be due: the others wait for a command that was handed out, or are answered."""
         self.unanswered = len(calls)
+        self.frontier = 0
+        """Up to where all calls have been carried out."""
+        self.delegated = 0
         self.faulty = False
         self.offered: OpenCall | None = None
-        """The call that became a handoff."""
-
-    def outstanding(self) -> list[OpenCall]:
-        """The calls that have no answer yet, in call order."""
-        return [call for call in self.calls.values() if not isinstance(call.phase, Answered)]
+        """The call that became a transfer."""
+        self.base: Travelling | None = None
+        self.updates: dict[int, Directive] = {}
+        self.latest = -1
+        """The last call, in call order, of those that added something to what travels; it was `base` before."""
 
     def answer(self, call: OpenCall, text: str, ok: bool = True) -> None:
         """Give a call its one answer; a second is ignored."""
-        if not isinstance(call.phase, Answered):
-            call.phase = Answered(text, ok)
-            self.unanswered -= 1
-            if call is self.offered:
-                self.offered = None
+        if isinstance(call.phase, Answered):
+            return
+        self.move(call, Answered(text, ok))
+        del self.idle[call.id]
+        self.unanswered -= 1
+        if call.branch_of:
+            self.calls[call.branch_of].out -= 1
+        if call is self.offered:
+            self.offered = None
+
+    def move(self, call: OpenCall, phase: Phase) -> None:
+        """Let a call enter another phase, in which something else may be due."""
+        if isinstance(call.phase, Delegated):
+            self.delegated -= 1
+        elif isinstance(phase, Delegated):
+            self.delegated += 1
+        call.phase = phase
+        self.idle[call.id] = call
+        while self.frontier < len(self.asked) and isinstance(self.asked[self.frontier].phase, DONE):
+            self.frontier += 1
+
+    def send_out(self, branch: str, receiver: str) -> None:
+        """Open the next branch of the call that it belongs to."""
+        id = branch.rpartition(".")[0]
+        sender = self.calls.get(id)
+        if sender is None or not isinstance(phase := sender.phase, Directed | Fanned):
+            return
+        sent = phase.sent if isinstance(phase, Fanned) else 0
+        self.move(sender, Fanned(phase.directive, sent + 1))
+        if sent + 1 == len(phase.directive.sends):
+            del self.idle[id]  # nothing is due for it until all are back
+        self.calls[branch] = self.idle[branch] = OpenCall(branch, Call("", receiver), sender.index, branch_of=id)
+        sender.out += 1
+        self.unanswered += 1
+
+    def branches(self, sender: OpenCall) -> list[OpenCall]:
+        """The branches of a call, in the order in which they were sent."""
+        sent = sender.phase.sent if isinstance(sender.phase, Fanned) else 0
+        return [self.calls[f"{sender.id}.{index}"] for index in range(sent)]
+
+    def withdraw(self) -> None:
+        """Nothing is due any more but to call the delegates back."""
+        self.idle = {id: call for id, call in self.calls.items() if isinstance(call.phase, Delegated)}
 
     def results(self) -> list[Message]:
         """The answers, in call order; a call that was abandoned is answered too."""
-        return [_result(self.agent, call) for call in self.calls.values()]
+        return [] if self.quiet else [_result(self.agent, call) for call in self.asked]
+
+
+def model_turn(position: int, agent: str, text: str, calls: tuple[Call, ...]) -> Turn:
+    """What a model asked for in the reply at this position."""
+    return Turn(agent, text, [OpenCall(f"{position}.{index}", call, index) for index, call in enumerate(calls)])
+
+
+def function_turn(id: str, agent: str, directive: Directive) -> Turn:
+    """What a Function member asked for: one thing, which no model reads about."""
+    call = OpenCall(id, Call("", agent))
+    turn = Turn(agent, "", [call], quiet=True)
+    turn.move(call, Directed(directive, "", agent))
+    return turn
 
 
 def _result(agent: str, call: OpenCall) -> ToolResult:

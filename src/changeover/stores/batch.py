@@ -7,8 +7,9 @@ from typing import Any
 
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.relay.events import Started
+from changeover.relay.ports import Reserve
 from changeover.stores.database import Row, Session, Write
-from changeover.stores.jobs import Append, Claim, Job
+from changeover.stores.jobs import Append, Claim, Job, Release
 from changeover.stores.lease import Lease
 from changeover.stores.legs import Leg, Legs
 from changeover.stores.past import SqlPast
@@ -16,6 +17,7 @@ from changeover.stores.places import Place, Places
 from changeover.stores.projections import project
 from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
+from changeover.stores.tally import Tally
 
 
 class Batch:
@@ -46,6 +48,8 @@ class Batch:
                 self._append(job, before.get(job.conversation))
             elif isinstance(job, Claim):
                 self._claim(job)
+            elif isinstance(job, Release):
+                self._release(job)
         self._session.commit(self._writes())
         for append, leg in self._moved:
             self._legs.keep(append.conversation, append.entry.position + len(append.entry.events), leg)
@@ -69,12 +73,14 @@ class Batch:
         place = place or self._open(append)
         root = root or place
         entry.seq = root.count(len(entry.events))
+        if append.reserve is not None:
+            root.tally.take(append.reserve)
         place.move(len(entry.events), entry.at)
         if (head := append.head) is not None:
             place.agent = head.agent
-            self._change(place, head.status, self._me if head.working else None)
+            self._change(place, head.status, self._me if head.working else None, head.due)
         else:  # somebody has to take it up, also if whoever worked on it has just finished
-            place.change("running", place.owner)
+            place.change("running", place.owner, place.due)
         self._touched[place.id], self._touched[root.id] = place, root
         self._record(append, place, root)
 
@@ -88,7 +94,15 @@ class Batch:
             return ConversationNotFound(append.root)
         if place and append.head is not None and self._is_elsewhere(place):
             return Owned(entry.conversation, place.owner or "")
-        return None
+        return self._lack(append, append.reserve, root.tally if root else Tally()) if append.reserve else None
+
+    def _lack(self, append: Append, reserve: Reserve, tally: Tally) -> ChangeoverError | None:
+        """Why the tree may not spend what this takes."""
+        refusal = tally.refusal(reserve)
+        # Looked up now: the insert, by which the database would find it, is not made.
+        if refusal and self._recorded([append]):
+            return Conflict(append.conversation, append.entry.position, append.entry.cause)
+        return refusal
 
     def _open(self, append: Append) -> Place:
         entry = append.entry
@@ -109,17 +123,24 @@ class Batch:
         """What nobody has begun can be begun by whoever asks; what has ended is nobody's."""
         place = self._places.get(claim.conversation)
         claim.result = place is None or not self._is_elsewhere(place)
-        if place and claim.result and place.status == "running":
-            self._change(place, place.status, self._me)
+        if place and claim.result and place.status in ("running", "waiting"):
+            self._change(place, "running", self._me, place.due)
+            self._touched[place.id] = place
+
+    def _release(self, release: Release) -> None:
+        place = self._places.get(release.conversation)
+        # Whoever left word meanwhile counts on the owner to hear it.
+        if place and place.owner == self._me and place.status == "running" and place.position == release.position:
+            self._change(place, "waiting", None, place.due)
             self._touched[place.id] = place
 
     def _is_elsewhere(self, place: Place) -> bool:
         """Whether another live process works on it."""
         return place.owner is not None and place.owner != self._me and place.owner in self._places.alive
 
-    def _change(self, place: Place, status: str, owner: str | None) -> None:
+    def _change(self, place: Place, status: str, owner: str | None, due: float | None) -> None:
         self._buries = self._buries or place.owner not in (None, self._me)
-        place.change(status, owner)
+        place.change(status, owner, due)
 
     def _writes(self) -> list[Write]:
         # In one order for everybody, as their rows were locked: of two who begin the same conversations, one waits for

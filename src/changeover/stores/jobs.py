@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head
+from changeover.relay.ports import Head, Reserve
 from changeover.stores.codec import Events
 
 T = TypeVar("T")
@@ -31,11 +31,14 @@ class Job(Generic[T]):
 class Append(Job[None]):
     """Record an entry."""
 
-    __slots__ = ("body", "entry", "epoch", "events", "head")
+    __slots__ = ("body", "entry", "epoch", "events", "head", "reserve")
 
-    def __init__(self, entry: Entry, head: Head | None, body: str, events: Events, epoch: int) -> None:
+    def __init__(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None, written: tuple[str, Events], epoch: int
+    ) -> None:
         super().__init__(entry.conversation, entry.root, None)
-        self.entry, self.head, self.body, self.events, self.epoch = entry, head, body, events, epoch
+        self.entry, self.head, self.reserve, self.epoch = entry, head, reserve, epoch
+        self.body, self.events = written
 
 
 class Claim(Job[bool]):
@@ -45,6 +48,16 @@ class Claim(Job[bool]):
 
     def __init__(self, conversation: str) -> None:
         super().__init__(conversation, conversation, False)
+
+
+class Release(Job[None]):
+    """Own a conversation no longer, if its log still ends there."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, conversation: str, position: int) -> None:
+        super().__init__(conversation, conversation, None)
+        self.position = position
 
 
 def tell(jobs: Iterable[Job[Any]]) -> None:

@@ -28,6 +28,7 @@ class Offered(NamedTuple):
 
     merge: str
     variables: str
+    mode: str
 
 
 class Legs:

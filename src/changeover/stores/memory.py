@@ -4,43 +4,67 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict
+from bisect import bisect_right
 from collections.abc import AsyncIterator
 
-from changeover.errors import Conflict
-from changeover.relay.events import Entry, RunCompleted, RunFailed, RunResumed, UserSpoke
-from changeover.relay.ports import Head
+from changeover.errors import Conflict, ConversationNotFound
+from changeover.facts import ApprovalRequest
+from changeover.relay.events import Entry
+from changeover.relay.ports import Head, Reserve
+from changeover.stores.pending import Pending
+from changeover.stores.tally import Tally
 
 POLL = 0.02
 
 
 class MemoryLog:
-    """The log that a team has unless it is given a store. Nobody else can own what lies in it."""
+    """The log that a team has unless it is given a store. Nobody else can own what lies in it, and whoever works in it
+    keeps the time of what is due."""
 
     epoch = 1
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: dict[str, list[Entry]] = {}
+        self._trees: dict[str, list[Entry]] = {}
+        """The entries of each root's tree, by seq."""
         self._causes: dict[tuple[str, str], int] = {}
-        self._seq: defaultdict[str, int] = defaultdict(lambda: 1)
+        self._running: dict[str, str] = {}
+        """The conversations in which something is outstanding, and their roots."""
+        self._tallies: dict[str, Tally] = {}
+        self._pending = Pending()
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
             return [entry for entry in self._entries.get(conversation, ()) if entry.position >= after]
 
-    async def append(self, entry: Entry, head: Head | None) -> None:
+    async def tree(self, conversation: str) -> list[Entry]:
+        below = f"{conversation}/"
+        with self._lock:
+            own = self._entries.get(conversation)
+            tree = self._trees[own[0].root] if own else ()
+            return [each for each in tree if each.conversation == conversation or each.conversation.startswith(below)]
+
+    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
         conversation, root = entry.conversation, entry.root
         with self._lock:
-            entries = self._entries.setdefault(conversation, [])
+            entries = self._entries.get(conversation, [])
             end = entries[-1].position + len(entries[-1].events) if entries else 0
             cause = (conversation, entry.cause)
             if entry.position != end or cause in self._causes:
                 raise Conflict(conversation, entry.position, entry.cause)
-            entry.seq = seq = self._seq[root]
-            self._seq[root] = seq + len(entry.events)
+            if root != conversation and root not in self._entries:
+                raise ConversationNotFound(root)
+            if reserve is not None:
+                self._spend(root, reserve)
             self._causes[cause] = end
-            entries.append(entry)
+            self._entries.setdefault(conversation, entries).append(entry)
+            self._grow(root, entry)
+            if head is None or head.status == "running":
+                self._running[conversation] = root
+            else:
+                self._running.pop(conversation, None)
+            self._pending.note(entry)
 
     async def find(self, conversation: str, cause: str) -> int | None:
         with self._lock:
@@ -48,32 +72,54 @@ class MemoryLog:
 
     async def unfinished(self) -> list[str]:
         with self._lock:
-            return [id for id, entries in self._entries.items() if _outstanding(entries)]
+            return sorted(set(self._running.values()))
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        with self._lock:
+            return self._pending.all()
 
     async def claim(self, conversation: str) -> bool:
+        """Nobody else can have it, also if there is no such conversation yet."""
         return True
+
+    async def release(self, conversation: str, position: int) -> None:
+        """Nobody owned it."""
+
+    async def owned(self) -> dict[str, int]:
+        """Nothing: only this process can have written."""
+        return {}
 
     def may_begin(self) -> bool:
         return True
 
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        """The entries of a root's tree that end after this seq; the first of them may have begun before it."""
         while True:
             for entry in self._after(root, after_seq):
-                after_seq = entry.seq
+                after_seq = _last_seq(entry)
                 yield entry
             await asyncio.sleep(POLL)
 
     async def close(self) -> None:
         """Nothing to write: what was appended stays readable as long as the team lives."""
 
+    def _spend(self, root: str, reserve: Reserve) -> None:
+        tally = self._tallies.get(root) or Tally()
+        if refusal := tally.refusal(reserve):
+            raise refusal
+        tally.take(reserve)
+        self._tallies[root] = tally
+
+    def _grow(self, root: str, entry: Entry) -> None:
+        tree = self._trees.setdefault(root, [])
+        entry.seq = _last_seq(tree[-1]) + 1 if tree else 1
+        tree.append(entry)
+
     def _after(self, root: str, seq: int) -> list[Entry]:
         with self._lock:
-            tree = [entry for entries in self._entries.values() for entry in entries if entry.root == root]
-        return sorted((entry for entry in tree if entry.seq > seq), key=lambda entry: entry.seq)
+            tree = self._trees.get(root, [])
+            return tree[bisect_right(tree, seq, key=_last_seq) :]
 
 
-def _outstanding(entries: list[Entry]) -> bool:
-    """Whether a run was asked for that has not ended."""
-    events = [type(event) for entry in entries for event in entry.events]
-    begun = events.count(UserSpoke) + events.count(RunResumed)
-    return begun > events.count(RunCompleted) + events.count(RunFailed)
+def _last_seq(entry: Entry) -> int:
+    return entry.seq + len(entry.events) - 1

@@ -10,12 +10,16 @@ from changeover.stores.jobs import Append, Job
 from changeover.stores.legs import KEPT
 from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
+from changeover.stores.tally import Tally
 
 
 class Place:
     """A row of `conversations`, as it will be."""
 
-    __slots__ = ("agent", "at", "changed", "id", "moved", "number", "opened", "owner", "position", "seq", "status")
+    __slots__ = (
+        *("agent", "at", "changed", "due", "id", "moved", "number", "opened", "owner", "position", "seq", "status"),
+        "tally",
+    )
 
     def __init__(self, row: Row) -> None:
         self.number: int
@@ -23,7 +27,10 @@ class Place:
         self.position: int
         self.seq: int
         self.owner: str | None
-        self.number, self.id, self.position, self.seq, self.status, self.agent, self.owner, self.at = row
+        self.due: float | None
+        self.number, self.id, self.position, self.seq, self.status, self.agent, self.owner, self.due, self.at = row[:9]
+        self.tally = Tally(*row[9:])
+        """What its tree has spent, if it is a root."""
         self.opened: tuple[str, str | None, float] | None = None
         """Its root, its parent and when it was opened, if that is only now."""
         self.moved = self.changed = False
@@ -39,22 +46,24 @@ class Place:
         self.position += events
         self.at, self.moved = at, True
 
-    def change(self, status: str, owner: str | None) -> None:
-        """How it stands, and who works on it: that is in an index, which is left alone if all stays the same."""
-        if status != self.status or owner != self.owner:
-            self.status, self.owner, self.changed = status, owner, True
+    def change(self, status: str, owner: str | None, due: float | None) -> None:
+        """How it stands, who works on it, and when it goes on of itself: that is in indexes, which are left alone if
+        all stays the same."""
+        if status != self.status or owner != self.owner or due != self.due:
+            self.status, self.owner, self.due, self.changed = status, owner, due, True
 
     def write(self, rows: Rows) -> None:
         """Add what has to be written."""
+        counters = (self.position, self.seq, self.tally.turns, self.tally.handoffs)
         if self.opened:
-            standing = (self.status, self.agent, self.owner, self.position, self.seq)
             root, parent, at = self.opened
-            rows.new_conversations.append((self.number, self.id, root, parent, *standing, at, self.at))
+            names, standing = (self.number, self.id, root, parent), (self.status, self.agent, self.owner, self.due)
+            rows.new_conversations.append((*names, *standing, *counters, at, self.at))
         elif self.changed:
-            standing = (self.status, self.agent, self.owner, self.position, self.seq)
-            rows.changed_conversations.append((*standing, self.at, self.number))
+            standing = (self.status, self.agent, self.owner, self.due)
+            rows.changed_conversations.append((*standing, *counters, self.at, self.number))
         elif self.moved:
-            rows.moved_conversations.append((self.agent, self.position, self.seq, self.at, self.number))
+            rows.moved_conversations.append((self.agent, *counters, self.at, self.number))
         self.opened, self.moved, self.changed = None, False, False
 
 
@@ -87,7 +96,7 @@ class Places:
         """A place for a conversation that begins."""
         number = self._numbers.pop(0) if self._numbers else self._last + 1
         self._last = max(self._last, number)
-        place = self._known[conversation] = Place((number, conversation, 0, 0, "running", "", None, opened[2]))
+        place = self._known[conversation] = Place((number, conversation, 0, 0, "running", "", None, None, opened[2]))
         place.opened = opened
         return place
 

@@ -7,9 +7,10 @@ from typing import Any, Literal
 import msgspec
 
 from changeover.facts import State
-from changeover.relay.events import Entry, HandoffOffered
+from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
 from changeover.stores.database import Row
 from changeover.stores.legs import Leg
+from changeover.stores.pending import request_of
 
 Kind = Literal[
     "user_message",
@@ -28,16 +29,20 @@ Said = tuple[Kind, str, str | None, str | None, str | None]
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "new_conversations": (
-        *("number", "id", "root", "parent", "status", "agent", "owner", "position", "seq", "created_at", "updated_at"),
+        *("number", "id", "root", "parent", "status", "agent", "owner", "due", "position", "seq", "turns", "handoffs"),
+        *("created_at", "updated_at"),
     ),
-    "moved_conversations": ("agent", "position", "seq", "updated_at", "number"),
-    "changed_conversations": ("status", "agent", "owner", "position", "seq", "updated_at", "number"),
+    "moved_conversations": ("agent", "position", "seq", "turns", "handoffs", "updated_at", "number"),
+    "changed_conversations": (
+        *("status", "agent", "owner", "due", "position", "seq", "turns", "handoffs", "updated_at", "number"),
+    ),
     "entries": ("conversation", "position", "root", "cause", "at", "seq", "schema", "body"),
     "tasks": (
         *("conversation", "position", "id", "master_id", "parent_id", "run_id", "handoff_id", "agent", "status"),
         *("created_at", "updated_at", "context", "input", "output"),
     ),
     "moved_tasks": ("status", "output", "updated_at", "conversation", "position"),
+    "widened_tasks": ("context", "conversation", "position"),
     "messages": ("conversation", "position", "part", "seq", "kind", "task_id", "agent", "call", "at", "content"),
     "given_messages": ("task_id", "conversation", "position"),
     "handoffs": (
@@ -46,6 +51,12 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "accepted_handoffs": ("state", "task_id", "accepted_at", "id"),
     "ended_handoffs": ("state", "ended_at", "id"),
+    "approvals": (
+        *("id", "conversation", "root", "call", "task_id", "agent", "tool", "receiver", "message", "arguments"),
+        *("status", "requested_at", "expires_at", "on_expiry", "decided_at", "decided_by", "note"),
+    ),
+    "decided_approvals": ("status", "decided_at", "decided_by", "note", "id"),
+    "withdrawn_approvals": ("conversation",),
 }
 """What stands where in the rows of each statement."""
 
@@ -62,11 +73,15 @@ class Rows:
         self.entries: list[Row] = []
         self.tasks: list[Row] = []
         self.moved_tasks: list[Row] = []
+        self.widened_tasks: list[Row] = []
         self.messages: list[Row] = []
         self.given_messages: list[Row] = []
         self.handoffs: list[Row] = []
         self.accepted_handoffs: list[Row] = []
         self.ended_handoffs: list[Row] = []
+        self.approvals: list[Row] = []
+        self.decided_approvals: list[Row] = []
+        self.withdrawn_approvals: list[Row] = []
 
     def add_task(self, entry: Entry, leg: Leg, parent: str | None) -> None:
         id, at = entry.conversation, entry.at
@@ -86,6 +101,12 @@ class Rows:
         who = (offer.sender, offer.receiver, offer.mode, state)
         how = (tool, offer.strategy, offer.merge)
         self.handoffs.append((*names, *who, *how, at, accepted, None, as_json(offer.variables), offer.message))
+
+    def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
+        id, at = entry.conversation, entry.at
+        names = (request_of(id, asked, at).id, id, entry.root, asked.call, f"{id}#{asked.task}")
+        what = (asked.agent, asked.tool, asked.receiver, asked.message, as_json(asked.arguments))
+        self.approvals.append((*names, *what, "pending", at, asked.expires_at, asked.on_expiry, None, None, None))
 
     def by_statement(self) -> list[tuple[str, list[Row]]]:
         """The name of each statement that is needed, and its rows."""

@@ -47,16 +47,22 @@ conversations = Table(
     _text("status"),
     _text("agent"),
     Column("owner", Text),
+    Column("due", Double),
     _number("position"),
     _number("seq"),
+    _number("turns"),
+    _number("handoffs"),
     _time("created_at"),
     _time("updated_at"),
     UniqueConstraint("id", name="conversations_id"),
 )
-"""How each conversation stands: `position` is the end of its log, `seq` (of a root) the last given out in its tree."""
+"""How each conversation stands: `position` is the end of its log, `due` when it goes on although nobody works on it.
+Of a root, `seq` is the last given out in its tree; `turns` and `handoffs` are what the tree of its run has spent."""
 
 _running = column("status") == literal_column("'running'")
 Index("conversations_running", conversations.c.owner, sqlite_where=_running, postgresql_where=_running)
+_timed = column("due").is_not(None)
+Index("conversations_due", conversations.c.due, sqlite_where=_timed, postgresql_where=_timed)
 
 entries = Table(
     "entries",
@@ -146,7 +152,34 @@ handoffs = Table(
     _text("variables"),
     _text("message"),
 )
-"""Every handoff that was offered; `task_id` is the task that its receiver got."""
+"""Every handoff that was offered; `task_id` is the task that its receiver got, a delegate's in its own conversation."""
+
+approvals = Table(
+    "approvals",
+    METADATA,
+    _text("id", key=True),
+    _text("conversation"),
+    _text("root"),
+    _text("call"),
+    _text("task_id"),
+    _text("agent"),
+    _text("tool"),
+    _text("receiver"),
+    _text("message"),
+    _text("arguments"),
+    _text("status"),
+    _time("requested_at"),
+    Column("expires_at", Double),
+    _text("on_expiry"),
+    Column("decided_at", Double),
+    Column("decided_by", Text),
+    Column("note", Text),
+)
+"""What people were asked: pending, approved, rejected, edited, responded, expired or withdrawn."""
+
+_pending = column("status") == literal_column("'pending'")
+# By conversation: whoever withdraws looks for those of one, and whoever lists them reads them all.
+Index("approvals_pending", approvals.c.conversation, sqlite_where=_pending, postgresql_where=_pending)
 
 version = Table(
     "changeover_version",

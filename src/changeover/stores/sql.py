@@ -7,13 +7,16 @@ import os
 import weakref
 from collections.abc import AsyncIterator
 
+import msgspec
+
 from changeover.errors import StoreUnavailable
+from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head
+from changeover.relay.ports import Head, Reserve
 from changeover.stores.codec import decode, encode
 from changeover.stores.database import Database, Row, Session
 from changeover.stores.feed import Feed
-from changeover.stores.jobs import Append, Claim
+from changeover.stores.jobs import Append, Claim, Release
 from changeover.stores.lease import Lease
 from changeover.stores.reader import Reader
 from changeover.stores.statements import statements
@@ -51,9 +54,15 @@ class SqlLog:
         rows = await self._reader.rows(self._sql.log.read(conversation=conversation, after=after))
         return [entry_of(row) for row in rows]
 
-    async def append(self, entry: Entry, head: Head | None) -> None:
+    async def tree(self, conversation: str) -> list[Entry]:
         self._check()
-        append = Append(entry, head, *encode(entry.events), self._lease.epoch)
+        prefix = f"{conversation}/"
+        tree = self._sql.feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
+        return [entry_of(row) for row in await self._reader.rows(tree)]
+
+    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+        self._check()
+        append = Append(entry, head, reserve, encode(entry.events), self._lease.epoch)
         self._writer.put(append)
         await append.future
 
@@ -66,24 +75,39 @@ class SqlLog:
         self._check()
         return [row[0] for row in await self._reader.rows(self._sql.log.unfinished())]
 
+    async def approvals(self) -> list[ApprovalRequest]:
+        self._check()
+        return [_pending_of(row) for row in await self._reader.rows(self._sql.views.approvals())]
+
     async def claim(self, conversation: str) -> bool:
+        """Own this conversation, unless another live process does; what does not exist yet, anybody may begin."""
         self._check()
         claim = Claim(conversation)
         self._writer.put(claim)
         return await claim.future
 
+    async def release(self, conversation: str, position: int) -> None:
+        self._check()
+        release = Release(conversation, position)
+        self._writer.put(release)
+        await release.future
+
+    async def owned(self) -> dict[str, int]:
+        self._check()
+        return dict(await self._reader.rows(self._sql.log.owned(me=self._lease.owner)))
+
     def may_begin(self) -> bool:
         return self._lease.valid
 
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        """The entries of a root's tree that end after this seq, then each new one; the first may begin before it."""
         self._check()
-        position = 0
+        position: int | None = None if after_seq else 0
         with self._feed.listening(root) as listener:
             while not self._closed:
                 for entry in await self._news(root, after_seq, position):
-                    after_seq = entry.seq
-                    if entry.conversation == root:
-                        position = entry.position + len(entry.events)
+                    after_seq = entry.seq + len(entry.events) - 1
+                    position = entry.position + len(entry.events) if entry.conversation == root else position or 0
                     yield entry
                 await listener.wait()
 
@@ -92,14 +116,18 @@ class SqlLog:
             self._closed = True
             await asyncio.to_thread(self._finish)
 
-    async def _news(self, root: str, seq: int, position: int) -> list[Entry]:
-        """The entries of a tree after this seq; of the root itself, none stands before this position."""
+    async def _news(self, root: str, seq: int, position: int | None) -> list[Entry]:
+        """The entries of a tree that end after this seq. Of the root itself, none of them stands before the position;
+        without one, the seq may lie inside an entry."""
         sql = self._sql.feed
+        inside = position is None
         try:
             last = await self._reader.rows(sql.last_seq(root=root))
             if not last or last[0][0] <= seq:
                 return []
-            return [entry_of(row) for row in await self._reader.rows(sql.news(root=root, seq=seq, position=position))]
+            wanted = sql.rest(root=root, seq=seq) if inside else sql.news(root=root, seq=seq, position=position)
+            entries = [entry_of(row) for row in await self._reader.rows(wanted)]
+            return [entry for entry in entries if entry.seq + len(entry.events) > seq + 1] if inside else entries
         except StoreUnavailable:
             if self._closed:
                 return []
@@ -128,6 +156,22 @@ def _current(database: Database) -> Session:
 def entry_of(row: Row) -> Entry:
     conversation, root, position, cause, at, body, seq, schema = row
     return Entry(conversation, root, position, cause, at, decode(body), seq, schema)
+
+
+def _pending_of(row: Row) -> ApprovalRequest:
+    conversation, call, agent, tool, arguments, receiver, message, at, expires_at, on_expiry = row
+    return ApprovalRequest(
+        conversation=conversation,
+        call=call,
+        agent=agent,
+        tool=tool,
+        arguments=msgspec.json.decode(arguments),
+        receiver=receiver,
+        message=message,
+        at=at,
+        expires_at=expires_at,
+        on_expiry=on_expiry,
+    )
 
 
 def _finish(pid: int, writer: Writer, feed: Feed, reader: Reader) -> None:

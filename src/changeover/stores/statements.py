@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -10,14 +11,17 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from changeover.stores.compiling import Compiler, Statement, bind, now
 from changeover.stores.database import CHANNEL
 from changeover.stores.rows import FIELDS
-from changeover.stores.schema import conversations, entries, handoffs, messages, processes, tasks
+from changeover.stores.schema import approvals, conversations, entries, handoffs, messages, processes, tasks
 
-c, e, h, p, t = conversations.c, entries.c, handoffs.c, processes.c, tasks.c
+a, c, e, h, p, t = approvals.c, conversations.c, entries.c, handoffs.c, processes.c, tasks.c
 
 ENTRY = sa.select(c.id, c.root, e.position, e.cause, e.at, e.body, e.seq, e.schema).where(e.conversation == c.number)
 ONE: sa.ColumnElement[int] = sa.literal_column("1")
 ZERO: sa.ColumnElement[int] = sa.literal_column("0")
+FIRST: sa.ColumnElement[str] = sa.literal_column("1")
+"""The first column of a union, to order by."""
 RUNNING = c.status == sa.literal_column("'running'")
+PENDING = a.status == sa.literal_column("'pending'")
 
 
 class LogStatements:
@@ -25,8 +29,9 @@ class LogStatements:
 
     def __init__(self, say: Compiler) -> None:
         self.alive = say(sa.select(_name()).where(p.until > now()))
-        places = sa.select(c.number, c.id, c.position, c.seq, c.status, c.agent, c.owner, c.updated_at)
-        self.places = say(places.where(say.among(c.id, "ids")).order_by(c.id).with_for_update())
+        standing = (c.number, c.id, c.position, c.seq, c.status, c.agent, c.owner, c.due, c.updated_at)
+        places = sa.select(*standing, c.turns, c.handoffs).where(say.among(c.id, "ids"))
+        self.places = say(places.order_by(c.id).with_for_update())
         self.numbers = say(say.new_numbers())
         here = c.id == bind("conversation")
         found = sa.select(e.position, e.at, e.seq, e.body).where(e.conversation == c.number)
@@ -34,18 +39,24 @@ class LogStatements:
         self.read = say(ENTRY.where(here, e.position >= _number("after")).order_by(e.position))
         upto = ENTRY.where(here, e.position <= _number("position")).order_by(e.position.desc())
         self.entry_at = say(upto.limit(ONE).offset(ZERO))
-        self.unfinished = say(sa.select(c.id).where(RUNNING, c.id == c.root, _left()).order_by(c.id))
+        # The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
+        due = c.due <= sa.select(now()).scalar_subquery()
+        left = sa.union(sa.select(c.root).where(RUNNING, _left()), sa.select(c.root).where(due, _left()))
+        self.unfinished = say(left.order_by(FIRST))
+        self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
 
 
 class FeedStatements:
-    """What is new in the tree of a root."""
+    """The tree of a root, and what is new in it."""
 
     def __init__(self, say: Compiler) -> None:
         self.last_seq = say(sa.select(c.seq).where(c.id == bind("root")))
-        new, root = ENTRY.where(e.seq > _number("seq")), conversations.alias("root")
-        own = new.where(c.id == bind("root"), e.position >= _number("position"))
-        of_children = new.where(root.c.id == bind("root"), e.root == root.c.number)
-        self.news = say(sa.union_all(own, of_children).order_by(sa.literal_column("7")))
+        own, root = ENTRY.where(c.id == bind("root")), conversations.alias("root")
+        of_children = ENTRY.where(root.c.id == bind("root"), e.root == root.c.number)
+        new = e.seq > _number("seq")
+        self.news = _by_seq(say, own.where(new, e.position >= _number("position")), of_children.where(new))
+        self.rest = _by_seq(say, own.where(e.position >= _own_before()), of_children.where(e.seq >= _children_before()))
+        self.tree = _by_seq(say, ENTRY.where(c.id == bind("conversation")), _below())
 
 
 class LeaseStatements:
@@ -71,7 +82,10 @@ class ViewStatements:
         leg = sa.select(t.position, t.run_id, t.handoff_id, t.agent, t.status, t.context, t.input)
         last = leg.where(t.conversation == bind("conversation")).order_by(t.position.desc())
         self.leg = say(last.limit(ONE).offset(ZERO))
-        self.offer = say(sa.select(h.merge, h.variables).where(h.id == bind("id")))
+        self.offer = say(sa.select(h.merge, h.variables, h.mode).where(h.id == bind("id")))
+        what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message)
+        pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry).where(PENDING)
+        self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
 
 
 def writes(say: Compiler) -> dict[str, Statement]:
@@ -83,11 +97,15 @@ def writes(say: Compiler) -> dict[str, Statement]:
         "entries": say(say.insert(entries)),
         "tasks": say(say.insert(tasks)),
         "moved_tasks": say(_update(tasks, FIELDS["moved_tasks"], keys=2)),
+        "widened_tasks": say(_update(tasks, FIELDS["widened_tasks"], keys=2)),
         "messages": say(say.insert(messages)),
         "given_messages": say(_update(messages, FIELDS["given_messages"], keys=2)),
         "handoffs": say(say.insert(handoffs)),
         "accepted_handoffs": say(_update(handoffs, FIELDS["accepted_handoffs"])),
         "ended_handoffs": say(_update(handoffs, FIELDS["ended_handoffs"])),
+        "approvals": say(_asked(say)),
+        "decided_approvals": say(_update(approvals, FIELDS["decided_approvals"]).where(PENDING)),
+        "withdrawn_approvals": say(_withdrawn()),
     }
 
 
@@ -127,3 +145,46 @@ def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Updat
     """Bound in the order of these fields, of which the last ones say which row it is."""
     update = sa.update(table).where(*(table.c[name] == bind(name) for name in fields[-keys:]))
     return update.ordered_values(*((table.c[name], bind(name)) for name in fields[:-keys]))
+
+
+def _by_seq(say: Compiler, *parts: sa.Select[Any]) -> Statement:
+    """Entries from several places, in the order of the tree."""
+    return say(sa.union_all(*parts).order_by(sa.literal_column(str(1 + list(ENTRY.selected_columns).index(e.seq)))))
+
+
+def _own_before() -> sa.ColumnElement[int]:
+    """The position of the last of a root's own entries that began no later than this seq."""
+    here, entry = conversations.alias(), entries.alias()
+    found = sa.select(entry.c.position).where(
+        here.c.id == bind("root"), entry.c.conversation == here.c.number, entry.c.seq <= _number("seq")
+    )
+    return sa.func.coalesce(found.order_by(entry.c.position.desc()).limit(ONE).offset(ZERO).scalar_subquery(), ZERO)
+
+
+def _children_before() -> sa.ColumnElement[int]:
+    """The seq of the last entry of a root's children that began no later than this one."""
+    here, entry = conversations.alias(), entries.alias()
+    found = sa.select(sa.func.max(entry.c.seq)).where(
+        here.c.id == bind("root"), entry.c.root == here.c.number, entry.c.seq <= _number("seq")
+    )
+    return sa.func.coalesce(found.scalar_subquery(), ZERO)
+
+
+def _below() -> sa.Select[Any]:
+    """The entries of all conversations whose ids begin with this prefix, in the tree of one that is above them."""
+    here, root = conversations.alias(), conversations.alias()
+    number = sa.select(root.c.number).where(here.c.id == bind("conversation"), root.c.id == here.c.root)
+    begins = sa.func.substr(c.id, ONE, _number("length")) == bind("prefix", sa.Text)
+    return ENTRY.where(e.root == number.scalar_subquery(), begins)
+
+
+def _asked(say: Compiler) -> sa.ClauseElement:
+    """What is asked once more is pending once more."""
+    asked = say.insert(approvals)
+    anew = {name: asked.excluded[name] for name in FIELDS["approvals"] if name != "id"}
+    return asked.on_conflict_do_update(index_elements=[a.id], set_=anew)
+
+
+def _withdrawn() -> sa.Update:
+    pending = sa.update(approvals).where(a.conversation == bind("conversation"), PENDING)
+    return pending.values(status=sa.literal_column("'withdrawn'"))

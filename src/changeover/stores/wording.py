@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import msgspec
+
 from changeover.facts import AgentFault, Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault
-from changeover.relay.events import ToolFinished
+from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
+from changeover.relay.events import FunctionReturned, HandoffReturned, LimitReached, ModelReplied, ToolFinished
+from changeover.stores.codec import Events
+
+_ENCODER = msgspec.json.Encoder()
 
 
 def fault_words(fault: Fault) -> str:
@@ -28,3 +34,37 @@ def fault_words(fault: Fault) -> str:
 def result_words(event: ToolFinished) -> str:
     """What came of a call."""
     return "unknown: it was begun before a crash, and may have taken effect" if event.unknown else event.text
+
+
+def returned_words(event: HandoffReturned) -> str:
+    """What a delegate came back with."""
+    if event.success:
+        return event.response
+    return event.error or ("cancelled" if event.cancelled else "failed")
+
+
+def limit_words(event: LimitReached) -> str:
+    """How much was left, which was too little."""
+    return f"the whole run has {event.left} left of {event.limit}={event.figure}"
+
+
+def decision_words(decision: Decision) -> str:
+    """What a person said beside yes or no: a note, a result, or the edit as JSON."""
+    match decision:
+        case Approve():
+            return ""
+        case Reject():
+            return decision.note
+        case Respond():
+            return decision.text
+        case Edit():
+            edited = {} if decision.arguments is None else {"arguments": decision.arguments}
+            return _ENCODER.encode(edited | ({"receiver": decision.receiver} if decision.receiver else {})).decode()
+        case _:
+            assert_never(decision)
+
+
+def last_words(events: Events) -> str | None:
+    """What the agent said last; a run ends in the entry in which it was said."""
+    texts = (event.text for event in reversed(events) if isinstance(event, ModelReplied | FunctionReturned))
+    return next(texts, None)

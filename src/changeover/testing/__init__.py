@@ -19,7 +19,7 @@ from changeover.facts import Usage
 from changeover.messages import Reply
 from changeover.testing.checkers import assert_valid_history
 from changeover.testing.clock import ManualClock
-from changeover.testing.replies import calls, fails, hands_off, says
+from changeover.testing.replies import calls, delegates, fails, hands_off, says
 from changeover.testing.scripted import ScriptedModel
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Usage",
     "assert_valid_history",
     "calls",
+    "delegates",
     "fails",
     "hands_off",
     "says",

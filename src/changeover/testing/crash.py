@@ -18,9 +18,9 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.errors import EngineError
-from changeover.facts import RunResult
+from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Log
+from changeover.relay.ports import Head, Log, Reserve
 from changeover.stores.memory import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects
@@ -46,13 +46,13 @@ class MortalLog:
         self.appends = 0
         self.dead = False
 
-    async def append(self, entry: Entry, head: Head | None) -> None:
+    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
         self._alive()
         self.appends += 1
         last = self.appends == self._at
         if last and self._death is Death.BEFORE:
             self._die()
-        await self._log.append(entry, head)
+        await self._log.append(entry, head, reserve)
         if last and self._death is Death.UNKNOWN:
             self._die()
         self.dead = self.dead or last
@@ -60,6 +60,22 @@ class MortalLog:
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         self._alive()
         return await self._log.read(conversation, after)
+
+    async def tree(self, conversation: str) -> list[Entry]:
+        self._alive()
+        return await self._log.tree(conversation)
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        self._alive()
+        return await self._log.approvals()
+
+    async def release(self, conversation: str, position: int) -> None:
+        self._alive()
+        await self._log.release(conversation, position)
+
+    async def owned(self) -> dict[str, int]:
+        self._alive()
+        return await self._log.owned()
 
     async def find(self, conversation: str, cause: str) -> int | None:
         self._alive()

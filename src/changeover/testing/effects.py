@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from changeover.agent.agent import Function
 from changeover.agent.moves import UseTool
-from changeover.agent.roster import Roster, Seat
+from changeover.agent.roster import Seat
 from changeover.messages import Reply
 from changeover.relay.events import ToolFinished
-from changeover.relay.perform import World
 from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.relay.threads import in_thread
+from changeover.relay.world import World
 from changeover.testing.checkers import assert_valid_history
 from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
@@ -38,7 +38,7 @@ class Effects:
         seats = {id: self._watched(seat) for id, seat in world.roster.seats.items()}
         return replace(
             world,
-            roster=Roster(seats, world.roster.start, world.roster.limits, world.roster.strategy),
+            roster=replace(world.roster, seats=seats),
             models={id: WatchedModel(model, self) for id, model in world.models.items()},
             toolkits={id: WatchedToolkit(kit, _once(seats[id]), self) for id, kit in world.toolkits.items()},
         )

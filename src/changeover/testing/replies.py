@@ -1,4 +1,4 @@
-"""The lines of a script: what a model says, calls, hands off, or fails with."""
+"""The lines of a script: what a model says, calls, hands off, delegates, or fails with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
+from changeover.agent.handoff import tool_name
 from changeover.agent.moves import GENERIC
 from changeover.facts import Usage
 from changeover.messages import Call, Reply
@@ -24,6 +25,7 @@ class HandsOff(Call, frozen=True, kw_only=True):
 
     def by(self, tools: Sequence[ToolDefinition]) -> tuple[Call, str]:
         """The call that makes this handoff with these tools, and the text that belongs beside it."""
+        tools = [tool for tool in tools if not tool.delegate]
         tool = self._declared(tools)
         if tool is None or (not self.variables and self._generic_knows(tools)):
             return Call("", GENERIC, self.args), ""
@@ -36,6 +38,17 @@ class HandsOff(Call, frozen=True, kw_only=True):
         declared = [tool for tool in tools if tool.receivers == (self.receiver,) and not _is_generic(tool)]
         fitting = (tool for tool in declared if self.variables.keys() <= _properties(tool).keys())
         return next(fitting, declared[0] if declared else None)
+
+
+class Delegates(Call, frozen=True, kw_only=True):
+    """A task for a delegate as a script writes it. Which tool it calls is known only when the model is asked."""
+
+    receiver: str
+
+    def by(self, tools: Sequence[ToolDefinition]) -> tuple[Call, str]:
+        """The call that gives this task with these tools, and no text beside it."""
+        leading = (tool.name for tool in tools if tool.delegate and tool.receivers == (self.receiver,))
+        return Call("", next(leading, self.name), self.args), ""
 
 
 class Failure(Reply, frozen=True, kw_only=True):
@@ -55,7 +68,7 @@ def says(text: str, *, thinking: str = "", usage: Usage | None = None) -> Reply:
 
 
 def calls(*items: tuple[str, Mapping[str, Any] | str] | Reply, text: str = "") -> Reply:
-    """One call for each `("tool", {"arg": 1})`, in this order; a `hands_off(…)` may stand among them.
+    """One call for each `("tool", {"arg": 1})`, in this order; `hands_off(…)` and `delegates(…)` may stand among them.
 
     A text in place of the arguments is what a model wrote that is no JSON object.
     """
@@ -74,19 +87,31 @@ def hands_off(receiver: str, /, message: str = "", *, text: str = "", **variable
     return Reply(text=text, calls=(call,))
 
 
+def delegates(receiver: str, task: str = "", context: str = "", text: str = "") -> Reply:
+    """A task for a delegate, by the tool that leads to it, whatever its name.
+
+    Where none does, `delegate_to_<receiver>` is called all the same, as by a model that invents it.
+    """
+    args = {"task": task, "context": context} if context else {"task": task}
+    return Reply(
+        text=text,
+        calls=(Delegates(id="", name=tool_name("delegate_to", receiver), args=args, receiver=receiver),),
+    )
+
+
 def fails(reason: str, *, retryable: bool = True) -> Reply:
     """A model call that fails with a ModelError; one that is not retryable ends the run."""
     return Failure(reason=reason, retryable=retryable)
 
 
 def resolve(reply: Reply, request: Request) -> Reply:
-    """The reply as it answers this request: handoffs by the tools on offer, every call with an id."""
+    """The reply as it answers this request: handoffs and delegates by the tools on offer, every call with an id."""
     if not reply.calls:
         return reply
     texts, resolved = [reply.text], []
     for index, scripted in enumerate(reply.calls):
         call = scripted
-        if isinstance(scripted, HandsOff):
+        if isinstance(scripted, HandsOff | Delegates):
             call, beside = scripted.by(request.tools)
             texts.append(beside)
         # A command has one reply, so its id makes the call's unique; copied, because a tool may change its arguments.
@@ -104,7 +129,7 @@ def _calls_of(item: tuple[str, Mapping[str, Any] | str] | Reply) -> tuple[Call, 
         case (str(name), Mapping() as args):
             return (Call("", name, dict(args)),)
         case _:
-            raise TypeError(f'a call is written ("tool", {{"arg": 1}}), or hands_off(…); not {item!r}')
+            raise TypeError(f'a call is written ("tool", {{"arg": 1}}), hands_off(…) or delegates(…); not {item!r}')
 
 
 def _is_generic(tool: ToolDefinition) -> bool:

@@ -7,16 +7,21 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from changeover.guards.approval import approval_faults
 from changeover.relay.ports import ToolOutcome
 from changeover.relay.threads import in_thread
 from changeover.toolkits.schema import Schema, compile_tool
 from changeover.toolkits.signature import bare
 from changeover.toolkits.text import Unserialisable, cut, text_of, words
+from changeover.tools.command import BadCommand, Command, directive_of
 from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Fn, Tool, as_tool
 
 LONGEST_PAUSE = 5.0
+
+UPDATED = "done"
+"""What a model reads of a Command that only adds to what travels."""
 
 
 class FunctionToolkit:
@@ -77,10 +82,21 @@ async def _tried(schema: Schema, args: dict[str, Any], context: RunContext) -> T
         return ToolOutcome(ready, ok=False)
     result = await _within(schema.tool.timeout, ready)
     try:
-        return ToolOutcome(cut(text_of(result), schema.tool.max_result))
-    except Unserialisable as error:
+        return _outcome(result, schema.tool.max_result)
+    except (Unserialisable, BadCommand) as error:
         # An outcome and no exception: what the function did is done, and must not be done again.
-        return ToolOutcome(f"{schema.tool.name} ran, but {error}", ok=False)
+        return ToolOutcome(cut(f"{schema.tool.name} ran, but {error}"), ok=False)
+
+
+def _outcome(result: Any, limit: int) -> ToolOutcome:
+    if not isinstance(result, Command):
+        return ToolOutcome(cut(text_of(result), limit))
+    try:
+        directive = directive_of(result)
+    except BadCommand as error:
+        raise BadCommand(f"the Command that it returned cannot be carried out: {error}") from error
+    # Of a Command that leads somewhere the core says what came of it, once it is known.
+    return ToolOutcome("" if directive.leads else UPDATED, directive=directive)
 
 
 async def _within(timeout: float | None, ready: Callable[[], Any]) -> Any:
@@ -115,3 +131,4 @@ def _option_faults(tool: Tool) -> Iterator[str]:
         yield f"has timeout={tool.timeout!r}; use a number of seconds above 0, or None for no limit"
     if not isinstance(tool.max_result, int) or tool.max_result < 1:
         yield f"has max_result={tool.max_result!r}; use a number of characters, 1 or more"
+    yield from approval_faults(tool.approval)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
 
-from changeover.facts import Handed, whole_context
+from changeover.facts import DelegateResult, Handed, whole_context
 
 
 class Metrics(Struct, frozen=True):
@@ -25,8 +26,8 @@ class Received(Struct, frozen=True, kw_only=True):
     sender: str
     message: str
     context: dict[str, Any]
-    artifacts: dict[str, Any] = field(default_factory=dict)
-    workflow_state: dict[str, Any] = field(default_factory=dict)
+    artifacts: Mapping[str, str | None] = field(default_factory=dict)
+    workflow_state: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics = Metrics()
 
 
@@ -42,6 +43,10 @@ class RunContext(Struct, frozen=True, dict=True):
     correlation_id: str = ""
     variables: Mapping[str, Any] = {}
     handed: Handed | None = None
+    artifacts: Mapping[str, str | None] = {}
+    workflow_state: Mapping[str, Any] = {}
+    returned: tuple[DelegateResult, ...] = ()
+    """What came back of the branches that this Function member sent out last, in their order."""
 
     @cached_property
     def context(self) -> dict[str, Any]:
@@ -59,4 +64,11 @@ class RunContext(Struct, frozen=True, dict=True):
         if handed is None:
             return None
         metrics = Metrics(handed.tokens, handed.elapsed, handed.retries)
-        return Received(sender=handed.sender, message=handed.message, context=self.context, metrics=metrics)
+        return Received(
+            sender=handed.sender,
+            message=handed.message,
+            context=self.context,
+            artifacts=dict(self.artifacts),
+            workflow_state=deepcopy(dict(self.workflow_state)),
+            metrics=metrics,
+        )

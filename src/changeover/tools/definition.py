@@ -8,9 +8,10 @@ from msgspec import Struct
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A function as a model sees it; `receivers` are the agents that a handoff tool leads to."""
+    """A function as a model sees it; `receivers` are the agents that it hands off to or, as a `delegate`, asks."""
 
     name: str
     description: str
     parameters: dict[str, Any]
     receivers: tuple[str, ...] = ()
+    delegate: bool = False

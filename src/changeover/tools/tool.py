@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
+from changeover.guards.approval import Approvable
+
 Fn = Callable[..., Any]
 
 
@@ -21,6 +23,7 @@ class Tool:
     read_only: bool = False
     at_most_once: bool = False
     max_result: int = 50_000
+    approval: Approvable = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself: a decorated tool can still be called in plain code."""
@@ -28,7 +31,7 @@ class Tool:
 
 
 @overload
-def tool(function: Fn, /) -> Tool: ...
+def tool(function: Fn, /, *, approval: Approvable = None) -> Tool: ...
 @overload
 def tool(
     *,
@@ -39,9 +42,10 @@ def tool(
     read_only: bool = False,
     at_most_once: bool = False,
     max_result: int = 50_000,
+    approval: Approvable = None,
 ) -> Callable[[Fn], Tool]: ...
 def tool(function: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Tool | Callable[[Fn], Tool]:
-    """Declare how a function may be called: its time limit, its retries, whether it only reads."""
+    """Declare how a function may be called: its time limit, its retries, whether it only reads, who is asked first."""
 
     def declare(fn: Fn) -> Tool:
         return Tool(function=fn, name=name or name_of(fn), **options)

@@ -13,6 +13,7 @@ def upgrade() -> None:
     _log()
     _processes()
     _read_models()
+    _approvals()
 
 
 def _log() -> None:
@@ -25,13 +26,17 @@ def _log() -> None:
         sa.Column("status", sa.Text, nullable=False),
         sa.Column("agent", sa.Text, nullable=False),
         sa.Column("owner", sa.Text),
+        sa.Column("due", sa.Double),
         sa.Column("position", sa.Integer, nullable=False),
         sa.Column("seq", sa.Integer, nullable=False),
+        sa.Column("turns", sa.Integer, nullable=False),
+        sa.Column("handoffs", sa.Integer, nullable=False),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
         sa.UniqueConstraint("id", name="conversations_id"),
     )
     _partial_index("conversations_running", "conversations", ["owner"], "status = 'running'")
+    _partial_index("conversations_due", "conversations", ["due"], "due IS NOT NULL")
     op.create_table(
         "entries",
         sa.Column("conversation", sa.Integer, primary_key=True, autoincrement=False),
@@ -110,6 +115,30 @@ def _read_models() -> None:
         sa.Column("variables", sa.Text, nullable=False),
         sa.Column("message", sa.Text, nullable=False),
     )
+
+
+def _approvals() -> None:
+    op.create_table(
+        "approvals",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("conversation", sa.Text, nullable=False),
+        sa.Column("root", sa.Text, nullable=False),
+        sa.Column("call", sa.Text, nullable=False),
+        sa.Column("task_id", sa.Text, nullable=False),
+        sa.Column("agent", sa.Text, nullable=False),
+        sa.Column("tool", sa.Text, nullable=False),
+        sa.Column("receiver", sa.Text, nullable=False),
+        sa.Column("message", sa.Text, nullable=False),
+        sa.Column("arguments", sa.Text, nullable=False),
+        sa.Column("status", sa.Text, nullable=False),
+        sa.Column("requested_at", sa.Double, nullable=False),
+        sa.Column("expires_at", sa.Double),
+        sa.Column("on_expiry", sa.Text, nullable=False),
+        sa.Column("decided_at", sa.Double),
+        sa.Column("decided_by", sa.Text),
+        sa.Column("note", sa.Text),
+    )
+    _partial_index("approvals_pending", "approvals", ["conversation"], "status = 'pending'")
 
 
 def _partial_index(name: str, table: str, columns: list[str], where: str) -> None:

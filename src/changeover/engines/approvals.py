@@ -1,0 +1,116 @@
+"""Decisions about what awaits them: by a person, by the program, or by nobody in time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from changeover.engines.inputs import put, readable
+from changeover.engines.live import Live
+from changeover.errors import ApprovalError
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve, Decision, Reject, verdict_words
+from changeover.relay.asking import misfit
+from changeover.relay.commands import AwaitApproval
+from changeover.relay.events import ApprovalDecided
+from changeover.relay.run import Acting
+from changeover.relay.state import State
+from changeover.relay.turn import Asked
+from changeover.relay.world import World
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+logger = logging.getLogger("changeover.approvals")
+
+
+async def rule(engine: LocalEngine, live: Live, id: str, decision: Decision, by: str) -> None:
+    """Record a decision about the request of this id. The first one holds: who comes later is told so. The caller
+    holds the lock."""
+    _, call, digest = id.rsplit(":", 2)
+    decided = ApprovalDecided(call, digest, decision, by)
+    while True:
+        await readable(engine, live)
+        request = _pending(live.state, call)
+        if request is None:
+            return await _told(engine, live.state, id, decided)
+        if request.digest != digest:
+            raise ApprovalError(f"this is not what awaits a decision: that is {request.id}", approval=id)
+        if wrong := misfit(engine.world, request, decision):
+            raise ApprovalError(f"this decision cannot hold: {wrong}", approval=id)
+        if await put(engine, live, f"{call}!", [decided]):
+            return None
+
+
+async def _told(engine: LocalEngine, state: State, id: str, decided: ApprovalDecided) -> None:
+    """Nothing waits for this decision: say why. The very same decision once more is no mistake."""
+    position = await engine.log.find(state.id, f"{decided.call}!")
+    before = None
+    if position is not None:
+        [entry, *_] = await engine.log.read(state.id, position)
+        before = next((event for event in entry.events if isinstance(event, ApprovalDecided)), None)
+    if before is None:
+        raise ApprovalError(f"nothing awaits a decision as {id}: nobody asked, or the run ended", approval=id)
+    if before != decided:
+        by = "by nobody in time" if before.expired else f"by {before.by or 'somebody'}"
+        raise ApprovalError(f"this was {verdict_words(before.decision)} already, {by}", approval=id)
+
+
+def _pending(state: State, call: str) -> ApprovalRequest | None:
+    if state.run is None or not isinstance(state.run.phase, Acting):
+        return None
+    found = state.run.phase.turn.calls.get(call)
+    return found.phase.request if found and isinstance(found.phase, Asked) else None
+
+
+async def await_decision(engine: LocalEngine, live: Live, command: AwaitApproval) -> ApprovalDecided:
+    """Let the program decide if it can, else wait until nobody can decide any more."""
+    expiry = asyncio.ensure_future(_expiry(engine.world, command.request))
+    try:
+        if engine.world.ask is not None and (decided := await _asked(engine.world, command, expiry)):
+            return decided
+        live.declined.add(command.id)
+        await engine.tell(live)
+        return await expiry
+    finally:
+        live.declined.discard(command.id)
+        expiry.cancel()
+
+
+async def _asked(
+    world: World, command: AwaitApproval, expiry: asyncio.Future[ApprovalDecided]
+) -> ApprovalDecided | None:
+    """What the program says, unless it takes too long over it."""
+    asking = asyncio.ensure_future(_ask(world, command.request))
+    try:
+        both: list[asyncio.Future[Any]] = [expiry, asking]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return asking.result() if asking.done() else expiry.result()
+    finally:
+        asking.cancel()
+
+
+async def _ask(world: World, request: ApprovalRequest) -> ApprovalDecided | None:
+    assert world.ask is not None
+    try:
+        answer = world.ask(request)
+        decision = await answer if inspect.isawaitable(answer) else answer
+        if decision is None:
+            return None
+        if isinstance(decision, Decision) and not misfit(world, request, decision):
+            return ApprovalDecided(request.call, request.digest, decision, "ask")
+        logger.error("ask=… gave %r about %s, which cannot hold; a person is awaited", decision, request.id)
+    except Exception:
+        logger.exception("ask=… failed on %s; a person is awaited", request.id)
+    return None
+
+
+async def _expiry(world: World, request: ApprovalRequest) -> ApprovalDecided:
+    if request.expires_at is None:
+        await asyncio.Event().wait()  # for ever
+        raise AssertionError("nothing sets it")
+    await world.clock.sleep_until(request.expires_at)
+    decision = Approve() if request.on_expiry == "approve" else Reject("nobody decided in time")
+    return ApprovalDecided(request.call, request.digest, decision, expired=True)

@@ -1,0 +1,83 @@
+"""Conversations that cannot go on until a person decides: who waits is told so, and any process may take them up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from changeover.engines.live import Live
+from changeover.facts import ApprovalRequest
+from changeover.relay.commands import AwaitApproval, Command, RunChild
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+
+class Resting:
+    """Sees when all that is in flight for a conversation is a wait."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+
+    def rests(self, live: Live) -> bool:
+        """Whether nothing goes on in it, nor below it."""
+        return bool(live.flight) and all(self._waits(live, command) for _, command in live.flight.values())
+
+    def _waits(self, live: Live, command: Command) -> bool:
+        if isinstance(command, RunChild):
+            child = self._engine.lives.here(command.child)
+            return child is not None and child.asleep
+        left_to_people = self._engine.world.ask is None or command.id in live.declined
+        return isinstance(command, AwaitApproval) and left_to_people
+
+    async def fall_asleep(self, live: Live) -> None:
+        """Tell callers what is awaited, let go of the conversation, and see whether its parent rests by that too."""
+        async with live.lock:
+            if live.asleep or not self.rests(live):
+                return
+            live.pending = [request for _, command in live.flight.values() for request in self._asked(command)]
+            live.asleep = True
+            self._let_go(live)
+            await self._engine.log.release(live.state.id, live.known)
+            live.tell_to_wait()
+        parent = self._engine.lives.here(live.state.parent) if live.state.parent else None
+        if parent is not None:
+            parent.may_rest = True
+            # By a task of its own: whoever waits for the child, and came here, is let go when the parent rests.
+            self._engine.soon(self._engine.tell(parent))
+
+    def rise(self, live: Live) -> None:
+        """Another process has it now: what is awaited here is awaited there."""
+        for id, (task, command) in list(live.flight.items()):
+            if isinstance(command, AwaitApproval | RunChild):
+                del live.flight[id]
+                live.stale = True
+                task.cancel()
+
+    def _asked(self, command: Command) -> list[ApprovalRequest]:
+        if isinstance(command, AwaitApproval):
+            return [command.request]
+        child = self._engine.lives.here(command.child) if isinstance(command, RunChild) else None
+        return child.pending if child else []
+
+    def _let_go(self, live: Live) -> None:
+        """Stop waiting for children: whoever decides takes up the whole tree, perhaps in another process."""
+        for id, (task, command) in list(live.flight.items()):
+            if isinstance(command, RunChild):
+                del live.flight[id]
+                task.cancel()
+                live.stale = True
+
+
+def works(live: Live, commands: Sequence[Command]) -> bool:
+    """Whether something other than a wait for a person goes on, or is about to."""
+    if any(not isinstance(command, AwaitApproval) for command in commands):
+        return True
+    return any(not isinstance(command, AwaitApproval) for _, command in live.flight.values())
+
+
+def due_of(live: Live, commands: Sequence[Command]) -> float | None:
+    """When the first of the waits is over of itself."""
+    waits = [*commands, *(command for _, command in live.flight.values())]
+    ends = [wait.request.expires_at for wait in waits if isinstance(wait, AwaitApproval)]
+    return min((end for end in ends if end is not None), default=None)

@@ -1,0 +1,96 @@
+"""Approvals: what must be asked before it is done, and what a person may decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal, assert_never
+
+from msgspec import Struct
+
+OnExpiry = Literal["reject", "approve"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """Ask a person first. Without `expires` (in seconds) the question stands until somebody decides."""
+
+    expires: float | None = None
+    on_expiry: OnExpiry = "reject"
+    when: Callable[..., Any] | None = None
+    """`when(ctx, arguments)` says whether this very call has to be asked; without it, every call."""
+
+
+Approvable = bool | Callable[..., Any] | Approval | None
+"""What may be declared: True for every call, a function that says which, or all of it spelled out."""
+
+
+def approval_of(declared: Approvable) -> Approval | None:
+    """The approval that was declared, in one form."""
+    if isinstance(declared, Approval):
+        return declared
+    if callable(declared):
+        return Approval(when=declared)
+    return Approval() if declared else None
+
+
+def approval_faults(declared: object) -> list[str]:
+    """What is wrong with this declaration."""
+    if not isinstance(declared, Approval):
+        fine = declared is None or isinstance(declared, bool) or (callable(declared) and declared is not Approval)
+        return [] if fine else [f"has approval={declared!r}; give True, a function or Approval(…)"]
+    found = []
+    seconds = declared.expires
+    if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
+        found.append(f"has an approval that expires={seconds!r}; give seconds above 0, or None for never")
+    if declared.on_expiry not in ("reject", "approve"):
+        found.append(f"has an approval with on_expiry={declared.on_expiry!r}; give 'reject' or 'approve'")
+    if declared.when is not None and not callable(declared.when):
+        found.append(f"has an approval with when={declared.when!r}; give a function of the context and the arguments")
+    return found
+
+
+class Verdict(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What all decisions have in common."""
+
+
+class Approve(Verdict, frozen=True, tag="approve"):
+    """Do it."""
+
+
+class Reject(Verdict, frozen=True, tag="reject"):
+    """Do not do it; the model reads the note."""
+
+    note: str = ""
+
+
+class Edit(Verdict, frozen=True, tag="edit"):
+    """Do it, but with these arguments, or with another receiver."""
+
+    arguments: dict[str, Any] | None = None
+    receiver: str = ""
+
+
+class Respond(Verdict, frozen=True, tag="respond"):
+    """Do not do it; this is its result."""
+
+    text: str
+
+
+Decision = Approve | Reject | Edit | Respond
+
+
+def verdict_words(decision: Decision) -> str:
+    """A decision in one word, as lists show it."""
+    match decision:
+        case Approve():
+            return "approved"
+        case Reject():
+            return "rejected"
+        case Edit():
+            return "edited"
+        case Respond():
+            return "responded"
+        case _:
+            assert_never(decision)

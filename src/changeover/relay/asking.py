@@ -1,0 +1,99 @@
+"""Approvals as effects: whether somebody has to be asked, and whether a decision fits what was asked."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from functools import partial
+
+from changeover.agent.moves import BadArguments, DelegateTo, NoSuchReceiver, Transfer, TransferToAny, UseTool
+from changeover.agent.roster import Seat
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approval, Decision, Edit
+from changeover.handoffs.context import strip_metadata
+from changeover.relay.commands import SeekApproval
+from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
+from changeover.relay.threads import in_thread
+from changeover.relay.world import World
+from changeover.tools.context import RunContext
+
+logger = logging.getLogger("changeover.approvals")
+
+
+async def seek_approval(world: World, command: SeekApproval) -> Event:
+    """Ask a person about a call, unless it cannot be carried out anyway or need not be asked about."""
+    call, context = command.call, command.context
+    args, _ = strip_metadata(call.args)
+    if not command.receiver:
+        wrong = f"the arguments of {call.name} must be one JSON object" if call.malformed else ""
+        if wrong := wrong or world.toolkits[context.agent].misfit(call.name, args, context):
+            return CallRefused(context.command, command.task, wrong, "arguments")
+    if not await _needed(command.approval, command):
+        return ApprovalWaived(context.command, command.task)
+    seconds = command.approval.expires
+    return ApprovalRequested(
+        context.command,
+        command.task,
+        context.agent,
+        call.name,
+        args,
+        command.receiver,
+        command.message,
+        None if seconds is None else world.clock.now() + seconds,
+        command.approval.on_expiry,
+    )
+
+
+async def _needed(approval: Approval, command: SeekApproval) -> bool:
+    if approval.when is None:
+        return True
+    try:
+        ask = partial(approval.when, command.context, dict(command.call.args))
+        verdict = ask() if inspect.iscoroutinefunction(approval.when) else await in_thread(ask)
+        return bool(await verdict if inspect.isawaitable(verdict) else verdict)
+    except Exception:
+        # Whoever cannot say whether it is safe has not said that it is.
+        logger.exception("the approval of %s could not be judged, so a person is asked", command.call.name)
+        return True
+
+
+def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
+    """What is wrong with a decision about this request, by the declarations of now; nothing if it can hold."""
+    if not isinstance(decision, Edit):
+        return ""
+    if decision.receiver and not request.receiver:
+        return f"{request.tool} is no handoff, so it has no receiver to change"
+    if decision.receiver and decision.receiver not in world.roster.seats:
+        return f"no agent is called {decision.receiver!r}; this team has: {', '.join(world.roster.seats)}"
+    if decision.arguments is None:
+        return "" if decision.receiver else "an Edit changes the arguments, the receiver, or both"
+    return _arguments_misfit(world, request, decision.arguments)
+
+
+def _arguments_misfit(world: World, request: ApprovalRequest, arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return f"the arguments must be a dict, not {type(arguments).__name__}"
+    seat = world.roster.seats.get(request.agent)
+    move = seat.moves.get(request.tool) if isinstance(seat, Seat) else None
+    read: object = None
+    match move:
+        case UseTool():
+            return world.toolkits[request.agent].misfit(request.tool, arguments, _outside(request))
+        case DelegateTo():
+            read = move.read(arguments)
+        case Transfer() | TransferToAny():
+            read = move.read(arguments, request.message)
+        case _:
+            return f"{request.agent} has no tool called {request.tool!r} any more, so its arguments cannot be changed"
+    match read:
+        case BadArguments(reason=reason):
+            return reason
+        case NoSuchReceiver(receiver=receiver):
+            return f"no agent is called {receiver!r}"
+        case _:
+            return ""
+
+
+def _outside(request: ApprovalRequest) -> RunContext:
+    """A tool that asks for its context gets one, though nothing runs yet."""
+    return RunContext(request.conversation, "", request.agent, request.call)

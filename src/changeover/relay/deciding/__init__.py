@@ -1,0 +1,1 @@
+"""What is due in a turn: for its tools, its delegates, its transfers."""

@@ -1,0 +1,124 @@
+"""Delegates: offered at once, run in conversations of their own."""
+
+from __future__ import annotations
+
+from changeover.agent.moves import BadArguments, DelegateTo, approval_for
+from changeover.agent.roster import Roster
+from changeover.facts import Mode
+from changeover.handoffs.briefing import briefing
+from changeover.handoffs.context import strip_metadata
+from changeover.handoffs.strategies import Full, MessageOnly, Recent
+from changeover.messages import Call, View
+from changeover.relay.commands import Record, RunChild, SeekApproval
+from changeover.relay.context import context_of
+from changeover.relay.deciding.failing import handoffs_left, over_limit
+from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
+from changeover.relay.run import Run
+from changeover.relay.state import State
+from changeover.relay.turn import Delegated, OpenCall, Turn
+from changeover.tools.command import Errand
+
+
+def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: Roster) -> Record | SeekApproval:
+    """Offer a task to the delegate that a call names, if nothing speaks against it."""
+    args, dropped = strip_metadata(call.call.args)
+    asked = BadArguments(not_json(call.call)) if call.call.malformed else move.read(args)
+    if isinstance(asked, BadArguments):
+        reason = f"the arguments of {call.call.name} do not fit: {asked.reason}"
+        return Record(CallRefused(call.id, state.task, reason, "arguments"))
+    declared = move.delegate
+    receiver = (call.edit.receiver if call.edit else "") or declared.receiver
+    if not call.cleared and (approval := approval_for(move)) is not None:
+        context = context_of(state, run, call.id)
+        return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
+    if refusal := forbidden(state, run, call.id, roster):
+        return refusal
+    return Record(
+        HandoffOffered(
+            call.id,
+            state.task,
+            sender=state.agent,
+            receiver=receiver,
+            message=asked.task,
+            mode=Mode.DELEGATE,
+            instructions=declared.instructions,
+            strategy=roster.briefing_for(declared.strategy).name,
+            dropped=dropped,
+            about=asked.about,
+            final=declared.final,
+            max_iterations=declared.max_iterations,
+        )
+    )
+
+
+def send(state: State, run: Run, branch: str, errand: Errand, roster: Roster) -> Record:
+    """Offer one branch of a Command to its receiver."""
+    if errand.receiver not in roster.seats:
+        reason = f"no agent is called {errand.receiver!r}; this team has: {', '.join(roster.seats)}"
+        return Record(CallRefused(branch, state.task, reason, "ignored", errand.receiver))
+    if refusal := forbidden(state, run, branch, roster):
+        return refusal
+    return Record(
+        HandoffOffered(
+            branch,
+            state.task,
+            sender=state.agent,
+            receiver=errand.receiver,
+            message=errand.task,
+            mode=Mode.DELEGATE,
+            variables=errand.context,
+            strategy=roster.briefing_for(None).name,
+        )
+    )
+
+
+def forbidden(state: State, run: Run, call: str, roster: Roster) -> Record | None:
+    """What a limit says to one more delegate, if it says no."""
+    limits = run.spoken.limits or roster.limits
+    if handoffs_left(state, run, limits) <= 0:
+        return over_limit(state, run, call, limits, "max_handoffs")
+    if state.depth >= limits.max_depth:
+        return over_limit(state, run, call, limits, "max_depth")
+    return None
+
+
+def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegated, roster: Roster) -> RunChild:
+    """Let the delegate work; what it is given is the same whenever it is asked for, until its turn ends."""
+    offer = phase.offer
+    task = offer.message or run.spoken.text
+    spoken = UserSpoke(
+        task,
+        run.spoken.user,
+        offer.receiver,
+        {**state.variables, **offer.variables} if offer.variables else state.variables,
+        run.spoken.limits,
+        run.spoken.correlation_id,
+        Given(
+            offer.sender,
+            offer.task,
+            call.call.name,
+            offer.instructions,
+            _briefing(state, run, turn, offer, task),
+            offer.max_iterations,
+            tuple(state.path),
+            run.tokens,
+            state.at - run.at,
+            run.retries,
+            state.artifacts,
+            state.workflow_state,
+        ),
+    )
+    opening = Started(state.root, state.id, state.depth + 1)
+    return RunChild(call.id, state.task, f"{state.id}/{call.id}", opening, spoken, offer.receiver)
+
+
+def _briefing(state: State, run: Run, turn: Turn, offer: HandoffOffered, task: str) -> str:
+    # Without the reply that delegates: what it says to this receiver is the task.
+    before = View(state.thread, len(state.thread) - (0 if turn.quiet else 1))
+    shown = {Full.name: len(before), MessageOnly.name: 0}.get(offer.strategy, Recent().messages)
+    request = "" if task == run.spoken.text else run.spoken.text
+    return briefing(request, offer.about, before[len(before) - min(shown, len(before)) :])
+
+
+def not_json(call: Call) -> str:
+    return f"they must be one JSON object, not {call.malformed[:200]!r}"

@@ -1,0 +1,39 @@
+"""How a run that cannot go on ends: at once, or after its delegates are called back."""
+
+from __future__ import annotations
+
+from changeover.facts import Fault, LimitFault, LimitName
+from changeover.guards.limits import Limits
+from changeover.relay.commands import Record
+from changeover.relay.events import CallRefused, RunFailed, RunStopped
+from changeover.relay.run import Acting, Run
+from changeover.relay.state import State
+
+
+def fail(run: Run, fault: Fault) -> Record:
+    """The run fails."""
+    busy = isinstance(run.phase, Acting) and run.phase.turn.delegated
+    return Record(RunStopped(run.id, fault) if busy else RunFailed(run.id, fault))
+
+
+def over_limit(state: State, run: Run, call: str, limits: Limits, limit: LimitName) -> Record:
+    """One more than may be: the agent is told, or the run fails."""
+    figure = getattr(limits, limit)
+    if limits.on_limit != "tell":
+        return fail(run, LimitFault(limit, figure))
+    reason = REASONS[limit].format(figure)
+    return Record(CallRefused(call, state.task, f"refused: {reason}; answer yourself", "limit"))
+
+
+def handoffs_left(state: State, run: Run, limits: Limits) -> int:
+    """How many handoffs this run may still make."""
+    left = limits.max_handoffs - run.handoffs - run.below.handoffs
+    if "max_handoffs" in state.limits:
+        left = min(left, state.granted - run.handoffs)
+    return left
+
+
+REASONS: dict[LimitName, str] = {
+    "max_handoffs": "the run has made all its {} handoffs",
+    "max_depth": "delegates may be nested {} deep, and you are at the bottom",
+}

@@ -1,0 +1,123 @@
+"""What leads elsewhere, when every other call of a turn is done: branches first, then the first transfer or end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from changeover.agent.moves import (
+    BadArguments,
+    Intent,
+    NoSuchReceiver,
+    Transfer,
+    TransferToAny,
+    approval_for,
+)
+from changeover.agent.roster import Roster, Seat
+from changeover.facts import ReceiverFault
+from changeover.handoffs.context import strip_metadata
+from changeover.relay.commands import Command, Record, SeekApproval
+from changeover.relay.context import context_of
+from changeover.relay.deciding.delegates import not_json, send
+from changeover.relay.deciding.failing import fail, handoffs_left, over_limit
+from changeover.relay.events import CallRefused, HandoffOffered, RunCompleted
+from changeover.relay.run import Run
+from changeover.relay.state import State
+from changeover.relay.turn import Directed, Fanned, Offered, OpenCall, Turn
+from changeover.tools.command import Directive
+
+
+def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster: Roster) -> Record | Sequence[Command]:
+    """What is due for those that lead elsewhere, in call order."""
+    for call in leading:
+        if isinstance(call.phase, Directed | Fanned) and call.phase.directive.sends:
+            sent = call.phase.sent if isinstance(call.phase, Fanned) else 0
+            return send(state, run, f"{call.id}.{sent}", call.phase.directive.sends[sent], roster)
+    first = leading[0]
+    if turn.offered is not None:
+        assert isinstance(turn.offered.phase, Offered)
+        return _ignore(state, first, f"this conversation already goes to {turn.offered.phase.offer.receiver}")
+    if isinstance(first.phase, Directed):
+        if first.phase.directive.end:
+            others = leading[1:]
+            done = RunCompleted(run.id, first.phase.directive.output)
+            return _ignore(state, others[0], "the run ends here") if others else Record(done)
+        return _command(state, run, turn, first, first.phase.directive, roster)
+    return _offer(state, run, turn, first, roster)
+
+
+def _ignore(state: State, call: OpenCall, why: str) -> Record:
+    """The first that can lead does; any further one does not."""
+    done = call.phase.text if isinstance(call.phase, Directed) else ""
+    reason = f"{done} (ignored: {why})" if done else f"ignored: {why}"
+    return Record(CallRefused(call.id, state.task, reason, "ignored"))
+
+
+def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Directive, roster: Roster) -> Record:
+    """Offer the conversation to whom a Command names."""
+    if not roster.handoffs_enabled:
+        return Record(CallRefused(call.id, state.task, "refused: each agent of this team works alone", "ignored"))
+    if directive.goto not in roster.seats:
+        if turn.quiet:
+            return fail(run, ReceiverFault(state.agent, directive.goto, tuple(roster.seats)))
+        reason = f"no agent is called {directive.goto!r}; this team has: {', '.join(roster.seats)}"
+        return Record(CallRefused(call.id, state.task, reason, "receiver", directive.goto))
+    limits = run.spoken.limits or roster.limits
+    if handoffs_left(state, run, limits) <= 0:
+        return over_limit(state, run, call.id, limits, "max_handoffs")
+    strategy = roster.strategy_for(state.agent, directive.goto, None)
+    return Record(
+        HandoffOffered(
+            call.id,
+            state.task,
+            sender=state.agent,
+            receiver=directive.goto,
+            message=directive.message,
+            strategy=strategy.name,
+        )
+    )
+
+
+def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
+    seat = roster.seats[turn.agent]
+    assert isinstance(seat, Seat)
+    move = seat.moves[call.call.name]
+    assert isinstance(move, Transfer | TransferToAny)
+    limits = run.spoken.limits or roster.limits
+    if handoffs_left(state, run, limits) <= 0:
+        return over_limit(state, run, call.id, limits, "max_handoffs")
+    args, dropped = strip_metadata(call.call.args)
+    asked = BadArguments(not_json(call.call)) if call.call.malformed else move.read(args, turn.text)
+    match asked:
+        case Intent():
+            receiver = (call.edit.receiver if call.edit else "") or asked.receiver
+            if not call.cleared and (approval := approval_for(move)) is not None:
+                context = context_of(state, run, call.id)
+                return [SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.message)]
+            return Record(_offered(state, call, receiver, asked, dropped, roster))
+        case NoSuchReceiver():
+            reason = f"no agent is called {asked.receiver!r}; you can hand off to: {', '.join(asked.available)}"
+            return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))
+        case BadArguments():
+            reason = f"the arguments of {call.call.name} do not fit: {asked.reason}"
+            return Record(CallRefused(call.id, state.task, reason, "arguments"))
+        case _:
+            assert_never(asked)
+
+
+def _offered(
+    state: State, call: OpenCall, receiver: str, asked: Intent, dropped: tuple[str, ...], roster: Roster
+) -> HandoffOffered:
+    return HandoffOffered(
+        call.id,
+        state.task,
+        sender=state.agent,
+        receiver=receiver,
+        message=asked.message,
+        variables=asked.variables,
+        instructions=asked.instructions,
+        strategy=roster.strategy_for(state.agent, receiver, asked.strategy).name,
+        merge=asked.merge,
+        return_to=asked.return_to,
+        dropped=dropped,
+    )

@@ -1,0 +1,143 @@
+"""What is due in a turn. Tools in the order of their calls, reads and delegates at once, then what leads elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from changeover.agent.agent import Function
+from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool, approval_for
+from changeover.agent.roster import Roster, Seat
+from changeover.facts import AgentFault, Mode
+from changeover.relay.commands import AwaitApproval, Command, Record, RunTool, SeekApproval
+from changeover.relay.context import context_of
+from changeover.relay.deciding import delegates, transfers
+from changeover.relay.deciding.failing import fail
+from changeover.relay.events import CallRefused, HandoffAccepted, ToolFinished
+from changeover.relay.run import Run
+from changeover.relay.state import State
+from changeover.relay.turn import (
+    DONE,
+    Answered,
+    Asked,
+    Begun,
+    Delegated,
+    Directed,
+    Fanned,
+    Fresh,
+    Offered,
+    OpenCall,
+    Turn,
+)
+
+Moves = dict[str, Move]
+
+
+def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
+    """The next decision in this turn or, if there is none, every command that was not given yet."""
+    seat = roster.seats.get(turn.agent)
+    if seat is None or (isinstance(seat, Function) and not turn.quiet):
+        return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
+    if run.struck is not None and (run.spoken.limits or roster.limits).on_limit == "raise":
+        return fail(run, run.struck)
+    moves = {} if isinstance(seat, Function) else seat.moves
+    commands: list[Command] = []
+    leading: list[OpenCall] = []
+    for call in turn.idle.values():
+        due = _due(state, run, turn, call, roster)
+        if isinstance(due, Record):
+            return due
+        if due is not None:
+            commands.append(due)
+        elif _leads(call, moves):
+            leading.append(call)
+    sending = any(isinstance(call.phase, Fanned) for call in leading)
+    if not sending and (commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None)):
+        return commands
+    return transfers.lead(state, run, turn, sorted(leading, key=_place), roster)
+
+
+def _place(call: OpenCall) -> int:
+    return call.index
+
+
+def _leads(call: OpenCall, moves: Moves) -> bool:
+    """Whether it comes after every other call of the turn, because it leads elsewhere."""
+    match call.phase:
+        case Directed() | Fanned():
+            return True
+        case Fresh():
+            return isinstance(moves.get(call.call.name), TransferToAny | Transfer)
+        case _:
+            return False
+
+
+def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
+    """What is due for one call; None if it has to wait."""
+    phase = call.phase
+    match phase:
+        case Fresh() | Begun():
+            return _begin(state, run, turn, call, roster)
+        case Asked():
+            return AwaitApproval(f"{call.id}!", state.task, phase.request)
+        case Delegated():
+            return delegates.run_child(state, run, turn, call, phase, roster)
+        case Offered():
+            if call is turn.offered:
+                return None
+            return Record(HandoffAccepted(call.id, state.task, phase.offer.receiver, Mode.DELEGATE))
+        case Directed() | Fanned() | Answered():
+            return None
+        case _:
+            assert_never(phase)
+
+
+def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
+    seat = roster.seats[turn.agent]
+    assert isinstance(seat, Seat)
+    move = seat.moves.get(call.call.name)
+    if isinstance(move, UseTool):
+        return _use_tool(state, run, turn, call, move, seat)
+    if move is None or isinstance(call.phase, Begun):
+        return _refuse_unknown(state, call, seat)
+    if isinstance(move, DelegateTo):
+        return delegates.delegate(state, run, call, move, roster)
+    return None
+
+
+def _use_tool(
+    state: State, run: Run, turn: Turn, call: OpenCall, move: UseTool, seat: Seat
+) -> RunTool | SeekApproval | None:
+    approval = None if call.cleared or isinstance(call.phase, Begun) else approval_for(move)
+    if approval is not None:
+        id = f"{call.id}?"
+        return SeekApproval(id, state.task, context_of(state, run, call.id), call.call, approval)
+    if not (move.tool.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
+        return None
+    return RunTool(
+        call.id,
+        state.task,
+        context_of(state, run, call.id),
+        call.call,
+        move.tool.at_most_once,
+        isinstance(call.phase, Begun),
+    )
+
+
+def _first(turn: Turn, seat: Seat) -> OpenCall | None:
+    """The first call that has not been carried out; transfers do not count, they come last."""
+    for index in range(turn.frontier, len(turn.asked)):
+        call = turn.asked[index]
+        if not isinstance(call.phase, DONE) and not isinstance(
+            seat.moves.get(call.call.name), TransferToAny | Transfer
+        ):
+            return call
+    return None
+
+
+def _refuse_unknown(state: State, call: OpenCall, seat: Seat) -> Record:
+    if isinstance(call.phase, Begun):
+        return Record(ToolFinished(call.id, state.task, "", ok=False, unknown=True))
+    names = ", ".join(seat.moves) or "none"
+    reason = f"there is no tool called {call.call.name!r}; your tools: {names}"
+    return Record(CallRefused(call.id, state.task, reason, "tool"))

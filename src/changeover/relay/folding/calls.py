@@ -1,0 +1,161 @@
+"""What events mean for the calls of a turn: asked about, begun, finished, refused."""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve, Edit, Reject, Respond
+from changeover.relay.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWaived,
+    CallRefused,
+    ToolFinished,
+    ToolStarted,
+)
+from changeover.relay.run import Acting, Run, Stopping
+from changeover.relay.turn import BEGUN, FRESH, Answered, Asked, Directed, Fanned, Fresh, OpenCall, Turn
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
+
+
+def find(run: Run, call: str, phase: type | UnionType = object) -> tuple[Turn, OpenCall] | None:
+    """The call of this id in the current turn, if it is in this phase and has no answer."""
+    turn = run.phase.turn if isinstance(run.phase, Acting | Stopping) else None
+    found = turn.calls.get(call) if turn else None
+    if turn is None or found is None or isinstance(found.phase, Answered):
+        return None
+    return (turn, found) if isinstance(found.phase, phase) else None
+
+
+def intend(state: State, run: Run, event: ToolStarted) -> None:
+    if found := find(run, event.call, Fresh):
+        found[1].phase = BEGUN
+
+
+def finish(state: State, run: Run, event: ToolFinished) -> None:
+    if isinstance(run.phase, Stopping) or not (found := find(run, event.call)):
+        return
+    turn, call = found
+    run.tool_calls += 1
+    directive = event.directive
+    text = UNKNOWN if event.unknown else event.text + dropped(event.dropped) + edited(call)
+    if directive is not None:
+        state.update(turn, call, directive)
+        if directive.leads:
+            turn.move(call, Directed(directive, text, turn.agent))
+            return
+    state.answer(run, turn, call, text, event.ok)
+
+
+def refuse(state: State, run: Run, event: CallRefused) -> None:
+    if not isinstance(run.phase, Acting):
+        return
+    turn = run.phase.turn
+    if event.why in ("arguments", "tool", "receiver"):
+        turn.faulty, run.mistake = True, event
+    elif event.why == "limit":
+        run.told = True
+    if event.call not in turn.calls:
+        turn.send_out(event.call, event.receiver)  # a branch that never got out
+    if found := find(run, event.call):
+        state.answer(run, turn, found[1], event.reason, ok=False)
+
+
+def ask(state: State, run: Run, event: ApprovalRequested) -> None:
+    if found := find(run, event.call):
+        found[0].move(found[1], Asked(request_of(state.id, event, state.at)))
+
+
+def request_of(conversation: str, event: ApprovalRequested, at: float) -> ApprovalRequest:
+    """The request as people see it."""
+    return ApprovalRequest(
+        conversation=conversation,
+        call=event.call,
+        agent=event.agent,
+        tool=event.tool,
+        arguments=event.arguments,
+        receiver=event.receiver,
+        message=event.message,
+        at=at,
+        expires_at=event.expires_at,
+        on_expiry=event.on_expiry,
+    )
+
+
+def waive(state: State, run: Run, event: ApprovalWaived) -> None:
+    if found := find(run, event.call, Fresh):
+        turn, call = found
+        call.cleared = True
+        turn.idle[call.id] = call
+
+
+def rule(state: State, run: Run, event: ApprovalDecided) -> None:
+    if isinstance(run.phase, Stopping) or not (found := find(run, event.call, Asked)):
+        return
+    turn, call = found
+    assert isinstance(call.phase, Asked)
+    if call.phase.request.digest != event.digest:
+        return
+    match event.decision:
+        case Approve():
+            _clear(turn, call, None)
+        case Edit():
+            _clear(turn, call, event.decision)
+        case Respond(text=text):
+            state.answer(run, turn, call, text)
+        case Reject(note=note):
+            state.answer(run, turn, call, _refusal(event, note), ok=False)
+
+
+def _clear(turn: Turn, call: OpenCall, edit: Edit | None) -> None:
+    call.cleared, call.edit = True, edit
+    if edit is not None and edit.arguments is not None:
+        call.call = replace(call.call, args=edit.arguments, malformed="")
+    turn.move(call, FRESH)
+
+
+def _refusal(event: ApprovalDecided, note: str) -> str:
+    if event.expired:
+        return "not approved: nobody decided in time"
+    by = f" by {event.by}" if event.by else ""
+    return f"not approved{by}: {note}" if note else f"not approved{by}"
+
+
+def gather(state: State, run: Run, turn: Turn, sender: OpenCall) -> None:
+    """When all branches of a call are back, their results together are its answer."""
+    if sender.out or not isinstance(sender.phase, Fanned) or sender.phase.sent < len(sender.phase.directive.sends):
+        return
+    branches = turn.branches(sender)
+    if turn.quiet:
+        state.returned = tuple(branch.result for branch in branches if branch.result)
+    state.answer(run, turn, sender, f"[{', '.join(map(_as_json, branches))}]")
+
+
+def _as_json(branch: OpenCall) -> str:
+    phase = branch.phase
+    refused = {"agent": branch.call.name, "success": False, "error": phase.text if isinstance(phase, Answered) else ""}
+    return msgspec.json.encode(branch.result or refused).decode()
+
+
+def dropped(names: tuple[str, ...]) -> str:
+    """What a model is told of reserved arguments that it tried to set."""
+    return f" (ignored the reserved arguments {', '.join(names)})" if names else ""
+
+
+def edited(call: OpenCall) -> str:
+    """What a model is told of a call that a person changed."""
+    if call.edit is None:
+        return ""
+    arguments = call.edit.arguments
+    return (
+        "" if arguments is None else f" (a person changed the arguments to {msgspec.json.encode(arguments).decode()})"
+    )

@@ -1,0 +1,125 @@
+"""What events mean for handoffs: offered, accepted, brought back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import DelegateResult, LimitFault, Mode
+from changeover.handoffs.context import merge_variables
+from changeover.handoffs.protocol import Signal, advance
+from changeover.handoffs.strategies import MessageOnly
+from changeover.messages import Note
+from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffReturned
+from changeover.relay.folding.calls import dropped, edited, find
+from changeover.relay.passing import handed_of, record_of, thread_of
+from changeover.relay.run import Acting, Run, Stopping
+from changeover.relay.turn import Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.tools.command import Directive
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+SUMMARY = 200
+"""From how many characters on a response also has a summary."""
+
+
+def offer(state: State, run: Run, event: HandoffOffered) -> None:
+    if not isinstance(run.phase, Acting):
+        return
+    turn = run.phase.turn
+    delegated = event.mode is Mode.DELEGATE
+    if delegated and event.call not in turn.calls:
+        turn.send_out(event.call, event.receiver)
+    if not (found := find(run, event.call, Fresh | Directed)):
+        return
+    call = found[1]
+    if delegated:
+        call.phase = Offered(event, state.at)
+    elif turn.offered is None:
+        call.phase, turn.offered = Offered(event, state.at, isinstance(call.phase, Directed)), call
+
+
+def accept(state: State, run: Run, event: HandoffAccepted) -> None:
+    found = find(run, event.call, Offered)
+    if not found or not isinstance(offered := found[1].phase, Offered):
+        return
+    turn, call = found
+    if offered.offer.mode is Mode.DELEGATE:
+        _delegate(state, run, turn, call, offered)
+    else:
+        _hand_over(state, run, turn, call, offered)
+
+
+def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
+    """The receiver works on it in a conversation of its own; its first task always stands at the same place there."""
+    turn.move(call, Delegated(offered.offer, len(state.handoffs)))
+    state.handoffs.append(record_of(state.id, f"{state.id}/{call.id}#2", run, call, offered))
+    run.handoffs += 1
+
+
+def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
+    offer = offered.offer
+    turn.answer(call, f"transferred to {offer.receiver}{dropped(offer.dropped)}{edited(call)}")
+    state.close(run, turn)
+    run.strikes = 0
+    state.end_leg(Signal.COMPLETE)
+    state.leg = len(state.handoffs)
+    state.handoffs.append(record_of(state.id, f"{state.id}#{state.position}", run, call, offered))
+    run.handoffs += 1
+    run.agents.add(offer.receiver)
+    state.variables = merge_variables(state.variables, offer.variables, offer.merge)
+    state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
+    state.path.append(offer.receiver)
+    state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
+    state.thread = thread_of(offer, run, state.thread)
+    if offered.commanded and offer.message and offer.strategy != MessageOnly.name:
+        state.add(Note(offer.message, offer.sender))
+
+
+def take_back(state: State, run: Run, event: HandoffReturned) -> None:
+    found = find(run, event.call, Delegated)
+    if not found or not isinstance(delegated := found[1].phase, Delegated):
+        return
+    turn, call = found
+    run.take_back(event.spent)
+    _note_end(state, delegated, event)
+    call.result = result = _result(state.id, event)
+    text = msgspec.json.encode(result).decode() + edited(call)
+    if isinstance(run.phase, Stopping):
+        turn.answer(call, text, event.success)
+        return
+    state.update(turn, call, Directive(artifacts=event.artifacts, workflow_state=event.workflow_state))
+    if isinstance(event.fault, LimitFault) and event.fault.limit != "max_iterations":
+        run.struck = event.fault
+    if delegated.offer.final and event.success:
+        # Its answer may be the run's answer; that is settled when every other call of the turn is done.
+        turn.move(call, Directed(Directive(end=True, output=event.response), text, event.receiver))
+    else:
+        state.answer(run, turn, call, text, event.success)
+
+
+def _note_end(state: State, delegated: Delegated, event: HandoffReturned) -> None:
+    record = state.handoffs[delegated.index]
+    if event.success:
+        standing = advance(record.state, Signal.COMPLETE, Signal.RETURN)
+    else:
+        standing = advance(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
+    state.handoffs[delegated.index] = replace(record, state=standing, error=event.error)
+
+
+def _result(conversation: str, event: HandoffReturned) -> DelegateResult:
+    response = event.response
+    return DelegateResult(
+        handoff_id=f"{conversation}:{event.call}",
+        agent=event.receiver,
+        success=event.success,
+        response=response,
+        summary=f"{response[:SUMMARY].rstrip()}…" if len(response) > SUMMARY else "",
+        iterations=event.iterations,
+        tool_calls=event.tool_calls,
+        duration=round(event.duration, 3),
+        error=event.error,
+    )

@@ -1,0 +1,208 @@
+"""What events mean for a run: it begins, its agent thinks, it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from changeover.facts import ONE_REQUEST, FunctionFault, ModelFault
+from changeover.handoffs.context import merge_variables
+from changeover.messages import Assistant, Note, User
+from changeover.relay.events import (
+    CancelRequested,
+    FunctionFailed,
+    FunctionReturned,
+    LimitReached,
+    ModelFailed,
+    ModelReplied,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    Started,
+    Unreadable,
+    UserSpoke,
+)
+from changeover.relay.passing import IN_WORK, author_of, given_of
+from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
+from changeover.relay.turn import Directed, Turn, function_turn, model_turn
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+
+def open_up(state: State, event: Started) -> None:
+    state.root, state.depth = event.root or state.id, event.depth
+
+
+def hear(state: State, event: UserSpoke) -> None:
+    state.inbox.append((state.position, event))
+
+
+def hear_meanwhile(state: State, run: Run, event: UserSpoke) -> None:
+    state.inbox.append((state.position, event))
+
+
+def begin(state: State, event: RunStarted) -> None:
+    if not state.inbox or state.inbox[0][0] != event.run:
+        return
+    id, spoken = state.inbox.pop(0)
+    if event.agent != state.agent:
+        # Whoever comes without a handoff has nothing left out.
+        state.agent, state.handed, state.thread = event.agent, None, state.record
+        state.path.append(event.agent)
+    state.return_to, state.task, state.leg = "", state.position, -1
+    state.variables = merge_variables(state.variables, spoken.context, "merge")
+    if spoken.given is not None:
+        _receive(state, spoken)
+    else:
+        state.limits = set()
+    state.add(User(spoken.text, author_of(spoken)))
+    run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
+    run.agents.add(event.agent)
+    state.run = run
+
+
+def _receive(state: State, spoken: UserSpoke) -> None:
+    """A delegate begins with what its sender gave it."""
+    given = spoken.given
+    assert given is not None
+    state.path[:0] = given.path
+    state.handed = given_of(given, spoken, state.path)
+    state.artifacts, state.workflow_state = given.artifacts, given.workflow_state
+    if given.briefing:
+        state.add(Note(given.briefing, given.sender))
+
+
+def take_up(state: State, event: RunResumed) -> None:
+    outcome = state.outcomes.get(event.run)
+    if outcome is None or outcome.fault is None or state.last is not outcome:
+        return
+    del state.outcomes[event.run]
+    run = state.run = outcome.run
+    run.strikes, run.struck, run.phase = 0, None, Thinking(str(state.position))
+    state.limits = set()
+    for index in range(len(state.handoffs) - 1, run.first - 1, -1):
+        if state.handoffs[index].task_id == f"{state.id}#{state.task}":
+            # Its failure is withdrawn: the receiver works on.
+            state.handoffs[index], state.leg = replace(state.handoffs[index], state=IN_WORK), index
+            break
+
+
+def leave_idle(state: State, event: Unreadable) -> None:
+    state.unreadable = event.tag
+
+
+def leave(state: State, run: Run, event: Unreadable) -> None:
+    state.unreadable = event.tag
+
+
+def reply(state: State, run: Run, event: ModelReplied) -> None:
+    if not isinstance(run.phase, Thinking):
+        return
+    run.spend(event.usage or ONE_REQUEST)
+    state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1
+    state.add(Assistant(event.agent, event.text, event.thinking, event.calls))
+    if event.calls:
+        run.phase = Acting(model_turn(state.position, event.agent, event.text, event.calls))
+    else:
+        run.phase = Replied(event.text)
+
+
+def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
+    if not isinstance(run.phase, Thinking):
+        return
+    state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1
+    if event.retry_at is None:
+        run.phase = Broken(ModelFault(event.agent, event.reason))
+    else:
+        run.retries += 1
+        run.phase = Thinking(str(state.position), run.phase.attempt + 1, event.retry_at)
+
+
+def give_back(state: State, run: Run, event: FunctionReturned) -> None:
+    if not isinstance(run.phase, Thinking):
+        return
+    state.returned = ()
+    if event.directive is None:
+        state.add(Assistant(event.agent, event.text))
+        run.phase = Replied(event.text)
+    else:
+        state.carry(state.travelling, [event.directive])
+        run.phase = Acting(function_turn(run.phase.due, event.agent, event.directive))
+
+
+def give_up(state: State, run: Run, event: FunctionFailed) -> None:
+    if isinstance(run.phase, Thinking):
+        run.phase = Broken(FunctionFault(event.agent, event.reason))
+
+
+def reach_limit(state: State, run: Run, event: LimitReached) -> None:
+    state.limits.add(event.limit)
+    if event.limit == "max_handoffs":
+        state.granted = run.handoffs + event.left
+
+
+def reach_limit_idle(state: State, event: LimitReached) -> None:
+    state.limits.add(event.limit)
+    if event.limit == "max_handoffs":
+        state.granted = event.left
+
+
+def call_off(state: State, run: Run, event: CancelRequested) -> None:
+    call_off_waiting(state, event)
+    if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
+        _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
+
+
+def call_off_waiting(state: State, event: CancelRequested) -> None:
+    """Runs that have not begun end where they are."""
+    for id, spoken in [each for each in state.inbox if event.run in (0, each[0])]:
+        state.inbox.remove((id, spoken))
+        run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
+        who = spoken.agent or state.agent
+        state.outcomes[id] = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True)
+
+
+def stop(state: State, run: Run, event: RunStopped) -> None:
+    if not isinstance(run.phase, Stopping):
+        _stop(run, Stopping(event.fault, run.phase.turn if isinstance(run.phase, Acting) else None))
+
+
+def _stop(run: Run, phase: Stopping) -> None:
+    if phase.turn:
+        phase.turn.withdraw()
+    run.phase = phase
+
+
+def complete(state: State, run: Run, event: RunCompleted) -> None:
+    match run.phase:
+        case Replied(text=text):
+            state.end(run, text, None)
+        case Acting(turn=turn):
+            _end_here(state, run, turn)
+        case _:
+            return
+
+
+def _end_here(state: State, run: Run, turn: Turn) -> None:
+    """A call said that the run ends with it."""
+    for call in turn.asked:
+        if isinstance(phase := call.phase, Directed) and phase.directive.end:
+            output = phase.directive.output
+            turn.answer(call, phase.text or "the run ends here")
+            state.add(*turn.results(), *([Assistant(phase.agent, output)] if output else []))
+            run.phase = Replied(output)
+            state.end(run, output, None, phase.agent)
+            return
+
+
+def fail(state: State, run: Run, event: RunFailed) -> None:
+    state.end(run, "", event.fault)
+
+
+def cancel(state: State, run: Run, event: RunCancelled) -> None:
+    state.end(run, "", None, cancelled=True)

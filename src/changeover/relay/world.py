@@ -1,0 +1,29 @@
+"""What effects act upon: a team, its models and tools, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import Struct
+
+from changeover.agent.roster import Roster
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Decision
+from changeover.relay.ports import Clock, Model, Toolkit
+
+Ask = Callable[[ApprovalRequest], Decision | Awaitable[Decision | None] | None]
+"""Decides about a request on the spot; None leaves it to a person."""
+
+
+class World(Struct, frozen=True):
+    """What effects act upon."""
+
+    roster: Roster
+    models: Mapping[str, Model]
+    toolkits: Mapping[str, Toolkit]
+    clock: Clock
+    ask: Ask | None = None
+    """Decides about approvals on the spot."""
+    attempts: int = 3
+    """How often a model call is tried."""
+    backoff: float = 0.5

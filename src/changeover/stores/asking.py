@@ -1,0 +1,67 @@
+"""Approvals and cancelling in the read models: what waits for a person, and what a person ended."""
+
+from __future__ import annotations
+
+from changeover.facts import State as Standing
+from changeover.guards.approval import verdict_words
+from changeover.relay.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CancelRequested,
+    LimitReached,
+    RunCancelled,
+    RunFailed,
+    RunStopped,
+)
+from changeover.stores.sheet import Sheet
+from changeover.stores.wording import decision_words, fault_words, limit_words
+
+
+def ask(sheet: Sheet, event: ApprovalRequested) -> None:
+    sheet.rows.add_approval(sheet.entry, event)
+    sheet.say(("status_change", "waiting", sheet.task(event.task), event.agent, event.call))
+    sheet.move("waiting")
+
+
+def decide(sheet: Sheet, event: ApprovalDecided) -> None:
+    status = "expired" if event.expired else verdict_words(event.decision)
+    note = decision_words(event.decision) or None
+    id = f"{sheet.id}:{event.call}:{event.digest}"
+    sheet.rows.decided_approvals.append((status, sheet.at, event.by or None, note, id))
+    if sheet.status == "waiting":
+        sheet.note("status_change", "running")
+        sheet.move("running")
+
+
+def reach(sheet: Sheet, event: LimitReached) -> None:
+    sheet.note("error", limit_words(event))
+
+
+def want_cancelled(sheet: Sheet, event: CancelRequested) -> None:
+    sheet.note("status_change", "cancelling")
+    _withdraw(sheet, event.run)
+
+
+def stop(sheet: Sheet, event: RunStopped) -> None:
+    sheet.note("error", f"stopping: {fault_words(event.fault)}")
+    _withdraw(sheet, event.run)
+
+
+def cancel(sheet: Sheet, event: RunCancelled) -> None:
+    _withdraw(sheet, event.run)
+    if sheet.is_at(event.run):
+        sheet.note("status_change", "cancelled")
+        sheet.end_leg("cancelled", Standing.RETURNED)
+
+
+def fail(sheet: Sheet, event: RunFailed) -> None:
+    sheet.note("error", fault_words(event.fault))
+    sheet.end_leg("failed", Standing.FAILED)
+    _withdraw(sheet, event.run)
+
+
+def _withdraw(sheet: Sheet, run: int) -> None:
+    """Nobody has to decide any more what this run asked for."""
+    # What still waits for its turn has asked for nothing: when it is cancelled, the questions of others stand.
+    if sheet.is_at(run):
+        sheet.rows.withdrawn_approvals.append((sheet.id,))

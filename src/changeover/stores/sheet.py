@@ -1,0 +1,133 @@
+"""One entry on its way into the read models: the leg that its events find and leave, and the rows that they make."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import State as Standing
+from changeover.handoffs.context import merge_variables
+from changeover.relay.events import Entry, Event, HandoffOffered, ModelReplied, Unreadable, UserSpoke
+from changeover.stores.codec import Events
+from changeover.stores.legs import Leg, Offered
+from changeover.stores.rows import Kind, Rows, Said, as_json
+
+
+class Past(Protocol):
+    """What earlier entries of the conversation said, where an event builds upon it."""
+
+    def event(self, position: int) -> Event | Unreadable | None: ...
+
+    def offer(self, id: str) -> Offered | None: ...
+
+
+class Sheet:
+    """What all events of an entry write upon. Several changes to one row become one write."""
+
+    __slots__ = ("_moved", "at", "entry", "events", "heard", "id", "leg", "offers", "past", "position", "rows")
+
+    def __init__(self, entry: Entry, events: Events, leg: Leg | None, past: Past, rows: Rows) -> None:
+        self.position = entry.position
+        self.entry, self.events, self.leg, self.past, self.rows = entry, events, leg, past, rows
+        self.id, self.at = entry.conversation, entry.at
+        self._moved: tuple[str, str | None] | None = None
+        """What became of the leg's task in this entry: status and output."""
+        self.heard: dict[int, UserSpoke] = {}
+        self.offers: dict[str, HandoffOffered] = {}
+
+    @property
+    def agent(self) -> str | None:
+        return self.leg.agent if self.leg else None
+
+    @property
+    def status(self) -> str:
+        """How the leg's task stands by now."""
+        return self._moved[0] if self._moved else self.leg.status if self.leg else ""
+
+    def task(self, position: int) -> str:
+        """The task of this conversation that began here."""
+        return f"{self.id}#{position}"
+
+    def is_at(self, run: int) -> bool:
+        """Whether the leg belongs to this run; 0 is any."""
+        return run == 0 or (self.leg is not None and self.leg.run_id == f"{self.id}@{run}")
+
+    def finish(self) -> Leg | None:
+        """Write down what is left; the leg that the conversation is at then."""
+        for position, spoken in self.heard.items():
+            self.quote(spoken, position, None)
+        for offer in self.offers.values():
+            self.add_handoff(offer, None)
+        self._let_go()
+        return self.leg
+
+    def take_on(self, leg: Leg, parent: str | None) -> None:
+        """An agent gets a task."""
+        self._let_go()
+        self.leg = leg
+        self.rows.add_task(self.entry, leg, parent)
+
+    def work(self) -> None:
+        """A sign of life of the agent that has the task."""
+        if self.leg and self.leg.status == "pending" and self._moved is None:
+            self._moved = ("running", None)
+
+    def move(self, status: str) -> None:
+        """The task goes on like this."""
+        self._moved = (status, None)
+
+    def end_leg(self, status: str, state: Standing, output: str | None = None) -> None:
+        """The task is over, and the handoff that led to it."""
+        self._moved = (status, output)
+        self.stand(state, self.at)
+
+    def stand(self, state: Standing, ended: float | None) -> None:
+        """How the handoff stands that led to the leg. The one that made a delegate is its sender's to end."""
+        if self.leg and self.leg.handoff_id and self.leg.handoff_id.startswith(f"{self.id}:"):
+            self.rows.ended_handoffs.append((state, ended, self.leg.handoff_id))
+
+    def widen(self, variables: dict[str, Any]) -> None:
+        """The context of the leg has these from now on."""
+        if self.leg and variables:
+            self.leg = replace(self.leg, context=merged(self.leg.context, variables))
+            self.rows.widened_tasks.append((self.leg.context, self.id, self.leg.position))
+
+    def add_handoff(self, offer: HandoffOffered, task: str | None) -> None:
+        run = self.leg.run_id if self.leg else ""
+        self.rows.add_handoff(self.entry, offer, self._tool(offer.call), run, task)
+
+    def note(self, kind: Kind, content: str) -> None:
+        """A message about the leg itself."""
+        self.say((kind, content, self.task(self.leg.position) if self.leg else None, self.agent, None))
+
+    def say(self, said: Said, part: int = 0) -> None:
+        self.rows.add_message(self.entry, self.position, said, part)
+
+    def quote(self, spoken: UserSpoke, position: int, task: str | None) -> None:
+        """What a user said, or the agent that gave the task; which may have been a while ago."""
+        speaker = spoken.given.sender if spoken.given else None
+        self.rows.add_message(self.entry, position, ("user_message", spoken.text, task, speaker, None))
+
+    def _let_go(self) -> None:
+        """Write down what became of the leg's task."""
+        if self._moved and (leg := self.leg):
+            status, output = self._moved
+            self.rows.moved_tasks.append((status, output, self.at, self.id, leg.position))
+            self.leg = Leg(leg.position, leg.run_id, leg.handoff_id, leg.agent, status, leg.context, leg.input)
+        self._moved = None
+
+    def _tool(self, call: str) -> str:
+        """The name under which a model called for this handoff; none if it was no model, or no call, that led to it."""
+        position, _, index = call.partition(".")
+        if not index:
+            return ""  # a Function member's
+        here, number = int(position) - self.entry.position, int(index.partition(".")[0])
+        reply = self.events[here] if here >= 0 else self.past.event(int(position))
+        return reply.calls[number].name if isinstance(reply, ModelReplied) and number < len(reply.calls) else ""
+
+
+def merged(before: str, new: dict[str, Any]) -> str:
+    """The variables after these came in, as JSON."""
+    return as_json(merge_variables(msgspec.json.decode(before), new, "merge")) if new else before
