@@ -32,7 +32,7 @@ setup: .venv/.dev ## the development environment, in .venv
 check: .venv/.dev ## ruff, mypy and import-linter: what a change has to pass
 	$(RUN) ruff check --quiet .
 	$(RUN) ruff format --check --quiet . || { echo "not formatted: run make format" >&2; exit 1; }
-	$(RUN) mypy --no-error-summary src tests $(wildcard bench)
+	$(RUN) mypy --no-error-summary src tests $(wildcard bench examples)
 	report=$$($(BIN)/lint-imports 2>&1) || { echo "$$report" >&2; exit 1; }
 
 format: .venv/.dev ## put the code in shape

@@ -123,7 +123,7 @@ def _stop(state: State, run: Run, phase: Stopping) -> Record | Sequence[Command]
         opening = Started(state.root, state.id, state.depth + 1)
         return [
             CancelChild(f"{call.id}~", state.task, call.id, f"{state.id}/{call.id}", opening, call.phase.offer.receiver)
-            for call in phase.turn.idle.values()
+            for call in phase.turn.ready.values()
             if isinstance(call.phase, Delegated)
         ]
     return Record(RunCancelled(run.id) if phase.fault is None else RunFailed(run.id, phase.fault))

@@ -24,5 +24,5 @@ def settle(state: State, roster: Roster, at: float, events: Iterable[Event]) -> 
         batch.append(decision.event)
     if decision and state.run is not None and isinstance(phase := state.run.phase, Acting | Stopping) and phase.turn:
         for command in decision:
-            phase.turn.idle.pop(command.id.rstrip("?!~"), None)
+            phase.turn.give_out(command.id.rstrip("?!~"))
     return batch, decision

@@ -107,6 +107,7 @@ class Turn:
         "latest",
         "offered",
         "quiet",
+        "ready",
         "text",
         "unanswered",
         "updates",
@@ -118,7 +119,9 @@ class Turn:
         self.calls = {call.id: call for call in calls}
         """All by their ids, branches too."""
         self.idle = dict(self.calls)
-        """Those for which something may be due: the others wait for a command that was handed out, or are answered."""
+        """Those about which something may have to be decided; the others are answered, or in work."""
+        self.ready: dict[str, OpenCall] = {}
+        """Those that are decided about, and whose command was not given out yet."""
         self.unanswered = len(calls)
         self.frontier = 0
         """Up to where all calls have been carried out."""
@@ -136,7 +139,7 @@ class Turn:
         if isinstance(call.phase, Answered):
             return
         self.move(call, Answered(text, ok))
-        del self.idle[call.id]
+        self.give_out(call.id)
         self.unanswered -= 1
         if call.branch_of:
             self.calls[call.branch_of].out -= 1
@@ -150,7 +153,12 @@ class Turn:
         elif isinstance(phase, Delegated):
             self.delegated += 1
         call.phase = phase
-        self.idle[call.id] = call
+        if isinstance(phase, Delegated | Asked):
+            self.idle.pop(call.id, None)
+            self.ready[call.id] = call
+        else:
+            self.ready.pop(call.id, None)
+            self.idle[call.id] = call
         while self.frontier < len(self.asked) and isinstance(self.asked[self.frontier].phase, DONE):
             self.frontier += 1
 
@@ -175,7 +183,13 @@ class Turn:
 
     def withdraw(self) -> None:
         """Nothing is due any more but to call the delegates back."""
-        self.idle = {id: call for id, call in self.calls.items() if isinstance(call.phase, Delegated)}
+        self.idle = {}
+        self.ready = {id: call for id, call in self.calls.items() if isinstance(call.phase, Delegated)}
+
+    def give_out(self, call: str) -> None:
+        """There is nothing to do about this call until something is recorded of it."""
+        self.idle.pop(call, None)
+        self.ready.pop(call, None)
 
     def results(self) -> list[Message]:
         """The answers, in call order; a call that was abandoned is answered too."""

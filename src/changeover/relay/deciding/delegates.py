@@ -31,7 +31,7 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
     if not call.cleared and (approval := approval_for(move)) is not None:
         context = context_of(state, run, call.id)
         return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
-    if refusal := forbidden(state, run, call.id, roster):
+    if refusal := forbidden(state, run, (call.id, receiver), roster):
         return refusal
     return Record(
         HandoffOffered(
@@ -56,7 +56,7 @@ def send(state: State, run: Run, branch: str, errand: Errand, roster: Roster) ->
     if errand.receiver not in roster.seats:
         reason = f"no agent is called {errand.receiver!r}; this team has: {', '.join(roster.seats)}"
         return Record(CallRefused(branch, state.task, reason, "ignored", errand.receiver))
-    if refusal := forbidden(state, run, branch, roster):
+    if refusal := forbidden(state, run, (branch, errand.receiver), roster):
         return refusal
     return Record(
         HandoffOffered(
@@ -72,8 +72,8 @@ def send(state: State, run: Run, branch: str, errand: Errand, roster: Roster) ->
     )
 
 
-def forbidden(state: State, run: Run, call: str, roster: Roster) -> Record | None:
-    """What a limit says to one more delegate, if it says no."""
+def forbidden(state: State, run: Run, call: tuple[str, str], roster: Roster) -> Record | None:
+    """What a limit says to one more delegate, by this call to this receiver, if it says no."""
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
         return over_limit(state, run, call, limits, "max_handoffs")

@@ -16,13 +16,17 @@ def fail(run: Run, fault: Fault) -> Record:
     return Record(RunStopped(run.id, fault) if busy else RunFailed(run.id, fault))
 
 
-def over_limit(state: State, run: Run, call: str, limits: Limits, limit: LimitName) -> Record:
-    """One more than may be: the agent is told, or the run fails."""
+def over_limit(state: State, run: Run, call: tuple[str, str], limits: Limits, limit: LimitName) -> Record:
+    """One more than may be, by this call to this receiver: the agent is told, or the run fails."""
     figure = getattr(limits, limit)
-    if limits.on_limit != "tell":
+    of_function = (
+        isinstance(run.phase, Acting) and run.phase.turn.quiet
+    )  # which cannot be told, and would go on for ever
+    if limits.on_limit != "tell" or of_function:
         return fail(run, LimitFault(limit, figure))
     reason = REASONS[limit].format(figure)
-    return Record(CallRefused(call, state.task, f"refused: {reason}; answer yourself", "limit"))
+    id, receiver = call
+    return Record(CallRefused(id, state.task, f"refused: {reason}; answer yourself", "limit", receiver))
 
 
 def handoffs_left(state: State, run: Run, limits: Limits) -> int:

@@ -64,7 +64,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
         return Record(CallRefused(call.id, state.task, reason, "receiver", directive.goto))
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, call.id, limits, "max_handoffs")
+        return over_limit(state, run, (call.id, directive.goto), limits, "max_handoffs")
     strategy = roster.strategy_for(state.agent, directive.goto, None)
     return Record(
         HandoffOffered(
@@ -85,7 +85,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     assert isinstance(move, Transfer | TransferToAny)
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, call.id, limits, "max_handoffs")
+        return over_limit(state, run, (call.id, ""), limits, "max_handoffs")
     args, dropped = strip_metadata(call.call.args)
     asked = BadArguments(not_json(call.call)) if call.call.malformed else move.read(args, turn.text)
     match asked:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from changeover.agent.agent import Function
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool, approval_for
@@ -18,7 +17,6 @@ from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import (
     DONE,
-    Answered,
     Asked,
     Begun,
     Delegated,
@@ -40,6 +38,22 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
         return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
     if run.struck is not None and (run.spoken.limits or roster.limits).on_limit == "raise":
         return fail(run, run.struck)
+    sorted_out = _sort_out(state, run, turn, roster)
+    if isinstance(sorted_out, Record):
+        return sorted_out
+    commands, leading = sorted_out
+    if any(isinstance(call.phase, Fanned) for call in leading):
+        return transfers.lead(state, run, turn, leading, roster)
+    # Only now: while there is something to decide, commands would be made again with each decision.
+    commands += [_command(state, run, turn, call, roster) for call in turn.ready.values()]
+    if commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None):
+        return commands
+    return transfers.lead(state, run, turn, sorted(leading, key=_place), roster)
+
+
+def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
+    """The first decision, or what can be begun now and what leads elsewhere."""
+    seat = roster.seats[turn.agent]
     moves = {} if isinstance(seat, Function) else seat.moves
     commands: list[Command] = []
     leading: list[OpenCall] = []
@@ -51,10 +65,7 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
             commands.append(due)
         elif _leads(call, moves):
             leading.append(call)
-    sending = any(isinstance(call.phase, Fanned) for call in leading)
-    if not sending and (commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None)):
-        return commands
-    return transfers.lead(state, run, turn, sorted(leading, key=_place), roster)
+    return commands, leading
 
 
 def _place(call: OpenCall) -> int:
@@ -78,18 +89,21 @@ def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> 
     match phase:
         case Fresh() | Begun():
             return _begin(state, run, turn, call, roster)
-        case Asked():
-            return AwaitApproval(f"{call.id}!", state.task, phase.request)
-        case Delegated():
-            return delegates.run_child(state, run, turn, call, phase, roster)
         case Offered():
             if call is turn.offered:
                 return None
             return Record(HandoffAccepted(call.id, state.task, phase.offer.receiver, Mode.DELEGATE))
-        case Directed() | Fanned() | Answered():
-            return None
         case _:
-            assert_never(phase)
+            return None
+
+
+def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Command:
+    """What carries on a call that is decided about."""
+    phase = call.phase
+    if isinstance(phase, Asked):
+        return AwaitApproval(f"{call.id}!", state.task, phase.request)
+    assert isinstance(phase, Delegated)
+    return delegates.run_child(state, run, turn, call, phase, roster)
 
 
 def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:

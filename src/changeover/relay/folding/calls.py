@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import ApprovalRequest
+from changeover.facts import ApprovalRequest, DelegateResult
 from changeover.guards.approval import Approve, Edit, Reject, Respond
 from changeover.relay.events import (
     ApprovalDecided,
@@ -67,7 +67,10 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
     if event.call not in turn.calls:
         turn.send_out(event.call, event.receiver)  # a branch that never got out
     if found := find(run, event.call):
-        state.answer(run, turn, found[1], event.reason, ok=False)
+        call = found[1]
+        if call.branch_of:
+            call.result = DelegateResult(f"{state.id}:{call.id}", event.receiver, False, error=event.reason)
+        state.answer(run, turn, call, event.reason, ok=False)
 
 
 def ask(state: State, run: Run, event: ApprovalRequested) -> None:
@@ -135,15 +138,10 @@ def gather(state: State, run: Run, turn: Turn, sender: OpenCall) -> None:
     if sender.out or not isinstance(sender.phase, Fanned) or sender.phase.sent < len(sender.phase.directive.sends):
         return
     branches = turn.branches(sender)
+    results = tuple(branch.result for branch in branches if branch.result)
     if turn.quiet:
-        state.returned = tuple(branch.result for branch in branches if branch.result)
-    state.answer(run, turn, sender, f"[{', '.join(map(_as_json, branches))}]")
-
-
-def _as_json(branch: OpenCall) -> str:
-    phase = branch.phase
-    refused = {"agent": branch.call.name, "success": False, "error": phase.text if isinstance(phase, Answered) else ""}
-    return msgspec.json.encode(branch.result or refused).decode()
+        state.returned = results
+    state.answer(run, turn, sender, msgspec.json.encode(results).decode())
 
 
 def dropped(names: tuple[str, ...]) -> str:
