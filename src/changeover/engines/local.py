@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from changeover.engines.approvals import await_decision, rule
@@ -191,23 +192,25 @@ class LocalEngine:
             await self.tell(live)
         return following
 
-    async def _perform(self, live: Live, command: Command) -> Event:
-        async def intend(event: Event) -> None:
-            async with live.lock:
-                self.dispatch(live, await self.record(live, f"{command.id}:begun", [event]))
-            await self.tell(live)
-            if not self._may_begin(live):
-                raise LeaseLost("the lease ran out between the intent and the effect")
-
+    def _perform(self, live: Live, command: Command) -> Awaitable[Event]:
         match command:
             case RunChild():
-                return await run_child(self, live, command)
+                return run_child(self, live, command)
             case CancelChild():
-                return await cancel_child(self, live, command)
+                return cancel_child(self, live, command)
             case AwaitApproval():
-                return await await_decision(self, live, command)
+                return await_decision(self, live, command)
             case _:
-                return await perform(self.world, command, intend, live.emit if live.readers else None)
+                intend = partial(self._intend, live, command.id)
+                return perform(self.world, command, intend, live.emit if live.readers else None)
+
+    async def _intend(self, live: Live, command: str, event: Event) -> None:
+        """Commit the intent of a command."""
+        async with live.lock:
+            self.dispatch(live, await self.record(live, f"{command}:begun", [event]))
+        await self.tell(live)
+        if not self._may_begin(live):
+            raise LeaseLost("the lease ran out between the intent and the effect")
 
     async def _conclude(
         self, live: Live, command: Command, outcome: Event | None, task: asyncio.Task[None]
@@ -256,19 +259,6 @@ class LocalEngine:
 
     async def record(self, live: Live, cause: str, events: Sequence[Event]) -> Sequence[Command]:
         """Fold and commit; only what is committed may have effects. The caller holds the lock."""
-        position = live.state.position
-        reached: dict[str, LimitReached] = {}
-        while True:
-            try:
-                return await self._commit(live, cause, [*events, *reached.values()] if reached else events)
-            except Exhausted as limit:
-                await self.lives.refresh(live)
-                if live.state.position != position:
-                    raise Conflict(live.state.id, position, cause) from None
-                # What the tree has left is not for this conversation to know: the verdict is an event.
-                reached[limit.limit] = LimitReached(limit.limit, limit.figure, limit.left)
-
-    async def _commit(self, live: Live, cause: str, events: Sequence[Event]) -> Sequence[Command]:
         state, world = live.state, self.world
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         before = standing(state, world.roster)
@@ -279,7 +269,13 @@ class LocalEngine:
         live.stale, epoch = True, self._epoch()
         working = works(live, commands)
         head = head_of(state, working, None if working else due_of(live, commands))
-        await self.log.append(entry, head, reserve_of(before, state, world.roster, batch))
+        try:
+            await self.log.append(entry, head, reserve_of(before, state, world.roster))
+        except Exhausted as limit:
+            await self.lives.refresh(live)
+            if live.state.position != position:
+                raise Conflict(state.id, position, cause) from None
+            return await self.record(live, cause, heeding(events, limit))
         live.stale, live.known, live.epoch = False, state.position, epoch
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
@@ -372,6 +368,14 @@ class LocalEngine:
             live = self.lives.here(conversation)
             if live is not None and live.flight and live.known < position and not live.lock.locked():
                 await self._take_up(conversation)
+
+
+def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:
+    """These events, and that the tree may not spend what follows from them: that is not for this conversation to know,
+    so the verdict is an event."""
+    reached = LimitReached(limit.limit, limit.figure, limit.left)
+    others = [event for event in events if not (isinstance(event, LimitReached) and event.limit == limit.limit)]
+    return [*others, reached]
 
 
 def _once(command: Command) -> bool:

@@ -71,9 +71,10 @@ class Resting:
 
 def works(live: Live, commands: Sequence[Command]) -> bool:
     """Whether something other than a wait for a person goes on, or is about to."""
-    if any(not isinstance(command, AwaitApproval) for command in commands):
-        return True
-    return any(not isinstance(command, AwaitApproval) for _, command in live.flight.values())
+    for command in commands:  # a loop and no `any`: this is asked with every entry
+        if type(command) is not AwaitApproval:
+            return True
+    return any(type(command) is not AwaitApproval for _, command in live.flight.values())
 
 
 def due_of(live: Live, commands: Sequence[Command]) -> float | None:

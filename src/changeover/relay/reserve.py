@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from msgspec import Struct
-
 from changeover.agent.roster import Roster, Seat
-from changeover.relay.events import Event, RunStarted
 from changeover.relay.ports import Reserve
 from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
 
-
-class Standing(Struct, frozen=True, gc=False):
-    """What a conversation had taken before an entry."""
-
-    run: Run | None
-    turns: int
-    handoffs: int
-
-
-NOBODY = Standing(None, 0, 0)
+Standing = tuple[Run | None, int, int]
+"""A run, and the turns and handoffs that it has taken."""
 
 
 def standing(state: State, roster: Roster) -> Standing:
-    """What it has taken by now: the turns that were made, and the one that is due."""
+    """What a conversation has taken by now: the turns that were made, and the one that is due."""
     run = state.run
     if run is None:
-        return NOBODY
-    due = isinstance(run.phase, Thinking) and isinstance(roster.seats.get(state.agent), Seat)
-    return Standing(run, run.turns + due, run.handoffs)
+        return None, 0, 0
+    due = type(run.phase) is Thinking and type(roster.seats.get(state.agent)) is Seat
+    return run, run.turns + due, run.handoffs
 
 
-def reserve_of(before: Standing, state: State, roster: Roster, events: Sequence[Event]) -> Reserve | None:
-    """What these events took since then; nothing to say if it is nothing."""
-    after = standing(state, roster)
-    run = after.run or before.run
+def reserve_of(before: Standing, state: State, roster: Roster) -> Reserve | None:
+    """What was taken since then; nothing to say if it is nothing."""
+    run, turns, handoffs = standing(state, roster)
+    earlier, turns_before, handoffs_before = before
+    anew = False
     if run is None:
-        return None
-    anew = state.depth == 0 and any(type(event) is RunStarted for event in events)
-    if anew and after.run is not None:
-        turns, handoffs = after.turns, after.handoffs
-    elif after.run is None:  # it ended, and gives back the turn that was not made
-        turns, handoffs = run.turns - before.turns, run.handoffs - before.handoffs
-    elif before.run is None:  # taken up again, or begun by a delegate, which has spent nothing yet
-        turns, handoffs = after.turns - run.turns, 0
-    else:
-        turns, handoffs = after.turns - before.turns, after.handoffs - before.handoffs
+        if earlier is None:
+            return None
+        run, turns, handoffs = earlier, earlier.turns, earlier.handoffs  # a turn that was not made is given back
+    elif run is not earlier:
+        # Begun in a root, where nothing is spent yet; or taken up again, or begun by a delegate.
+        anew = state.depth == 0 and not run.resumed
+        turns_before, handoffs_before = (0, 0) if anew else (run.turns, run.handoffs)
+    turns, handoffs = turns - turns_before, handoffs - handoffs_before
     if not (turns or handoffs or anew):
         return None
     limits = run.spoken.limits or roster.limits

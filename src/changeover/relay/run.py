@@ -45,6 +45,8 @@ class Stopping(Struct, frozen=True, gc=False):
 
 
 Phase = Thinking | Acting | Replied | Broken | Stopping
+TURNING = (Acting, Stopping)
+"""Phases that have a turn. A tuple: a union would be made anew wherever it is asked for."""
 
 
 class Run:
@@ -63,6 +65,7 @@ class Run:
         "phase",
         "ref",
         "requests",
+        "resumed",
         "retries",
         "spoken",
         "strikes",
@@ -87,6 +90,8 @@ class Run:
         """The last call that could not work."""
         self.told = False
         """Whether the agent was told that no handoff is left."""
+        self.resumed = False
+        """Whether it failed before, and was taken up again."""
         self.struck: LimitFault | None = None
         """A limit of the whole run that a delegate ran into."""
 

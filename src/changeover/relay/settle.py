@@ -8,7 +8,7 @@ from changeover.agent.roster import Roster
 from changeover.relay.commands import Command, Record
 from changeover.relay.decide import decide
 from changeover.relay.events import Event
-from changeover.relay.run import Acting, Stopping
+from changeover.relay.run import TURNING
 from changeover.relay.state import State
 
 
@@ -22,7 +22,7 @@ def settle(state: State, roster: Roster, at: float, events: Iterable[Event]) -> 
     while isinstance(decision := decide(state, roster), Record):
         state.apply(decision.event)
         batch.append(decision.event)
-    if decision and state.run is not None and isinstance(phase := state.run.phase, Acting | Stopping) and phase.turn:
+    if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
             phase.turn.give_out(command.id.rstrip("?!~"))
     return batch, decision

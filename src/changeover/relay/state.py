@@ -14,7 +14,7 @@ from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.events import Entry, Event, Unreadable, UserSpoke
 from changeover.relay.folding import calls, handoffs, runs
-from changeover.relay.run import Acting, Outcome, Run, Stopping, Thinking
+from changeover.relay.run import TURNING, Outcome, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
 
@@ -157,7 +157,7 @@ class State:
 
     def end(self, run: Run, output: str, fault: Fault | None, agent: str = "", cancelled: bool = False) -> None:
         """The run is over."""
-        if isinstance(run.phase, Acting | Stopping) and run.phase.turn:
+        if isinstance(run.phase, TURNING) and run.phase.turn:
             self.add(*run.phase.turn.results())
         signal = Signal.RETURN if cancelled else Signal.FAIL if fault else Signal.COMPLETE
         self.end_leg(signal)

@@ -71,6 +71,8 @@ Phase = Fresh | Asked | Begun | Offered | Delegated | Directed | Fanned | Answer
 FRESH, BEGUN = Fresh(), Begun()
 DONE = (Answered, Directed, Fanned)
 """Phases in which the call itself has been carried out."""
+DECIDED = (Asked, Delegated)
+"""Phases in which somebody else goes on with it."""
 
 Travelling = tuple[dict[str, Any], dict[str, str | None], dict[str, Any]]
 """Context variables, artifacts and workflow state."""
@@ -153,7 +155,7 @@ class Turn:
         elif isinstance(phase, Delegated):
             self.delegated += 1
         call.phase = phase
-        if isinstance(phase, Delegated | Asked):
+        if isinstance(phase, DECIDED):
             self.idle.pop(call.id, None)
             self.ready[call.id] = call
         else:

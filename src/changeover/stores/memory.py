@@ -48,7 +48,7 @@ class MemoryLog:
     async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
         conversation, root = entry.conversation, entry.root
         with self._lock:
-            entries = self._entries.get(conversation, [])
+            entries = self._entries.get(conversation)
             end = entries[-1].position + len(entries[-1].events) if entries else 0
             cause = (conversation, entry.cause)
             if entry.position != end or cause in self._causes:
@@ -58,7 +58,10 @@ class MemoryLog:
             if reserve is not None:
                 self._spend(root, reserve)
             self._causes[cause] = end
-            self._entries.setdefault(conversation, entries).append(entry)
+            if entries is None:
+                self._entries[conversation] = [entry]
+            else:
+                entries.append(entry)
             self._grow(root, entry)
             if head is None or head.status == "running":
                 self._running[conversation] = root
@@ -104,16 +107,21 @@ class MemoryLog:
         """Nothing to write: what was appended stays readable as long as the team lives."""
 
     def _spend(self, root: str, reserve: Reserve) -> None:
-        tally = self._tallies.get(root) or Tally()
+        tally = self._tallies.get(root)
+        if tally is None:
+            tally = self._tallies[root] = Tally()
         if refusal := tally.refusal(reserve):
             raise refusal
         tally.take(reserve)
-        self._tallies[root] = tally
 
     def _grow(self, root: str, entry: Entry) -> None:
-        tree = self._trees.setdefault(root, [])
-        entry.seq = _last_seq(tree[-1]) + 1 if tree else 1
-        tree.append(entry)
+        if tree := self._trees.get(root):
+            last = tree[-1]
+            entry.seq = last.seq + len(last.events)
+            tree.append(entry)
+        else:
+            entry.seq = 1
+            self._trees[root] = [entry]
 
     def _after(self, root: str, seq: int) -> list[Entry]:
         with self._lock:

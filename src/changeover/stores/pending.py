@@ -16,22 +16,7 @@ from changeover.relay.events import (
     RunStarted,
     RunStopped,
 )
-
-
-def request_of(conversation: str, event: ApprovalRequested, at: float) -> ApprovalRequest:
-    """What a person is asked."""
-    return ApprovalRequest(
-        conversation=conversation,
-        call=event.call,
-        agent=event.agent,
-        tool=event.tool,
-        arguments=event.arguments,
-        receiver=event.receiver,
-        message=event.message,
-        at=at,
-        expires_at=event.expires_at,
-        on_expiry=event.on_expiry,
-    )
+from changeover.relay.folding.calls import request_of
 
 
 class Pending:
@@ -53,9 +38,6 @@ class Pending:
             if change := _CHANGES.get(type(event)):
                 change(self, entry, event)
 
-    def _begin(self, entry: Entry, event: RunStarted) -> None:
-        self._runs[entry.conversation] = event.run
-
     def _ask(self, entry: Entry, event: ApprovalRequested) -> None:
         request = request_of(entry.conversation, event, entry.at)
         self._requests.setdefault(entry.conversation, {})[request.id] = request
@@ -63,6 +45,9 @@ class Pending:
     def _decide(self, entry: Entry, event: ApprovalDecided) -> None:
         asked = self._requests.get(entry.conversation, {})
         asked.pop(f"{entry.conversation}:{event.call}:{event.digest}", None)
+
+    def _begin(self, entry: Entry, event: RunStarted) -> None:
+        self._runs[entry.conversation] = event.run
 
     def _withdraw(self, entry: Entry, event: RunCancelled | RunFailed | RunStopped | CancelRequested) -> None:
         # What still waits for its turn has asked for nothing: when it is cancelled, the questions of others stand.

@@ -8,9 +8,9 @@ import msgspec
 
 from changeover.facts import State
 from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
+from changeover.relay.folding.calls import request_of
 from changeover.stores.database import Row
 from changeover.stores.legs import Leg
-from changeover.stores.pending import request_of
 
 Kind = Literal[
     "user_message",

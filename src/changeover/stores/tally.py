@@ -18,9 +18,11 @@ class Tally:
     def refusal(self, reserve: Reserve) -> Exhausted | None:
         """Why this may not be spent; None if it may."""
         turns, handoffs = (0, 0) if reserve.anew else (self.turns, self.handoffs)
-        return _lack("max_handoffs", reserve.max_handoffs, handoffs, reserve.handoffs) or _lack(
-            "max_turns", reserve.max_turns, turns, reserve.turns
-        )
+        if 0 < reserve.handoffs > reserve.max_handoffs - handoffs:
+            return _lack("max_handoffs", reserve.max_handoffs, handoffs)
+        if 0 < reserve.turns > reserve.max_turns - turns:
+            return _lack("max_turns", reserve.max_turns, turns)
+        return None
 
     def take(self, reserve: Reserve) -> None:
         """Count this as spent."""
@@ -30,7 +32,5 @@ class Tally:
         self.handoffs += reserve.handoffs
 
 
-def _lack(limit: LimitName, most: int, spent: int, wanted: int) -> Exhausted | None:
-    if wanted <= 0 or spent + wanted <= most:
-        return None
+def _lack(limit: LimitName, most: int, spent: int) -> Exhausted:
     return Exhausted(limit, most, max(0, most - spent))

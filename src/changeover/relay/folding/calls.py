@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import UnionType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +17,7 @@ from changeover.relay.events import (
     ToolFinished,
     ToolStarted,
 )
-from changeover.relay.run import Acting, Run, Stopping
+from changeover.relay.run import TURNING, Acting, Run, Stopping
 from changeover.relay.turn import BEGUN, FRESH, Answered, Asked, Directed, Fanned, Fresh, OpenCall, Turn
 
 if TYPE_CHECKING:
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
 
 
-def find(run: Run, call: str, phase: type | UnionType = object) -> tuple[Turn, OpenCall] | None:
+def find(run: Run, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
     """The call of this id in the current turn, if it is in this phase and has no answer."""
-    turn = run.phase.turn if isinstance(run.phase, Acting | Stopping) else None
+    turn = run.phase.turn if isinstance(run.phase, TURNING) else None
     found = turn.calls.get(call) if turn else None
-    if turn is None or found is None or isinstance(found.phase, Answered):
+    if turn is None or found is None or type(found.phase) is Answered:
         return None
     return (turn, found) if isinstance(found.phase, phase) else None
 

@@ -22,6 +22,7 @@ from changeover.tools.command import Directive
 if TYPE_CHECKING:
     from changeover.relay.state import State
 
+OFFERABLE = (Fresh, Directed)
 SUMMARY = 200
 """From how many characters on a response also has a summary."""
 
@@ -33,7 +34,7 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
     delegated = event.mode is Mode.DELEGATE
     if delegated and event.call not in turn.calls:
         turn.send_out(event.call, event.receiver)
-    if not (found := find(run, event.call, Fresh | Directed)):
+    if not (found := find(run, event.call, OFFERABLE)):
         return
     call = found[1]
     if delegated:
