@@ -138,22 +138,22 @@ class Turn:
 
     def answer(self, call: OpenCall, text: str, ok: bool = True) -> None:
         """Give a call its one answer; a second is ignored."""
-        if isinstance(call.phase, Answered):
+        before = type(call.phase)
+        if before is Answered:
             return
-        self.move(call, Answered(text, ok))
+        call.phase = Answered(text, ok)
         self.give_out(call.id)
+        self.delegated -= before is Delegated
         self.unanswered -= 1
         if call.branch_of:
             self.calls[call.branch_of].out -= 1
-        if call is self.offered:
+        elif call is self.offered:
             self.offered = None
+        self._advance()
 
     def move(self, call: OpenCall, phase: Phase) -> None:
         """Let a call enter another phase, in which something else may be due."""
-        if isinstance(call.phase, Delegated):
-            self.delegated -= 1
-        elif isinstance(phase, Delegated):
-            self.delegated += 1
+        self.delegated += (type(phase) is Delegated) - (type(call.phase) is Delegated)
         call.phase = phase
         if isinstance(phase, DECIDED):
             self.idle.pop(call.id, None)
@@ -161,6 +161,9 @@ class Turn:
         else:
             self.ready.pop(call.id, None)
             self.idle[call.id] = call
+        self._advance()
+
+    def _advance(self) -> None:
         while self.frontier < len(self.asked) and isinstance(self.asked[self.frontier].phase, DONE):
             self.frontier += 1
 

@@ -26,11 +26,13 @@ from changeover.relay.state import State
 from changeover.relay.turn import Directed, Fanned, Offered, OpenCall, Turn
 from changeover.tools.command import Directive
 
+DIRECTED = (Directed, Fanned)
+
 
 def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster: Roster) -> Record | Sequence[Command]:
     """What is due for those that lead elsewhere, in call order."""
     for call in leading:
-        if isinstance(call.phase, Directed | Fanned) and call.phase.directive.sends:
+        if isinstance(call.phase, DIRECTED) and call.phase.directive.sends:
             sent = call.phase.sent if isinstance(call.phase, Fanned) else 0
             return send(state, run, f"{call.id}.{sent}", call.phase.directive.sends[sent], roster)
     first = leading[0]

@@ -29,6 +29,8 @@ from changeover.relay.turn import (
 )
 
 Moves = dict[str, Move]
+LEADING = frozenset({Directed, Fanned})
+TRANSFERS = frozenset({TransferToAny, Transfer})
 
 
 def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
@@ -42,8 +44,8 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
     if isinstance(sorted_out, Record):
         return sorted_out
     commands, leading = sorted_out
-    if any(isinstance(call.phase, Fanned) for call in leading):
-        return transfers.lead(state, run, turn, leading, roster)
+    if sending := [call for call in leading if type(call.phase) is Fanned]:
+        return transfers.lead(state, run, turn, sending, roster)
     # Only now: while there is something to decide, commands would be made again with each decision.
     commands += [_command(state, run, turn, call, roster) for call in turn.ready.values()]
     if commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None):
@@ -58,13 +60,14 @@ def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tu
     commands: list[Command] = []
     leading: list[OpenCall] = []
     for call in turn.idle.values():
+        if _leads(call, moves):
+            leading.append(call)
+            continue
         due = _due(state, run, turn, call, roster)
         if isinstance(due, Record):
             return due
         if due is not None:
             commands.append(due)
-        elif _leads(call, moves):
-            leading.append(call)
     return commands, leading
 
 
@@ -74,13 +77,8 @@ def _place(call: OpenCall) -> int:
 
 def _leads(call: OpenCall, moves: Moves) -> bool:
     """Whether it comes after every other call of the turn, because it leads elsewhere."""
-    match call.phase:
-        case Directed() | Fanned():
-            return True
-        case Fresh():
-            return isinstance(moves.get(call.call.name), TransferToAny | Transfer)
-        case _:
-            return False
+    phase = type(call.phase)
+    return phase in LEADING or (phase is Fresh and type(moves.get(call.call.name)) in TRANSFERS)
 
 
 def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
@@ -114,9 +112,8 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
         return _use_tool(state, run, turn, call, move, seat)
     if move is None or isinstance(call.phase, Begun):
         return _refuse_unknown(state, call, seat)
-    if isinstance(move, DelegateTo):
-        return delegates.delegate(state, run, call, move, roster)
-    return None
+    assert isinstance(move, DelegateTo)  # what transfers is left for the end of the turn
+    return delegates.delegate(state, run, call, move, roster)
 
 
 def _use_tool(
@@ -142,9 +139,7 @@ def _first(turn: Turn, seat: Seat) -> OpenCall | None:
     """The first call that has not been carried out; transfers do not count, they come last."""
     for index in range(turn.frontier, len(turn.asked)):
         call = turn.asked[index]
-        if not isinstance(call.phase, DONE) and not isinstance(
-            seat.moves.get(call.call.name), TransferToAny | Transfer
-        ):
+        if not isinstance(call.phase, DONE) and type(seat.moves.get(call.call.name)) not in TRANSFERS:
             return call
     return None
 
