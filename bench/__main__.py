@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable
+from bench import core, durable, trees
 from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
@@ -20,6 +20,8 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "durable-many": durable.many_at_once,
     "durable-long": durable.long_conversation,
     "bytes": durable.bytes_on_disk,
+    "databases": durable.postgresql_beside_sqlite,
+    "delegates": trees.fan_out,
     "imports": lambda: asyncio.to_thread(core.imports),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 import tempfile
 import time
@@ -16,6 +17,7 @@ from bench.measure import Figure, interleaved
 from bench.script import ASKED, LEFT, ring
 from changeover import Team
 from changeover.relay.state import State
+from tests.postgres import server
 
 AT_ONCE, LATENCY = 1_000, 0.05
 
@@ -82,10 +84,20 @@ async def long_conversation() -> list[Figure]:
         await team.close()
         grown = median(took[-200:]) / median(took[10:210])
         load, events = await _cold_load(store)
+        halves = _halves(here / "ours.db")
     return [
+        Figure("log of the second half of 5,000 turns / first", halves, 1.05),
         Figure("durable turn 5,000 / turn 10", grown, 1.2),
         Figure("cold load, an event", load / events * 1e6, 5, f"{events:,} events", unit=" µs"),
     ]
+
+
+def _halves(path: Path) -> float:
+    """How much longer the second half of a conversation's log is than the first, which has as many entries."""
+    with sqlite3.connect(path) as db:
+        lengths = [length for (length,) in db.execute("SELECT length(body) FROM entries ORDER BY seq LIMIT 10000")]
+    half = len(lengths) // 2
+    return sum(lengths[half:]) / sum(lengths[:half])
 
 
 async def _cold_load(store: str) -> tuple[float, int]:
@@ -103,22 +115,56 @@ async def _cold_load(store: str) -> tuple[float, int]:
 
 
 async def bytes_on_disk() -> list[Figure]:
-    """What a run of one handoff leaves behind: in the log, and with the tables that people query."""
-    runs = 500
+    """What each further run of one handoff leaves behind: in the log, and with the tables that people query."""
+    few, many = 500, 1_500
     with folder() as here:
         path = here / "ours.db"
-        team = ring(store=f"sqlite:///{path}")
-        for _ in range(5):
-            await asyncio.gather(*(one(team) for _ in range(runs // 5)))
-        await team.close()
-        whole = _size(path)
-        with sqlite3.connect(path) as db:
-            for table in ("tasks", "messages", "handoffs"):
-                db.execute(f"DELETE FROM {table}")
-        log = _size(path)
+        sizes = []
+        for runs in (few, many - few):
+            team = ring(store=f"sqlite:///{path}")
+            for _ in range(runs // 100):
+                await asyncio.gather(*(one(team) for _ in range(100)))
+            await team.close()
+            whole = _size(path)
+            kept = here / f"{runs}.db"
+            shutil.copy(path, kept)
+            with sqlite3.connect(kept) as db:
+                for table in ("tasks", "messages", "handoffs", "approvals"):
+                    db.execute(f"DELETE FROM {table}")
+            sizes.append((_size(kept), whole))
+    # The difference: what an empty store takes is no cost of a run.
+    log, whole = ((later - first) / (many - few) / 1024 for first, later in zip(*sizes, strict=True))
     return [
-        Figure("log, a run", log / runs / 1024, 1.2, unit=" KB"),
-        Figure("log and read models, a run", whole / runs / 1024, 3.5, unit=" KB"),
+        Figure("log, a run", log, 1.2, unit=" KB"),
+        Figure("log and read models, a run", whole, 3.5, unit=" KB"),
+    ]
+
+
+async def postgresql_beside_sqlite() -> list[Figure]:
+    """The same runs on both databases, each waiting for the disk: in a row, and a hundred at once."""
+    with folder() as here:
+        lite = ring(store=f"sqlite:///{here}/ours.db")
+        big = ring(store=server(synced=True))
+
+        async def hundred(team: Team) -> None:
+            await asyncio.gather(*(one(team) for _ in range(100)))
+
+        await one(big)
+        taken = await interleaved(
+            {
+                "sqlite": (lambda: one(lite), 40),
+                "postgresql": (lambda: one(big), 40),
+                "100 sqlite": (lambda: hundred(lite), 2),
+                "100 postgresql": (lambda: hundred(big), 2),
+            },
+            repetitions=7,
+        )
+        await lite.close()
+        await big.close()
+    row, crowd = taken["postgresql"], taken["100 postgresql"]
+    return [
+        Figure("PostgreSQL / SQLite, one by one", row / taken["sqlite"], note=f"{1 / row:,.0f} runs/s"),
+        Figure("PostgreSQL / SQLite, 100 at once", crowd / taken["100 sqlite"], note=f"{100 / crowd:,.0f} runs/s"),
     ]
 
 

@@ -16,15 +16,18 @@ import psycopg
 
 # The shell outlives whoever started it by just as long as it takes to clear up: its input ends when they do.
 SERVE = """
-"$0/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c fsync=off -c full_page_writes=off &
+"$0/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c fsync="$2" -c full_page_writes="$2" &
 cat; kill -INT $!; wait; rm -rf "$1"
 """
 INIT = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 
 
 @cache
-def server() -> str:
-    """The address of a server that is started when it is first needed; or that of one which is there already."""
+def server(synced: bool = False) -> str:
+    """The address of a server that is started when it is first needed; or that of one which is there already.
+
+    Only if it is `synced` does it wait for the disk: tests kill its clients, and never the machine.
+    """
     if given := os.environ.get("CHANGEOVER_TEST_POSTGRES"):
         return given
     # Not below pytest's own directory: only its owner may enter that, and root has somebody else run the server.
@@ -36,7 +39,7 @@ def server() -> str:
     made = [str(binaries / "initdb"), f"--pgdata={home}/data", *INIT]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=home, **who)
     with (home / "log").open("w") as log:
-        serve = ["sh", "-c", SERVE, str(binaries), str(home)]
+        serve = ["sh", "-c", SERVE, str(binaries), str(home), "on" if synced else "off"]
         # In a session of its own: what is sent to all tests at once, such as Ctrl-C, is not for the server.
         process = subprocess.Popen(
             serve, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=home, start_new_session=True, **who
