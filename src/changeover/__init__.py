@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from changeover.agent.agent import AUTO as AUTO
     from changeover.agent.agent import Agent as Agent
     from changeover.agent.agent import Function as Function
+    from changeover.agent.agent import Member as Member
     from changeover.agent.delegate import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.variable import Variable as Variable
@@ -61,6 +62,7 @@ _HOMES = {
     "HandoffRecord": "facts",
     "Ledger": "facts",
     "Limits": "guards.limits",
+    "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",
     "Mode": "facts",
     "Received": "tools.context",

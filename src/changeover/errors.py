@@ -12,6 +12,7 @@ from changeover.facts import (
     HandoffRecord,
     LimitFault,
     LimitName,
+    Mode,
     ModelFault,
     ReceiverFault,
     RunResult,
@@ -81,8 +82,9 @@ class MaxHandoffsExceededError(EconomicLimitExceeded):
     def __init__(self, limit: int, chain: Sequence[HandoffRecord], result: RunResult | None = None) -> None:
         super().__init__("max_handoffs", limit, result)
         self.chain = list(chain)
-        route = " -> ".join([chain[0].sender, *(handoff.receiver for handoff in chain)]) if chain else "none"
-        self.args = (f"the run needs more than max_handoffs={limit}; the handoffs made: {route}",)
+        below = (result.ledger.handoffs if result else len(chain)) - len(chain)
+        more = f", and {below} by delegates" if below > 0 else ""
+        self.args = (f"the run needs more than max_handoffs={limit}; the handoffs made: {_route(chain)}{more}",)
 
 
 class ModelError(ChangeoverError):
@@ -174,6 +176,17 @@ def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
             assert_never(fault)
     error.result = result
     return error
+
+
+def _route(chain: Sequence[HandoffRecord]) -> str:
+    """Who handed on to whom; where somebody else than the last receiver did, the route begins anew."""
+    route = ""
+    for before, handoff in zip((None, *chain), chain, strict=False):
+        if before is not None and before.receiver == handoff.sender and before.mode is Mode.TRANSFER:
+            route += f" -> {handoff.receiver}"
+        else:
+            route += f"{', ' if route else ''}{handoff.sender} -> {handoff.receiver}"
+    return route or "none"
 
 
 def _spent(result: RunResult | None) -> str:

@@ -51,8 +51,8 @@ def complaint(command: Command) -> str:
         (Command(Send("a")), Directive(sends=(Errand("a"),))),
         (Command([Send("a", {"n": 1}, "count")]), Directive(sends=(Errand("a", {"n": 1}, "count"),))),
         (
-            Command((Send("a", {"n": 1}), "b", Send("a", {"n": 2})), message="Go."),
-            Directive(sends=(Errand("a", {"n": 1}), Errand("b"), Errand("a", {"n": 2})), message="Go."),
+            Command((Send("a", {"n": 1}), "b", Send("a", {"n": 2}))),
+            Directive(sends=(Errand("a", {"n": 1}), Errand("b"), Errand("a", {"n": 2}))),
         ),
     ],
 )
@@ -120,10 +120,10 @@ def test_one_bad_branch_spoils_them_all():
 # For whom the message is
 
 
-@pytest.mark.parametrize("goto", [None, END])
+@pytest.mark.parametrize("goto", [None, END, Send("writer"), ["writer", "editor"]])
 def test_a_message_without_a_receiver_is_refused_and_not_lost(goto: Any):
     assert complaint(Command(goto, message="Write it.")) == (
-        "message is for the receiver, and there is none; give it only with a goto to an agent"
+        "message is for one receiver; give it with a goto to an agent, and to each Send its task"
     )
 
 

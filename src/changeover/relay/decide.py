@@ -83,7 +83,7 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
     if run.strikes > roster.second_chances:
-        return _fail(run, _fault_of(state, run, seat))
+        return _fail(run, _fault_of(state, run, seat, roster))
     if fault := _limit_of_turns(state, run, limits.max_turns):
         return _fail(run, fault)
     return [
@@ -129,11 +129,13 @@ def _stop(state: State, run: Run, phase: Stopping) -> Record | Sequence[Command]
     return Record(RunCancelled(run.id) if phase.fault is None else RunFailed(run.id, phase.fault))
 
 
-def _fault_of(state: State, run: Run, seat: Seat) -> Fault:
+def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
     """What to say of a model that kept getting its calls wrong."""
     mistake = run.mistake
-    if mistake is not None and mistake.why == "receiver":
-        return ReceiverFault(state.agent, mistake.receiver, seat.transfers)
+    if mistake is not None and mistake.why in ("receiver", "command"):
+        # A model can hand off where its tools lead, code to anybody.
+        possible = seat.transfers if mistake.why == "receiver" else tuple(roster.seats)
+        return ReceiverFault(state.agent, mistake.receiver, possible)
     return ModelFault(state.agent, mistake.reason if mistake else "its calls could not be carried out")
 
 

@@ -136,7 +136,7 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
     call: str
     task: int
     reason: str
-    why: Literal["arguments", "tool", "receiver", "ignored", "limit"]
+    why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit"]
     receiver: str = ""
 
 

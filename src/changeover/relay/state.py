@@ -138,12 +138,12 @@ class State:
         if not (directive.context or directive.artifacts or directive.workflow_state):
             return
         base = turn.base = turn.base or self.travelling
-        turn.updates[call.index] = merged(turn.updates.get(call.index), directive)
-        if call.index >= turn.latest:
-            turn.latest = call.index
+        turn.updates[call.place] = merged(turn.updates.get(call.place), directive)
+        if call.place >= turn.latest:
+            turn.latest = call.place
             self.carry(self.travelling, [directive])
         else:
-            self.carry(base, [turn.updates[index] for index in sorted(turn.updates)])
+            self.carry(base, [turn.updates[place] for place in sorted(turn.updates)])
 
     def carry(self, before: Travelling, directives: list[Directive]) -> None:
         """What travels from here on: this, with what these add."""

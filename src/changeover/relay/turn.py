@@ -83,7 +83,8 @@ class OpenCall(Struct, gc=False):
 
     id: str
     call: Call
-    index: int = 0
+    place: tuple[int, int] = (0, 0)
+    """Where it stands in the turn: which call, and which of its branches."""
     phase: Phase = FRESH
     cleared: bool = False
     """Nobody has to be asked about it any more."""
@@ -132,8 +133,8 @@ class Turn:
         self.offered: OpenCall | None = None
         """The call that became a transfer."""
         self.base: Travelling | None = None
-        self.updates: dict[int, Directive] = {}
-        self.latest = -1
+        self.updates: dict[tuple[int, int], Directive] = {}
+        self.latest = (-1, 0)
         """The last call, in call order, of those that added something to what travels; it was `base` before."""
 
     def answer(self, call: OpenCall, text: str, ok: bool = True) -> None:
@@ -167,7 +168,7 @@ class Turn:
         while self.frontier < len(self.asked) and isinstance(self.asked[self.frontier].phase, DONE):
             self.frontier += 1
 
-    def send_out(self, branch: str, receiver: str) -> None:
+    def send_out(self, branch: str) -> None:
         """Open the next branch of the call that it belongs to."""
         id = branch.rpartition(".")[0]
         sender = self.calls.get(id)
@@ -177,7 +178,9 @@ class Turn:
         self.move(sender, Fanned(phase.directive, sent + 1))
         if sent + 1 == len(phase.directive.sends):
             del self.idle[id]  # nothing is due for it until all are back
-        self.calls[branch] = self.idle[branch] = OpenCall(branch, Call("", receiver), sender.index, branch_of=id)
+        self.calls[branch] = self.idle[branch] = OpenCall(
+            branch, Call("", sender.call.name), (sender.place[0], sent + 1), branch_of=id
+        )
         sender.out += 1
         self.unanswered += 1
 
@@ -203,12 +206,12 @@ class Turn:
 
 def model_turn(position: int, agent: str, text: str, calls: tuple[Call, ...]) -> Turn:
     """What a model asked for in the reply at this position."""
-    return Turn(agent, text, [OpenCall(f"{position}.{index}", call, index) for index, call in enumerate(calls)])
+    return Turn(agent, text, [OpenCall(f"{position}.{index}", call, (index, 0)) for index, call in enumerate(calls)])
 
 
 def function_turn(id: str, agent: str, directive: Directive) -> Turn:
     """What a Function member asked for: one thing, which no model reads about."""
-    call = OpenCall(id, Call("", agent))
+    call = OpenCall(id, Call("", ""))
     turn = Turn(agent, "", [call], quiet=True)
     turn.move(call, Directed(directive, "", agent))
     return turn

@@ -44,18 +44,20 @@ class MortalLog:
     def __init__(self, log: Log, at: int = 0, death: Death = Death.AFTER) -> None:
         self._log, self._at, self._death = log, at, death
         self.appends = 0
+        """How many were committed."""
         self.dead = False
 
     async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
         self._alive()
-        self.appends += 1
-        last = self.appends == self._at
-        if last and self._death is Death.BEFORE:
+        if self._death is Death.BEFORE and self.appends + 1 == self._at:
             self._die()
         await self._log.append(entry, head, reserve)
-        if last and self._death is Death.UNKNOWN:
-            self._die()
-        self.dead = self.dead or last
+        self.appends += 1
+        if self.appends != self._at or self._death is Death.BEFORE:
+            return
+        self.dead = True
+        if self._death is Death.UNKNOWN:
+            self._alive()
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         self._alive()

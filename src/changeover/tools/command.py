@@ -101,8 +101,8 @@ def directive_of(command: Command) -> Directive:
         raise BadCommand(f"update holds {unknown}, which is unknown; it may hold {', '.join(UPDATES)}")
     if "output" in update and goto is not END:
         raise BadCommand("update holds 'output', which is the run's answer; give it only with goto=END")
-    if command.message and (goto is None or goto is END):
-        raise BadCommand("message is for the receiver, and there is none; give it only with a goto to an agent")
+    if command.message and not isinstance(goto, str):
+        raise BadCommand("message is for one receiver; give it with a goto to an agent, and to each Send its task")
     return Directive(
         goto=_receiver(goto, "goto") if isinstance(goto, str) else "",
         end=goto is END,

@@ -11,7 +11,7 @@ from changeover.handoffs.strategies import Full, MessageOnly, Recent
 from changeover.messages import Call, View
 from changeover.relay.commands import Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
-from changeover.relay.deciding.failing import handoffs_left, over_limit
+from changeover.relay.deciding.failing import alone, handoffs_left, over_limit
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -51,8 +51,10 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
     )
 
 
-def send(state: State, run: Run, branch: str, errand: Errand, roster: Roster) -> Record:
+def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster: Roster) -> Record:
     """Offer one branch of a Command to its receiver."""
+    if not roster.handoffs_enabled:
+        return alone(state, run, turn, (branch, errand.receiver))
     if errand.receiver not in roster.seats:
         reason = f"no agent is called {errand.receiver!r}; this team has: {', '.join(roster.seats)}"
         return Record(CallRefused(branch, state.task, reason, "ignored", errand.receiver))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from changeover.facts import Fault, LimitFault, LimitName
+from changeover.facts import Fault, FunctionFault, LimitFault, LimitName
 from changeover.guards.limits import Limits
 from changeover.relay.commands import Record
 from changeover.relay.events import CallRefused, RunFailed, RunStopped
 from changeover.relay.run import Acting, Run
 from changeover.relay.state import State
+from changeover.relay.turn import Turn
 
 
 def fail(run: Run, fault: Fault) -> Record:
@@ -27,6 +28,15 @@ def over_limit(state: State, run: Run, call: tuple[str, str], limits: Limits, li
     reason = REASONS[limit].format(figure)
     id, receiver = call
     return Record(CallRefused(id, state.task, f"refused: {reason}; answer yourself", "limit", receiver))
+
+
+def alone(state: State, run: Run, turn: Turn, call: tuple[str, str]) -> Record:
+    """Code wants to go to this receiver, where nobody hands off to anybody."""
+    id, receiver = call
+    if turn.quiet:
+        reason = f"a Command to {receiver!r}, but each agent of this team works alone"
+        return fail(run, FunctionFault(state.agent, reason))
+    return Record(CallRefused(id, state.task, "refused: each agent of this team works alone", "ignored", receiver))
 
 
 def handoffs_left(state: State, run: Run, limits: Limits) -> int:

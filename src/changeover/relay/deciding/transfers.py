@@ -19,7 +19,7 @@ from changeover.handoffs.context import strip_metadata
 from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.delegates import not_json, send
-from changeover.relay.deciding.failing import fail, handoffs_left, over_limit
+from changeover.relay.deciding.failing import alone, fail, handoffs_left, over_limit
 from changeover.relay.events import CallRefused, HandoffOffered, RunCompleted
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -34,7 +34,7 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
     for call in leading:
         if isinstance(call.phase, DIRECTED) and call.phase.directive.sends:
             sent = call.phase.sent if isinstance(call.phase, Fanned) else 0
-            return send(state, run, f"{call.id}.{sent}", call.phase.directive.sends[sent], roster)
+            return send(state, run, turn, f"{call.id}.{sent}", call.phase.directive.sends[sent], roster)
     first = leading[0]
     if turn.offered is not None:
         assert isinstance(turn.offered.phase, Offered)
@@ -58,12 +58,12 @@ def _ignore(state: State, call: OpenCall, why: str) -> Record:
 def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Directive, roster: Roster) -> Record:
     """Offer the conversation to whom a Command names."""
     if not roster.handoffs_enabled:
-        return Record(CallRefused(call.id, state.task, "refused: each agent of this team works alone", "ignored"))
+        return alone(state, run, turn, (call.id, directive.goto))
     if directive.goto not in roster.seats:
         if turn.quiet:
             return fail(run, ReceiverFault(state.agent, directive.goto, tuple(roster.seats)))
         reason = f"no agent is called {directive.goto!r}; this team has: {', '.join(roster.seats)}"
-        return Record(CallRefused(call.id, state.task, reason, "receiver", directive.goto))
+        return Record(CallRefused(call.id, state.task, reason, "command", directive.goto))
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
         return over_limit(state, run, (call.id, directive.goto), limits, "max_handoffs")

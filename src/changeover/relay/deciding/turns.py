@@ -71,8 +71,8 @@ def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tu
     return commands, leading
 
 
-def _place(call: OpenCall) -> int:
-    return call.index
+def _place(call: OpenCall) -> tuple[int, int]:
+    return call.place
 
 
 def _leads(call: OpenCall, moves: Moves) -> bool:

@@ -23,6 +23,7 @@ from changeover.relay.turn import BEGUN, FRESH, Answered, Asked, Directed, Fanne
 if TYPE_CHECKING:
     from changeover.relay.state import State
 
+MISTAKES = frozenset({"arguments", "tool", "receiver", "command"})
 UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
 
 
@@ -59,12 +60,12 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
     if not isinstance(run.phase, Acting):
         return
     turn = run.phase.turn
-    if event.why in ("arguments", "tool", "receiver"):
+    if event.why in MISTAKES:
         turn.faulty, run.mistake = True, event
     elif event.why == "limit":
         run.told = True
     if event.call not in turn.calls:
-        turn.send_out(event.call, event.receiver)  # a branch that never got out
+        turn.send_out(event.call)  # a branch that never got out
     if found := find(run, event.call):
         call = found[1]
         if call.branch_of:

@@ -33,7 +33,7 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
     turn = run.phase.turn
     delegated = event.mode is Mode.DELEGATE
     if delegated and event.call not in turn.calls:
-        turn.send_out(event.call, event.receiver)
+        turn.send_out(event.call)
     if not (found := find(run, event.call, OFFERABLE)):
         return
     call = found[1]

@@ -1,0 +1,60 @@
+"""Fan-out: one agent, sent out four times at once, and one answer made of what comes back.
+
+The host is a Function member. First it sends a taster out for each tea; each works in a conversation of its own. When
+all are back, in the order in which they were sent, the host is called again and finds their results in `ctx.returned`.
+One of them fails here: that is one result among others, and nothing is lost. Then the host hands over to the writer,
+who makes one answer of it. Replies are scripted: no key, no network.
+
+    python examples/fan_out.py
+"""
+
+from collections.abc import Sequence
+
+from changeover import Agent, Command, Function, RunContext, Send, Team
+from changeover.messages import Message, Note
+from changeover.testing import Reply, ScriptedModel, fails, says
+from changeover.tools.definition import ToolDefinition
+
+TASTES = {"Assam": "malty", "Darjeeling": "flowery", "Sencha": "grassy"}
+TEAS = ["Assam", "Darjeeling", "Lapsang", "Sencha"]
+SECONDS = 0.5
+
+
+def host(ctx: RunContext) -> Command:
+    """Have every tea tasted, then have the results written up."""
+    if not ctx.returned:
+        return Command(goto=[Send("taster", {"tea": tea}, task=f"Taste the {tea}.") for tea in TEAS])
+    said = {
+        tea: result.response or f"no result: {result.error}" for tea, result in zip(TEAS, ctx.returned, strict=True)
+    }
+    good = [f"{tea} {result.response}" for tea, result in zip(TEAS, ctx.returned, strict=True) if result.success]
+    return Command(goto="writer", update={"context": {"tastings": said}}, message=", ".join(good))
+
+
+def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+    """What the models say: a taster about its one tea, the writer about all that it was told."""
+    if agent == "writer":
+        [told] = [message.text for message in messages if isinstance(message, Note)]
+        return says(f"Of {len(TEAS)} teas we could taste {told.count(',') + 1}: {told}.")
+    tea = messages[-1].text.removeprefix("Taste the ").removesuffix(".")
+    return says(TASTES[tea]) if tea in TASTES else fails("the smoke alarm went off", retryable=False)
+
+
+def main() -> None:
+    taster = Agent("taster", instructions="Taste one tea, and say how it tastes in one word.")
+    writer = Agent("writer", instructions="Make one answer of what the tasters say.")
+    team = Team([Function("host", host), taster, writer], model=ScriptedModel(play, latency=SECONDS))
+    request = "How do they taste?"
+    result = team.run_sync(request)
+    print(f"{request}\n")
+    for handoff in result.handoff_chain:
+        tea = handoff.variables.get("tea", "")
+        print(
+            f"  {handoff.sender} ──▶ {handoff.receiver}  {tea:<10}  {result.context['tastings'].get(tea, '')}".rstrip()
+        )
+    print(f"\n{result.final_agent}: {result.output}\n")
+    print(f"  Five replies of {SECONDS} s each took {result.ledger.elapsed:.1f} s: the tasters worked at once.")
+
+
+if __name__ == "__main__":
+    main()
