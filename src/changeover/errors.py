@@ -90,8 +90,10 @@ class MaxHandoffsExceededError(EconomicLimitExceeded):
 class ModelError(ChangeoverError):
     """A model failed for good, or kept making calls that cannot work."""
 
-    def __init__(self, message: str, *, agent: str = "", retryable: bool = True) -> None:
-        self.agent, self.retryable = agent, retryable
+    def __init__(
+        self, message: str, *, agent: str = "", retryable: bool = True, retry_after: float | None = None
+    ) -> None:
+        self.agent, self.retryable, self.retry_after = agent, retryable, retry_after
         super().__init__(message)
 
 

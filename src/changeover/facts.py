@@ -35,22 +35,24 @@ class State(StrEnum):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens that models read and wrote."""
+    """Tokens that models read and wrote, and what they cost."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     requests: int = 0
+    cost: float | None = None
+    """In US dollars; None while there are requests means that nobody knows."""
 
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.requests + other.requests,
-        )
+        tokens = (self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+        # No request costs nothing, whatever its cost says; one unknown price makes the sum unknown.
+        costs = [usage.cost for usage in (self, other) if usage.requests]
+        known = [cost for cost in costs if cost is not None]
+        return Usage(*tokens, self.requests + other.requests, sum(known) if known and known == costs else None)
 
 
 ONE_REQUEST = Usage(requests=1)
@@ -123,6 +125,8 @@ class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
     tool_calls: int = 0
     duration: float = 0.0
     error: str = ""
+    note: str = ""
+    """What its sender should know of the call itself."""
 
 
 class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -221,6 +225,7 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     workflow_state: Mapping[str, Any] = field(default_factory=dict)
     usage: Usage = Usage()
     cost: float | None = None
+    """In US dollars: 0 if no model was called, None if the price of one call is unknown."""
     ledger: Ledger = Ledger()
     pending: list[ApprovalRequest] = field(default_factory=list)
     """What is awaited while the status is "waiting"."""

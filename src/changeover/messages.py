@@ -36,6 +36,8 @@ class Assistant(Struct, frozen=True, omit_defaults=True, gc=False, tag="assistan
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What the model's provider needs back with it, under the provider's name; to everybody else it means nothing."""
 
     @property
     def author(self) -> str:
@@ -73,6 +75,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     thinking: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage = ONE_REQUEST
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What the model's provider needs back with it: plain JSON, under the provider's name."""
 
 
 class View(Sequence[T_co], Generic[T_co]):

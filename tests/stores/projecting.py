@@ -18,12 +18,17 @@ class Past:
 
     def __init__(self, events: Mapping[int, Event] | None = None, offers: Mapping[str, Offered] | None = None) -> None:
         self._events, self._offers = events or {}, offers or {}
+        self.added: dict[str, dict[str, dict[str, Any]]] = {}
+        """What the calls of a turn added to the context, by turn and call."""
 
     def event(self, position: int) -> Event | None:
         return self._events.get(position)
 
     def offer(self, id: str) -> Offered | None:
         return self._offers.get(id)
+
+    def widened(self, turn: str) -> dict[str, dict[str, Any]]:
+        return self.added.get(turn, {})
 
 
 class Nothing(Past):
@@ -32,7 +37,7 @@ class Nothing(Past):
     def event(self, position: int) -> Event | None:
         raise AssertionError(f"asked for the event at {position}")
 
-    offer = event  # type: ignore[assignment]
+    offer = widened = event  # type: ignore[assignment]
 
 
 class Row(tuple[Any, ...]):

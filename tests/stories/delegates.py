@@ -1,6 +1,7 @@
 """Stories of agents that give another a task and get the result back."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Any
@@ -449,8 +450,15 @@ async def a_final_delegate_after_a_transfer_is_answered_and_the_transfer_is_made
     assert (result.final_agent, [h.receiver for h in result.handoff_chain]) == ("billing", ["clerk", "billing"])
     transferred, counted = result.output.split(" | ")
     assert transferred == "transferred to billing"
-    assert '"response":"Three."' in counted
-    assert "ignored" in counted
+    assert json.loads(counted)["response"] == "Three."
+
+
+@story
+async def when_a_final_delegate_hands_on_whoever_answers_is_the_final_agent(stage: Stage) -> None:
+    model = cast(boss=delegates("clerk", "count"), clerk=hands_off("counter", "count"), counter=says("Three."))
+    members = [boss(delegate("clerk", final=True)), Agent("clerk"), Agent("counter")]
+    result = await stage.say(stage.team(members, model), "how many?")
+    assert (result.output, result.final_agent) == ("Three.", "counter")
 
 
 @story

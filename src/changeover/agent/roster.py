@@ -61,9 +61,11 @@ class Roster(Struct, frozen=True):
         own = seat.agent.strategy if isinstance(seat, Seat) else None
         return declared or own or self.strategy or (MessageOnly() if sender == receiver else Full())
 
-    def briefing_for(self, declared: Strategy | None) -> Strategy:
+    def briefing_for(self, receiver: str, declared: Strategy | None) -> Strategy:
         """How much a delegate is told of what was said before."""
-        return declared or Recent()
+        seat = self.seats.get(receiver)
+        own = seat.agent.strategy if isinstance(seat, Seat) else None
+        return declared or own or self.strategy or Recent()
 
 
 def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[ToolDefinition], transfers: bool) -> Seat:

@@ -32,12 +32,13 @@ async def cancel_child(engine: LocalEngine, parent: Live, command: CancelChild) 
     child = await _child(engine, parent, command.child)
     async with child.lock:
         await call_off(engine, child, CancelRequested(by="its sender"), command.opening)
-        if not (under_way := child.state.run) and not child.state.outcomes:
-            who = (command.call, command.task, command.receiver)
-            return HandoffReturned(*who, success=False, error="cancelled", cancelled=True)
-        run = under_way.id if under_way else next(iter(child.state.outcomes))
-        ended = child.wait(run, engine.loop.create_future(), patient=True)
-    return await _returned(engine, child, command, run, ended)
+        runs = [child.state.run.id] if child.state.run else list(child.state.outcomes)
+        ended = child.wait(runs[0], engine.loop.create_future(), patient=True) if runs else None
+    if ended is not None:
+        return await _returned(engine, child, command, runs[0], ended)
+    await engine.tell(child)
+    who = (command.call, command.task, command.receiver)
+    return HandoffReturned(*who, success=False, error="cancelled", cancelled=True)
 
 
 async def _child(engine: LocalEngine, parent: Live, conversation: str) -> Live:

@@ -22,6 +22,7 @@ class Live:
 
     __slots__ = (
         "asleep",
+        "attempt",
         "declined",
         "ended",
         "epoch",
@@ -66,6 +67,9 @@ class Live:
         self.untold: list[Recorded] = []
         """What is recorded and no observer knows yet, in order."""
         self.telling: asyncio.Lock | None = None
+        self.attempt = ""
+        """The cause of an entry that is being committed, if observers want to know of it: whoever commits it may be
+        stopped before it is told that it did."""
         self.ended: list[int] = []
         """Runs whose end is committed and not yet told."""
 
@@ -124,6 +128,11 @@ class Live:
         """Go on from what the log says, which may be more than was known here; `entries` lead up to it."""
         if self.readers:
             self.publish([record for record in recorded(entries) if record.position >= self.known])
+        if self.attempt:
+            mine = {entry.position: len(entry.events) for entry in entries if entry.cause == self.attempt}
+            told = [range(position, position + count) for position, count in mine.items() if position >= self.known]
+            self.untold += [each for each in recorded(entries) if any(each.position in span for span in told)]
+            self.attempt = ""
         self.state, self.stale, self.known = state, False, state.position
         self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
 

@@ -266,7 +266,7 @@ class LocalEngine:
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
-        live.stale, epoch = True, self._epoch()
+        live.stale, epoch, live.attempt = True, self._epoch(), cause if self._observer else ""
         working = works(live, commands)
         head = head_of(state, working, None if working else due_of(live, commands))
         try:
@@ -276,7 +276,7 @@ class LocalEngine:
             if live.state.position != position:
                 raise Conflict(state.id, position, cause) from None
             return await self.record(live, cause, heeding(events, limit))
-        live.stale, live.known, live.epoch = False, state.position, epoch
+        live.stale, live.known, live.epoch, live.attempt = False, state.position, epoch, ""
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from msgspec import Struct
 
 
@@ -23,6 +25,19 @@ class Recent(Struct, frozen=True):
     messages: int = 5
 
     name = "recent"
+
+
+def recent_of(strategy: Strategy) -> int:
+    """How many of the last messages are shown by it; all, if it is negative."""
+    match strategy:
+        case Full():
+            return -1
+        case MessageOnly():
+            return 0
+        case Recent():
+            return strategy.messages
+        case _:
+            assert_never(strategy)
 
 
 Strategy = Full | MessageOnly | Recent

@@ -82,6 +82,8 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     calls: tuple[Call, ...] = ()
     usage: Usage | None = None
     """None for one request of which nothing more is known."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What the model's provider needs back with it; not ours to read."""
 
 
 class ModelFailed(Recordable, frozen=True, tag="model_failed"):
@@ -160,6 +162,8 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     final: bool = False
     """A delegate whose answer is the run's answer."""
     max_iterations: int = 0
+    recent: int = 5
+    """How many of the last messages a delegate is told; all, if it is negative."""
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
@@ -180,6 +184,8 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     receiver: str
     success: bool
     response: str = ""
+    author: str = ""
+    """Who gave the response, if the receiver handed on."""
     error: str = ""
     fault: Fault | None = None
     cancelled: bool = False

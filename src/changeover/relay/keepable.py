@@ -22,10 +22,11 @@ def reply_of(given: object, command: str) -> Reply:
         raise TypeError(f"a model must give a Reply, not {type(given).__name__}")
     if not isinstance(given.text, str) or not isinstance(given.thinking, str) or not isinstance(given.calls, tuple):
         raise TypeError("a Reply has a text, a thinking text, and a tuple of calls")
-    if not given.calls and given.text.isascii() and not given.thinking:
+    if not given.calls and given.text.isascii() and not given.thinking and not given.extra:
         return given
     calls = _calls_of(given.calls, command) if given.calls else ()
-    return Reply(text=text_of(given.text), thinking=text_of(given.thinking), calls=calls, usage=given.usage)
+    text, thinking, extra = text_of(given.text), text_of(given.thinking), whole(given.extra)
+    return Reply(text=text, thinking=thinking, calls=calls, usage=given.usage, extra=extra)
 
 
 def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:

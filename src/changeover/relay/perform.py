@@ -71,7 +71,7 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         _let_go(error)
         return ModelFailed(agent, command.task, _words(error), _retry_at(world, command, error))
     usage = None if reply.usage == ONE_REQUEST else reply.usage
-    return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage)
+    return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage, reply.extra)
 
 
 def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
@@ -104,7 +104,8 @@ async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:
 def _retry_at(world: World, command: CallModel, error: BaseException) -> float | None:
     if command.attempt >= world.attempts or not getattr(error, "retryable", True):
         return None
-    return world.clock.now() + world.backoff * 2.0 ** (command.attempt - 1)
+    wait = world.backoff * 2.0 ** (command.attempt - 1)
+    return world.clock.now() + max(wait, getattr(error, "retry_after", None) or 0.0)
 
 
 async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:

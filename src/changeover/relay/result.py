@@ -26,6 +26,7 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
         artifacts=artifacts,
         workflow_state=workflow_state,
         usage=run.usage,
+        cost=run.whole_cost,
         ledger=run.ledger(outcome.at),
     )
 
@@ -45,7 +46,8 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest]) -> Ru
         artifacts=state.artifacts,
         workflow_state=state.workflow_state,
         usage=current.usage if current else Usage(),
-        ledger=current.ledger(state.at) if current else Ledger(),
+        cost=current.whole_cost if current else 0.0,
+        ledger=current.ledger(state.at) if current else Ledger(cost=0.0),
         pending=pending,
     )
 

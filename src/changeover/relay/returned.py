@@ -22,6 +22,7 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome) -> HandoffRet
         command.receiver,
         success=not (outcome.fault or outcome.cancelled),
         response=outcome.output,
+        author="" if outcome.agent == command.receiver else outcome.agent,
         error=_error(command.child, outcome),
         fault=outcome.fault,
         cancelled=outcome.cancelled,

@@ -56,6 +56,7 @@ class Run:
         "agents",
         "at",
         "below",
+        "cost",
         "first",
         "handoffs",
         "id",
@@ -86,6 +87,8 @@ class Run:
         self.below = NOTHING
         """What delegates have spent, and everybody below them."""
         self.input_tokens = self.output_tokens = self.requests = 0
+        self.cost: float | None = 0.0
+        """Of its own calls; None from the first one whose price is unknown."""
         self.mistake: CallRefused | None = None
         """The last call that could not work."""
         self.told = False
@@ -101,6 +104,8 @@ class Run:
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
         self.requests += usage.requests
+        if self.cost is not None:
+            self.cost = None if usage.cost is None else self.cost + usage.cost
 
     def take_back(self, spent: Spent) -> None:
         """Count what a delegate spent."""
@@ -115,12 +120,18 @@ class Run:
 
     @property
     def usage(self) -> Usage:
-        own = Usage(self.input_tokens, self.output_tokens, self.requests)
+        own = Usage(self.input_tokens, self.output_tokens, self.requests, self.cost if self.requests else None)
         return own if self.below is NOTHING else own + self.below.usage
 
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens + self.below.usage.total_tokens
+
+    @property
+    def whole_cost(self) -> float | None:
+        """Of all calls, those of delegates included: 0 if there were none, None if one of them is unknown."""
+        usage = self.usage
+        return usage.cost if usage.requests else 0.0
 
     def spent(self) -> Spent:
         """All that this run cost, with everybody below it."""
@@ -138,7 +149,7 @@ class Run:
         below = self.below
         handoffs, turns = self.handoffs + below.handoffs, self.turns + below.turns
         retries = self.retries + below.retries
-        return Ledger(handoffs, turns, self.tokens, None, len(self.agents), retries, now - self.at)
+        return Ledger(handoffs, turns, self.tokens, self.whole_cost, len(self.agents), retries, now - self.at)
 
 
 class Outcome(Struct, frozen=True, gc=False):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 KEPT = 2_048
 """How many conversations are remembered from one transaction to the next."""
+
+
+Widened = tuple[str, dict[str, dict[str, Any]]]
 
 
 class Leg(Struct, frozen=True, gc=False):
@@ -21,6 +24,8 @@ class Leg(Struct, frozen=True, gc=False):
     status: str
     context: str = "{}"
     input: str = ""
+    widened: Widened | None = ("", {})
+    """What the calls of the last turn added to the context, by call; None if only the log knows."""
 
 
 class Offered(NamedTuple):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from changeover.relay.events import Event, Unreadable
+from typing import Any
+
+from msgspec.structs import replace
+
+from changeover.relay.events import Event, ToolFinished, Unreadable
 from changeover.stores.codec import decode
 from changeover.stores.database import Session
 from changeover.stores.legs import Leg, Offered
@@ -19,7 +23,16 @@ class SqlPast:
 
     def leg(self) -> Leg | None:
         [rows] = self._session.run([self._sql.views.leg(conversation=self._conversation)])
-        return Leg(*rows[0]) if rows else None
+        return replace(Leg(*rows[0]), widened=None) if rows else None
+
+    def widened(self, turn: str) -> dict[str, dict[str, Any]]:
+        [rows] = self._session.run([self._sql.log.read(conversation=self._conversation, after=int(turn))])
+        events = (event for row in rows for event in decode(row[5]))
+        return {
+            event.call: event.directive.context
+            for event in events
+            if isinstance(event, ToolFinished) and event.directive and event.call.startswith(f"{turn}.")
+        }
 
     def event(self, position: int) -> Event | Unreadable | None:
         [rows] = self._session.run([self._sql.log.entry_at(conversation=self._conversation, position=position)])

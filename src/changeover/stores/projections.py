@@ -98,7 +98,7 @@ def _answer(sheet: Sheet, event: FunctionReturned) -> None:
     if event.text:
         sheet.say(("assistant_message", event.text, sheet.task(event.task), event.agent, None))
     if event.directive:
-        sheet.widen(event.directive.context)
+        sheet.widen(event.directive.context, str(event.task))
 
 
 def _err(sheet: Sheet, event: ModelFailed | FunctionFailed) -> None:
@@ -109,7 +109,7 @@ def _err(sheet: Sheet, event: ModelFailed | FunctionFailed) -> None:
 def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
     sheet.say(("tool_result", result_words(event), sheet.task(event.task), sheet.agent, event.call))
     if event.directive:
-        sheet.widen(event.directive.context)
+        sheet.widen(event.directive.context, event.call)
 
 
 def _refuse(sheet: Sheet, event: CallRefused) -> None:

@@ -22,6 +22,10 @@ class Past(Protocol):
 
     def offer(self, id: str) -> Offered | None: ...
 
+    def widened(self, turn: str) -> dict[str, dict[str, Any]]:
+        """What the calls of a turn added to the context, by call."""
+        ...
+
 
 class Sheet:
     """What all events of an entry write upon. Several changes to one row become one write."""
@@ -88,11 +92,20 @@ class Sheet:
         if self.leg and self.leg.handoff_id and self.leg.handoff_id.startswith(f"{self.id}:"):
             self.rows.ended_handoffs.append((state, ended, self.leg.handoff_id))
 
-    def widen(self, variables: dict[str, Any]) -> None:
-        """The context of the leg has these from now on."""
-        if self.leg and variables:
-            self.leg = replace(self.leg, context=merged(self.leg.context, variables))
-            self.rows.widened_tasks.append((self.leg.context, self.id, self.leg.position))
+    def widen(self, variables: dict[str, Any], call: str) -> None:
+        """The context of the leg has these from now on. What the calls of a turn add stands in call order, whichever
+        of them ended first."""
+        leg = self.leg
+        if leg is None or not variables:
+            return
+        turn = call.partition(".")[0]
+        widened = leg.widened or (turn, self.past.widened(turn))
+        added = {**widened[1], call: variables} if widened[0] == turn else {call: variables}
+        context = leg.context
+        for each in sorted(added, key=_place):
+            context = merged(context, added[each])
+        self.leg = replace(leg, context=context, widened=(turn, added))
+        self.rows.widened_tasks.append((context, self.id, leg.position))
 
     def add_handoff(self, offer: HandoffOffered, task: str | None) -> None:
         run = self.leg.run_id if self.leg else ""
@@ -115,7 +128,7 @@ class Sheet:
         if self._moved and (leg := self.leg):
             status, output = self._moved
             self.rows.moved_tasks.append((status, output, self.at, self.id, leg.position))
-            self.leg = Leg(leg.position, leg.run_id, leg.handoff_id, leg.agent, status, leg.context, leg.input)
+            self.leg = replace(leg, status=status)
         self._moved = None
 
     def _tool(self, call: str) -> str:
@@ -126,6 +139,11 @@ class Sheet:
         here, number = int(position) - self.entry.position, int(index.partition(".")[0])
         reply = self.events[here] if here >= 0 else self.past.event(int(position))
         return reply.calls[number].name if isinstance(reply, ModelReplied) and number < len(reply.calls) else ""
+
+
+def _place(call: str) -> list[int]:
+    """Where a call stands in its turn."""
+    return [int(number) for number in call.split(".")]
 
 
 def merged(before: str, new: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from changeover.agent.roster import Roster
 from changeover.facts import Mode
 from changeover.handoffs.briefing import briefing
 from changeover.handoffs.context import strip_metadata
-from changeover.handoffs.strategies import Full, MessageOnly, Recent
+from changeover.handoffs.strategies import recent_of
 from changeover.messages import Call, View
 from changeover.relay.commands import Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
@@ -42,7 +42,8 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
             message=asked.task,
             mode=Mode.DELEGATE,
             instructions=declared.instructions,
-            strategy=roster.briefing_for(declared.strategy).name,
+            strategy=(strategy := roster.briefing_for(receiver, declared.strategy)).name,
+            recent=recent_of(strategy),
             dropped=dropped,
             about=asked.about,
             final=declared.final,
@@ -69,7 +70,8 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
             message=errand.task,
             mode=Mode.DELEGATE,
             variables=errand.context,
-            strategy=roster.briefing_for(None).name,
+            strategy=(strategy := roster.briefing_for(errand.receiver, None)).name,
+            recent=recent_of(strategy),
         )
     )
 
@@ -117,9 +119,9 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
 def _briefing(state: State, run: Run, turn: Turn, offer: HandoffOffered, task: str) -> str:
     # Without the reply that delegates: what it says to this receiver is the task.
     before = View(state.thread, len(state.thread) - (0 if turn.quiet else 1))
-    shown = {Full.name: len(before), MessageOnly.name: 0}.get(offer.strategy, Recent().messages)
+    shown = len(before) if offer.recent < 0 else min(offer.recent, len(before))
     request = "" if task == run.spoken.text else run.spoken.text
-    return briefing(request, offer.about, before[len(before) - min(shown, len(before)) :])
+    return briefing(request, offer.about, before[len(before) - shown :])
 
 
 def not_json(call: Call) -> str:

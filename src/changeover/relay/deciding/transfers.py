@@ -51,6 +51,8 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
 def _ignore(state: State, call: OpenCall, why: str) -> Record:
     """The first that can lead does; any further one does not."""
     done = call.phase.text if isinstance(call.phase, Directed) else ""
+    if call.result is not None:  # of a delegate, which came back all the same
+        return Record(CallRefused(call.id, state.task, done, "ignored"))
     reason = f"{done} (ignored: {why})" if done else f"ignored: {why}"
     return Record(CallRefused(call.id, state.task, reason, "ignored"))
 

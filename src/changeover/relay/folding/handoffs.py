@@ -87,8 +87,9 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     turn, call = found
     run.take_back(event.spent)
     _note_end(state, delegated, event)
-    call.result = result = _result(state.id, event)
-    text = msgspec.json.encode(result).decode() + edited(call)
+    note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()
+    call.result = result = _result(state.id, event, note)
+    text = msgspec.json.encode(result).decode()
     if isinstance(run.phase, Stopping):
         turn.answer(call, text, event.success)
         return
@@ -97,7 +98,7 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
         run.struck = event.fault
     if delegated.offer.final and event.success:
         # Its answer may be the run's answer; that is settled when every other call of the turn is done.
-        turn.move(call, Directed(Directive(end=True, output=event.response), text, event.receiver))
+        turn.move(call, Directed(Directive(end=True, output=event.response), text, event.author or event.receiver))
     else:
         state.answer(run, turn, call, text, event.success)
 
@@ -111,7 +112,7 @@ def _note_end(state: State, delegated: Delegated, event: HandoffReturned) -> Non
     state.handoffs[delegated.index] = replace(record, state=standing, error=event.error)
 
 
-def _result(conversation: str, event: HandoffReturned) -> DelegateResult:
+def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:
     response = event.response
     return DelegateResult(
         handoff_id=f"{conversation}:{event.call}",
@@ -123,4 +124,5 @@ def _result(conversation: str, event: HandoffReturned) -> DelegateResult:
         tool_calls=event.tool_calls,
         duration=round(event.duration, 3),
         error=event.error,
+        note=note,
     )

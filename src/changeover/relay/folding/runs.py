@@ -105,7 +105,7 @@ def reply(state: State, run: Run, event: ModelReplied) -> None:
         return
     run.spend(event.usage or ONE_REQUEST)
     state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1
-    state.add(Assistant(event.agent, event.text, event.thinking, event.calls))
+    state.add(Assistant(event.agent, event.text, event.thinking, event.calls, event.extra))
     if event.calls:
         run.phase = Acting(model_turn(state.position, event.agent, event.text, event.calls))
     else:
