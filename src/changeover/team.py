@@ -6,19 +6,22 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import replace as redeclare
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
+from msgspec.structs import replace
+
 from changeover.agent.agent import Member
 from changeover.assembly import Declared, assemble
+from changeover.engines.approvals import decide
+from changeover.engines.cancelling import cancel, cancel_handoff
 from changeover.engines.home import Home
 from changeover.engines.local import LocalEngine
 from changeover.engines.reading import Reading
 from changeover.errors import (
     ApprovalError,
-    ChangeoverError,
     ConversationNotFound,
     EngineError,
     MisconfiguredError,
@@ -30,7 +33,7 @@ from changeover.guards.limits import Limits
 from changeover.handoffs.strategies import Strategy
 from changeover.observe.hooks import Hook, Hooks
 from changeover.relay.events import CancelRequested, Entry, UserSpoke
-from changeover.relay.ports import Clock, Log, Model
+from changeover.relay.ports import Clock, Log
 from changeover.relay.spoken import spoken
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem, recorded
@@ -67,7 +70,7 @@ class Team:
         members: Sequence[Member],
         *,
         start: str | None = None,
-        model: Model | None = None,
+        model: Any = None,
         helper_model: Any = None,
         limits: Limits | None = None,
         guards: Sequence[Any] | None = None,
@@ -113,7 +116,7 @@ class Team:
     def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team:
         """The same team on another store; `watch` may wrap what its effects act upon."""
         twin = object.__new__(type(self))
-        twin._declared = replace(self._declared, store=store)
+        twin._declared = redeclare(self._declared, store=store)
         twin._set_up(watch(self._world) if watch else self._world)
         return twin
 
@@ -157,11 +160,13 @@ class Team:
         id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
         if id.count(":") != 2:
             raise ApprovalError(f"{id!r} is no id of an approval; `approvals()` lists what is awaited", approval=id)
-        await self._home.carry(lambda: self._running().decide(id, decision, by))
+        await self._home.carry(partial(self._decide, id, decision, by))
 
     async def cancel(self, id: str, *, by: str = "", reason: str = "") -> bool:
         """End what is under way: of a conversation, a run (`result.run_id`) or a handoff (`HandoffRecord.id`), with
         all that works for it. Returns when it has ended; False if nothing was under way."""
+        if not isinstance(id, str):
+            raise MisconfiguredError(f"cancel by the id of a conversation, a run or a handoff, not by {id!r}")
         return await self._home.carry(partial(self._cancel, id, by, reason))
 
     async def history(self, conversation: str) -> list[Recorded]:
@@ -244,19 +249,24 @@ class Team:
         return entries
 
     async def _cancel(self, id: str, by: str, reason: str) -> bool:
-        conversation, run = _what(id)
+        engine, request = self._running(), CancelRequested(by=by, reason=reason)
+        conversation, _, run = id.partition("@")
         try:
-            ended = await self._running().cancel(conversation, CancelRequested(run, by, reason))
-            if ended is None:
-                return False
-            await ended
-        except EngineError:
-            raise
+            if ":" in id:
+                ending = await cancel_handoff(engine, id, request)
+            else:
+                ending = await cancel(engine, conversation, replace(request, run=int(run) if run.isdigit() else 0))
         except ConversationNotFound:
             raise ConversationNotFound(id) from None
-        except ChangeoverError:
-            pass  # it failed before it could be cancelled, and has ended
-        return True
+        if ending is not None:
+            await asyncio.wait([ending])
+            # One that failed before it could be cancelled has ended too.
+            if isinstance(error := ending.exception(), EngineError):
+                raise error
+        return ending is not None
+
+    async def _decide(self, id: str, decision: Decision, by: str) -> None:
+        await decide(self._running(), id, decision, by)
 
     def _said(
         self, text: str, *, conversation: str | None = None, key: str | None = None, **options: Any
@@ -290,14 +300,3 @@ def _conversation(id: str | None, key: str) -> str:
     if not CONVERSATION_ID.fullmatch(id):
         raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
     return id
-
-
-def _what(id: str) -> tuple[str, int]:
-    """The conversation that an id leads to, and the run if it names one: `c`, `c@3`, or the handoff `c:5.0`."""
-    if not isinstance(id, str):
-        raise MisconfiguredError(f"cancel by the id of a conversation, a run or a handoff, not by {id!r}")
-    conversation, _, run = id.partition("@")
-    if run.isdigit():
-        return conversation, int(run)
-    conversation, handoff, call = id.partition(":")
-    return (f"{conversation}/{call}" if handoff else conversation), 0

@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("changeover.approvals")
 
 
+async def decide(engine: LocalEngine, id: str, decision: Decision, by: str) -> None:
+    """Record what a person decided, and go on from there."""
+    live = await engine.lives.get(id.rsplit(":", 2)[0])
+    async with live.lock:
+        await engine.lives.refresh(live)
+        await rule(engine, live, id, decision, by)
+    await engine.tell(live)
+    if live.state.root != live.state.id:
+        await engine.take_up(live.state.root)
+
+
 async def rule(engine: LocalEngine, live: Live, id: str, decision: Decision, by: str) -> None:
     """Record a decision about the request of this id. The first one holds: who comes later is told so. The caller
     holds the lock."""

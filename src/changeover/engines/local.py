@@ -8,16 +8,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from changeover.engines.approvals import await_decision, rule
+from changeover.engines.approvals import await_decision
 from changeover.engines.children import cancel_child, run_child
 from changeover.engines.following import Follower
-from changeover.engines.inputs import again, call_off, say
+from changeover.engines.inputs import again, say
 from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
 from changeover.engines.resting import Resting, due_of, works
 from changeover.errors import Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
-from changeover.guards.approval import Decision
 from changeover.relay.commands import AwaitApproval, CallModel, CancelChild, Command, RunChild, RunTool
 from changeover.relay.decide import awaits
 from changeover.relay.events import (
@@ -99,37 +98,13 @@ class LocalEngine:
         await self.tell(live)
         return future
 
-    async def decide(self, approval: str, decision: Decision, by: str) -> None:
-        """Record what a person decided, and go on from there."""
-        live = await self.lives.get(approval.rsplit(":", 2)[0])
-        async with live.lock:
-            await self.lives.refresh(live)
-            await rule(self, live, approval, decision, by)
-        await self.tell(live)
-        if live.state.root != live.state.id:
-            await self._take_up(live.state.root)
-
-    async def cancel(self, conversation: str, request: CancelRequested) -> asyncio.Future[RunResult] | None:
-        """End a run, or all that were asked for, and what works for them; None if there is nothing to end."""
-        live = await self.lives.get(conversation)
-        async with live.lock:
-            await self.lives.refresh(live)
-            state = live.state
-            run = request.run or (state.run.id if state.run else state.inbox[0][0] if state.inbox else 0)
-            if not await call_off(self, live, request):
-                return None
-            future = live.wait(run, self.loop.create_future(), patient=True)
-        await self.tell(live)
-        if state.root != state.id:
-            await self._take_up(state.root)
-        return future
-
     async def recover(self) -> None:
         """Take up what nobody works on: fold, decide, perform what is outstanding."""
         for conversation in await self.log.unfinished():
-            await self._take_up(conversation)
+            await self.take_up(conversation)
 
-    async def _take_up(self, conversation: str) -> None:
+    async def take_up(self, conversation: str) -> None:
+        """Go on with what is outstanding in a conversation."""
         live = await self.lives.get(conversation)
         async with live.lock:
             await self.lives.refresh(live)
@@ -280,14 +255,20 @@ class LocalEngine:
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
-        if live.flight and not ABANDONING.isdisjoint(map(type, batch)):
+        self._heed_entry(live, entry, agent)
+        return commands
+
+    def _heed_entry(self, live: Live, entry: Entry, agent: str) -> None:
+        """What follows from an entry for those who sleep, work and read along."""
+        if live.asleep:
+            self._resting.rouse(live)
+        if live.flight and not ABANDONING.isdisjoint(map(type, entry.events)):
             self._abandon(live)
         if live.readers or self._observer is not None:
             told = list(recorded([entry], agent))
             live.publish(told)
             if self._observer is not None:
                 live.untold += told
-        return commands
 
     def dispatch(
         self, live: Live, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
@@ -367,7 +348,7 @@ class LocalEngine:
         for conversation, position in (await self.log.owned()).items():
             live = self.lives.here(conversation)
             if live is not None and live.flight and live.known < position and not live.lock.locked():
-                await self._take_up(conversation)
+                await self.take_up(conversation)
 
 
 def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:

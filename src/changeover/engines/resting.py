@@ -33,7 +33,7 @@ class Resting:
     async def fall_asleep(self, live: Live) -> None:
         """Tell callers what is awaited, let go of the conversation, and see whether its parent rests by that too."""
         async with live.lock:
-            if live.asleep or not self.rests(live):
+            if not self.rests(live):
                 return
             live.pending = [request for _, command in live.flight.values() for request in self._asked(command)]
             live.asleep = True
@@ -45,6 +45,17 @@ class Resting:
             parent.may_rest = True
             # By a task of its own: whoever waits for the child, and came here, is let go when the parent rests.
             self._engine.soon(self._engine.tell(parent))
+
+    def rouse(self, live: Live) -> None:
+        """Something was recorded in it: all above it may go on, and wait for it again."""
+        live.asleep = False
+        above = live.state.parent
+        while above:
+            if (parent := self._engine.lives.here(above)) is not None:
+                parent.asleep = False
+            above = above.rpartition("/")[0]
+        if live.state.root != live.state.id:
+            self._engine.soon(self._engine.take_up(live.state.root))
 
     def rise(self, live: Live) -> None:
         """Another process has it now: what is awaited here is awaited there."""
