@@ -21,7 +21,7 @@ SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What every provider accepts as the name of a function."""
 
-UNBUILT = ("skills", "accepts_handoffs", "accepts", "requires", "pull", "max_concurrency", "output")
+UNBUILT = ("skills", "accepts_handoffs", "accepts", "requires", "pull", "max_concurrency")
 _DEFAULTS = {own.name: own.default for own in fields(Agent)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from msgspec import Struct
 
@@ -25,6 +25,11 @@ class UseTool(Struct, frozen=True):
 
     tool: Tool
     definition: ToolDefinition
+
+    @property
+    def approval(self) -> Approval | None:
+        """How a person is to be asked before it is called, if one is."""
+        return approval_of(self.tool.approval)
 
 
 class Intent(Struct, frozen=True):
@@ -64,6 +69,7 @@ class TransferToAny(Struct, frozen=True):
 
     receivers: tuple[str, ...]
     definition: ToolDefinition
+    approval: Approval | None = None
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         receiver, message = args.get("to"), args.get("message", "")
@@ -84,6 +90,7 @@ class Transfer(Struct, frozen=True):
     handoff: Handoff
     definition: ToolDefinition
     check: Check
+    approval: Approval | None = None
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         variables = self.check(args)
@@ -106,6 +113,7 @@ class DelegateTo(Struct, frozen=True):
 
     delegate: Delegate
     definition: ToolDefinition
+    approval: Approval | None = None
 
     def read(self, args: dict[str, Any]) -> Assignment | BadArguments:
         task, about = args.get("task"), args.get("context", "")
@@ -119,21 +127,6 @@ class DelegateTo(Struct, frozen=True):
 
 
 Move = UseTool | TransferToAny | Transfer | DelegateTo
-
-
-def approval_for(move: Move) -> Approval | None:
-    """Whether a person has to be asked before this move is made."""
-    match move:
-        case UseTool():
-            return approval_of(move.tool.approval)
-        case Transfer():
-            return approval_of(move.handoff.approval)
-        case DelegateTo():
-            return approval_of(move.delegate.approval)
-        case TransferToAny():
-            return None
-        case _:
-            assert_never(move)
 
 
 def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) -> TransferToAny:
@@ -169,7 +162,7 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
         parameters=schema,
         receivers=(declared.receiver,),
     )
-    return Transfer(declared, definition, check)
+    return Transfer(declared, definition, check, approval_of(declared.approval))
 
 
 def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> DelegateTo:
@@ -191,4 +184,4 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
         receivers=(declared.receiver,),
         delegate=True,
     )
-    return DelegateTo(declared, definition)
+    return DelegateTo(declared, definition, approval_of(declared.approval))

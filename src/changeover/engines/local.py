@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from changeover.engines.approvals import await_decision
 from changeover.engines.children import cancel_child, run_child
@@ -17,7 +17,16 @@ from changeover.engines.lives import Lives
 from changeover.engines.resting import Resting, due_of, works
 from changeover.errors import Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
-from changeover.relay.commands import AwaitApproval, CallModel, CancelChild, Command, RunChild, RunTool
+from changeover.relay.commands import (
+    AwaitApproval,
+    CallFunction,
+    CallModel,
+    CancelChild,
+    Command,
+    RunChild,
+    RunTool,
+    SeekApproval,
+)
 from changeover.relay.decide import awaits
 from changeover.relay.events import (
     ApprovalDecided,
@@ -39,6 +48,9 @@ from changeover.relay.stream import recorded
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.engine")
+
+EFFECTS = (CallModel, CallFunction, RunTool, SeekApproval)
+"""What is performed the same by every engine; the rest is this one's own."""
 
 ABANDONING = frozenset({ApprovalDecided, CancelRequested, RunStopped, RunFailed, RunCancelled})
 """Events after which something that is in flight may not be wanted any more."""
@@ -168,6 +180,9 @@ class LocalEngine:
         return following
 
     def _perform(self, live: Live, command: Command) -> Awaitable[Event]:
+        if isinstance(command, EFFECTS):
+            intend = partial(self._intend, live, command.id)
+            return perform(self.world, command, intend, live.emit if live.readers else None)
         match command:
             case RunChild():
                 return run_child(self, live, command)
@@ -176,8 +191,7 @@ class LocalEngine:
             case AwaitApproval():
                 return await_decision(self, live, command)
             case _:
-                intend = partial(self._intend, live, command.id)
-                return perform(self.world, command, intend, live.emit if live.readers else None)
+                assert_never(command)
 
     async def _intend(self, live: Live, command: str, event: Event) -> None:
         """Commit the intent of a command."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from changeover.agent.agent import Function
 from changeover.agent.roster import Roster, Seat
@@ -13,9 +13,9 @@ from changeover.relay.commands import CallFunction, CallModel, CancelChild, Comm
 from changeover.relay.context import context_of
 from changeover.relay.deciding.turns import act
 from changeover.relay.events import HandoffAccepted, RunCancelled, RunCompleted, RunFailed, RunStarted, Started
-from changeover.relay.run import Acting, Broken, Replied, Run, Stopping, Thinking
+from changeover.relay.run import Acting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State
-from changeover.relay.turn import Asked, Begun, Delegated, Fresh, Offered, Turn
+from changeover.relay.turn import Asked, Begun, Delegated, Fresh, Offered
 
 
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -29,20 +29,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()  # whoever wrote it knows what to do
     if run is None:
         return _next_run(state, roster)
-    phase = run.phase
-    match phase:
-        case Thinking():
-            return _think(state, run, phase, roster)
-        case Acting():
-            return _act(state, run, phase.turn, roster)
-        case Replied():
-            return Record(RunCompleted(run.id))
-        case Broken():
-            return Record(RunFailed(run.id, phase.fault))
-        case Stopping():
-            return _stop(state, run, phase)
-        case _:
-            assert_never(phase)
+    return PHASES[type(run.phase)](state, run, run.phase, roster)
 
 
 def awaits(state: State, command: str) -> bool:
@@ -84,7 +71,10 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
     if run.strikes > roster.second_chances:
         return _fail(run, _fault_of(state, run, seat, roster))
-    if fault := _limit_of_turns(state, run, limits.max_turns):
+    turns, given = run.turns + run.below.turns, run.spoken.given
+    if (turns >= limits.max_turns or given or state.limits) and (
+        fault := _limit_of_turns(state, run, limits.max_turns)
+    ):
         return _fail(run, fault)
     return [
         CallModel(
@@ -96,7 +86,7 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
             phase.attempt,
             phase.not_before,
             limits.max_handoffs > 0 and not run.told,
-            limits.on_limit == "tell" and run.turns + run.below.turns == limits.max_turns - 1,
+            limits.on_limit == "tell" and turns == limits.max_turns - 1,
         )
     ]
 
@@ -109,7 +99,8 @@ def _limit_of_turns(state: State, run: Run, max_turns: int) -> LimitFault | None
     return LimitFault("max_turns", max_turns) if reached else None
 
 
-def _act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
+def _act(state: State, run: Run, phase: Acting, roster: Roster) -> Record | Sequence[Command]:
+    turn = phase.turn
     offered = turn.offered
     if offered is None or turn.unanswered > 1:
         return act(state, run, turn, roster)
@@ -117,7 +108,15 @@ def _act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequenc
     return Record(HandoffAccepted(offered.id, state.task, offered.phase.offer.receiver))
 
 
-def _stop(state: State, run: Run, phase: Stopping) -> Record | Sequence[Command]:
+def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record:
+    return Record(RunCompleted(run.id))
+
+
+def _break(state: State, run: Run, phase: Broken, roster: Roster) -> Record:
+    return Record(RunFailed(run.id, phase.fault))
+
+
+def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | Sequence[Command]:
     """Call back whoever still works for this run; then it ends."""
     if phase.turn is not None and phase.turn.delegated:
         opening = Started(state.root, state.id, state.depth + 1)
@@ -141,3 +140,13 @@ def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
 
 def _fail(run: Run, fault: Fault) -> Record:
     return Record(RunFailed(run.id, fault))
+
+
+PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[Command]]] = {
+    Thinking: _think,
+    Acting: _act,
+    Replied: _complete,
+    Broken: _break,
+    Stopping: _stop,
+}
+"""What comes next in each phase of a run."""

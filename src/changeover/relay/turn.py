@@ -111,6 +111,7 @@ class Turn:
         "offered",
         "quiet",
         "ready",
+        "sending",
         "text",
         "unanswered",
         "updates",
@@ -132,6 +133,8 @@ class Turn:
         self.faulty = False
         self.offered: OpenCall | None = None
         """The call that became a transfer."""
+        self.sending: OpenCall | None = None
+        """The call that has branches yet to send out."""
         self.base: Travelling | None = None
         self.updates: dict[tuple[int, int], Directive] = {}
         self.latest = (-1, 0)
@@ -176,7 +179,9 @@ class Turn:
             return
         sent = phase.sent if isinstance(phase, Fanned) else 0
         self.move(sender, Fanned(phase.directive, sent + 1))
+        self.sending = sender
         if sent + 1 == len(phase.directive.sends):
+            self.sending = None
             del self.idle[id]  # nothing is due for it until all are back
         self.calls[branch] = self.idle[branch] = OpenCall(
             branch, Call("", sender.call.name), (sender.place[0], sent + 1), branch_of=id

@@ -63,10 +63,10 @@ class MemoryLog:
             else:
                 entries.append(entry)
             self._grow(root, entry)
-            if head is None or head.status == "running":
-                self._running[conversation] = root
-            else:
+            if head is not None and head.status != "running":
                 self._running.pop(conversation, None)
+            elif conversation not in self._running:
+                self._running[conversation] = root
             self._pending.note(entry)
 
     async def find(self, conversation: str, cause: str) -> int | None:

@@ -35,8 +35,8 @@ class Pending:
     def note(self, entry: Entry) -> None:
         """An entry was recorded."""
         for event in entry.events:
-            if change := _CHANGES.get(type(event)):
-                change(self, entry, event)
+            if type(event) in _CHANGES:
+                _CHANGES[type(event)](self, entry, event)
 
     def _ask(self, entry: Entry, event: ApprovalRequested) -> None:
         request = request_of(entry.conversation, event, entry.at)

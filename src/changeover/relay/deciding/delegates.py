@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changeover.agent.moves import BadArguments, DelegateTo, approval_for
+from changeover.agent.moves import BadArguments, DelegateTo
 from changeover.agent.roster import Roster
 from changeover.facts import Mode
 from changeover.handoffs.briefing import briefing
@@ -28,7 +28,7 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
         return Record(CallRefused(call.id, state.task, reason, "arguments"))
     declared = move.delegate
     receiver = (call.edit.receiver if call.edit else "") or declared.receiver
-    if not call.cleared and (approval := approval_for(move)) is not None:
+    if not call.cleared and (approval := move.approval) is not None:
         context = context_of(state, run, call.id)
         return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
     if refusal := forbidden(state, run, (call.id, receiver), roster):

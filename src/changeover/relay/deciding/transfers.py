@@ -11,7 +11,6 @@ from changeover.agent.moves import (
     NoSuchReceiver,
     Transfer,
     TransferToAny,
-    approval_for,
 )
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import ReceiverFault
@@ -95,7 +94,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     match asked:
         case Intent():
             receiver = (call.edit.receiver if call.edit else "") or asked.receiver
-            if not call.cleared and (approval := approval_for(move)) is not None:
+            if not call.cleared and (approval := move.approval) is not None:
                 context = context_of(state, run, call.id)
                 return [SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.message)]
             return Record(_offered(state, call, receiver, asked, dropped, roster))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from changeover.agent.agent import Function
-from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool, approval_for
+from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import AgentFault, Mode
 from changeover.relay.commands import AwaitApproval, Command, Record, RunTool, SeekApproval
@@ -44,13 +44,14 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
     if isinstance(sorted_out, Record):
         return sorted_out
     commands, leading = sorted_out
-    if sending := [call for call in leading if type(call.phase) is Fanned]:
-        return transfers.lead(state, run, turn, sending, roster)
-    # Only now: while there is something to decide, commands would be made again with each decision.
-    commands += [_command(state, run, turn, call, roster) for call in turn.ready.values()]
+    if turn.sending is not None:
+        return transfers.lead(state, run, turn, [turn.sending], roster)
+    if turn.ready:
+        # Only now: while there is something to decide, commands would be made again with each decision.
+        commands += [_command(state, run, turn, call, roster) for call in turn.ready.values()]
     if commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None):
         return commands
-    return transfers.lead(state, run, turn, sorted(leading, key=_place), roster)
+    return transfers.lead(state, run, turn, sorted(leading, key=_place) if len(leading) > 1 else leading, roster)
 
 
 def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
@@ -119,7 +120,7 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
 def _use_tool(
     state: State, run: Run, turn: Turn, call: OpenCall, move: UseTool, seat: Seat
 ) -> RunTool | SeekApproval | None:
-    approval = None if call.cleared or isinstance(call.phase, Begun) else approval_for(move)
+    approval = None if call.cleared or isinstance(call.phase, Begun) else move.approval
     if approval is not None:
         id = f"{call.id}?"
         return SeekApproval(id, state.task, context_of(state, run, call.id), call.call, approval)

@@ -1,0 +1,155 @@
+"""Looking at a store without working on it: the tables as records, newest first, and whether its log holds together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import sqlalchemy as sa
+
+from changeover.errors import ConversationNotFound, StoreUnavailable
+from changeover.facts import HandoffRecord
+from changeover.relay.events import Entry
+from changeover.relay.state import State
+from changeover.stores import schema
+from changeover.stores.compiling import Compiler, Statement, bind
+from changeover.stores.database import Database, Session, Trouble
+from changeover.stores.open import Store, database_of
+from changeover.stores.reader import Reader
+from changeover.stores.records import TABLES, R, Record, record_of
+from changeover.stores.sql import entry_of
+from changeover.stores.statements import ZERO, statements
+from changeover.stores.upgrade import MARKER
+
+PAGE = 200
+"""How many conversations are looked at together when all of them are."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Views:
+    """Reads the tables of a store; writes nothing, and counts as no process that works there."""
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._reader = database, Reader(database)
+        self._log = statements(database.dialect).log
+        self._feed = statements(database.dialect).feed
+
+    def close(self) -> None:
+        self._reader.close()
+
+    async def listed(
+        self, kind: type[R], wanted: Mapping[str, str] = NOTHING, within: str | None = None, limit: int = PAGE
+    ) -> list[R]:
+        """The newest records with these values in their columns; only those within a conversation's tree, if given."""
+        values: dict[str, Any] = {**wanted, "limit": limit}
+        if within is not None:
+            values |= {"conversation_": within, "prefix_": f"{within}/", "length_": len(within) + 1}
+        query = _listing(self._database.dialect, kind, tuple(sorted(wanted)), within is not None)
+        return [record_of(kind, row) for row in await self._reader.rows(query(**values))]
+
+    async def one(self, kind: type[R], id: str) -> R | None:
+        """The record of this id."""
+        return next(iter(await self.listed(kind, {"id": id}, limit=1)), None)
+
+    async def tree(self, conversation: str) -> list[Entry]:
+        """All that was recorded of a conversation and its delegates, in order."""
+        prefix = f"{conversation}/"
+        tree = self._feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
+        return [entry_of(row) for row in await self._reader.rows(tree)]
+
+    async def handoffs(self, conversation: str) -> list[HandoffRecord]:
+        """Every handoff of a conversation and its delegates, in the order in which they were offered."""
+        entries = await self.tree(conversation)
+        if not entries:
+            raise ConversationNotFound(conversation)
+        ids = dict.fromkeys(entry.conversation for entry in entries)
+        states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
+        return sorted((record for state in states for record in state.handoffs), key=lambda record: record.at)
+
+    async def checked(self) -> AsyncIterator[tuple[str, str]]:
+        """Every conversation, and what is wrong with its log, if anything is."""
+        after = 0
+        page = _page(self._database.dialect)
+        while rows := await self._reader.rows(page(after=after, limit=PAGE)):
+            for _, id, position in rows:
+                yield id, await self._fault(id, position)
+            after = rows[-1][0]
+
+    async def _fault(self, conversation: str, end: int) -> str:
+        try:
+            rows = await self._reader.rows(self._log.read(conversation=conversation, after=0))
+            state = State(conversation)
+            for entry in map(entry_of, rows):
+                if entry.position != state.position:
+                    return f"the log goes on at {entry.position}, and should at {state.position}"
+                state.fold([entry])
+        except Exception as error:  # whatever it is that does not hold, it is what was looked for
+            return f"the log cannot be read: {type(error).__name__}: {error}"
+        if state.unreadable:
+            return f"a newer version wrote {state.unreadable!r}, which this one does not know"
+        return "" if state.position == end else f"the log ends at {state.position}, and its table says {end}"
+
+
+def open_views(store: Store) -> Views:
+    """Look at a store that is there and current; raises StoreUnavailable otherwise, and makes nothing."""
+    database = existing(store)
+    found = version_of(database)
+    if found is None:
+        raise StoreUnavailable(f"the store {database.shown} has no tables; make them with: changeover db upgrade")
+    if found != schema.VERSION:
+        raise StoreUnavailable(
+            f"the store {database.shown} has tables of version {found}, and this version of changeover reads"
+            f" {schema.VERSION}; see: changeover db current"
+        )
+    return Views(database)
+
+
+def existing(store: Store) -> Database:
+    """The database of a store; raises StoreUnavailable if it is a file that does not exist."""
+    if store.url.startswith("sqlite:") and not Path(store.url.removeprefix("sqlite:///")).exists():
+        raise StoreUnavailable(f"the store {store.url} does not exist; `changeover run` or `db upgrade` would make it")
+    return database_of(store)
+
+
+def version_of(database: Database) -> str | None:
+    """The version of a store's tables, None if it has none."""
+    session = database.connect()
+    try:
+        return _marked(database, session)
+    finally:
+        session.close()
+
+
+def _marked(database: Database, session: Session) -> str | None:
+    try:
+        rows = session.ask(MARKER)
+    except Exception as error:
+        if database.trouble(error) is Trouble.MINE:
+            return None  # there is no such table
+        raise StoreUnavailable(f"the store {database.shown} cannot be read: {error}") from error
+    return str(rows[0][0]) if rows else None
+
+
+@cache
+def _listing(dialect: str, kind: type[Record], wanted: tuple[str, ...], within: bool) -> Statement:
+    table, order = TABLES[kind]
+    query = sa.select(*(table.c[name] for name in kind.__struct_fields__))
+    query = query.where(*(table.c[name] == bind(name) for name in wanted))
+    if within:
+        own = table.c.get("conversation", table.c.get("id"))
+        assert own is not None
+        below = sa.func.substr(own, 1, bind("length_", sa.Integer)) == bind("prefix_", sa.Text)
+        query = query.where(sa.or_(own == bind("conversation_"), below))
+    keys = [table.c[key.lstrip("-")] for key in order]
+    query = query.order_by(*(key.desc() if name[0] == "-" else key for name, key in zip(order, keys, strict=True)))
+    return Compiler(dialect)(query.limit(bind("limit", sa.Integer)).offset(ZERO))
+
+
+@cache
+def _page(dialect: str) -> Statement:
+    c = schema.conversations.c
+    query = sa.select(c.number, c.id, c.position).where(c.number > bind("after", sa.Integer)).order_by(c.number)
+    return Compiler(dialect)(query.limit(bind("limit", sa.Integer)).offset(ZERO))
