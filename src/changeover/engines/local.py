@@ -15,6 +15,7 @@ from changeover.engines.inputs import again, say
 from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
 from changeover.engines.resting import Resting, due_of, works
+from changeover.engines.watching import Watch
 from changeover.errors import Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
 from changeover.relay.commands import (
@@ -33,7 +34,6 @@ from changeover.relay.events import (
     CancelRequested,
     Entry,
     Event,
-    LimitReached,
     RunCancelled,
     RunFailed,
     RunStopped,
@@ -41,7 +41,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.perform import perform
 from changeover.relay.ports import Log, Observer
-from changeover.relay.reserve import reserve_of, standing
+from changeover.relay.reserve import heeding, reserve_of, standing
 from changeover.relay.result import head_of
 from changeover.relay.settle import settle
 from changeover.relay.stream import recorded
@@ -72,10 +72,8 @@ class LocalEngine:
         """Whether another loop of this process works on a conversation."""
         self.loop = asyncio.get_running_loop()
         self.lives = Lives(log)
-        self._follower, self._resting = Follower(self), Resting(self)
+        self._follower, self._resting, self._watch = Follower(self), Resting(self), Watch(self)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watching: asyncio.Task[None] | None = None
-        self._recovers = False
 
     async def speak(
         self, conversation: str, spoken: UserSpoke, key: str, reader: Reader | None = None
@@ -130,9 +128,7 @@ class LocalEngine:
 
     def keep_watch(self, recover: bool) -> None:
         """Go on hearing what other processes say to ours and, if wanted, taking up what they leave behind."""
-        self._recovers = self._recovers or recover
-        if self._watching is None:
-            self._watching = self.begin(self._watch())
+        self._watch.keep(recover)
 
     def follow(self, live: Live) -> None:
         """Learn from the log how another process goes on with this conversation."""
@@ -346,31 +342,6 @@ class LocalEngine:
         """Have it done, and do not wait for it."""
         self._tasks.add(task := self.loop.create_task(work))
         task.add_done_callback(self._tasks.discard)
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(self.patience)
-            try:
-                await self._heed()
-                if self._recovers:
-                    await self.recover()
-            except EngineError:
-                logger.exception("looking for unfinished conversations failed; trying again")
-
-    async def _heed(self) -> None:
-        """Hear what others said to the conversations that are at work here."""
-        for conversation, position in (await self.log.owned()).items():
-            live = self.lives.here(conversation)
-            if live is not None and live.flight and live.known < position and not live.lock.locked():
-                await self.take_up(conversation)
-
-
-def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:
-    """These events, and that the tree may not spend what follows from them: that is not for this conversation to know,
-    so the verdict is an event."""
-    reached = LimitReached(limit.limit, limit.figure, limit.left)
-    others = [event for event in events if not (isinstance(event, LimitReached) and event.limit == limit.limit)]
-    return [*others, reached]
 
 
 def _once(command: Command) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from changeover.agent.roster import Roster, Seat
+from changeover.errors import Exhausted
+from changeover.relay.events import Event, LimitReached
 from changeover.relay.ports import Reserve
 from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
@@ -40,3 +44,11 @@ def reserve_of(before: Standing, state: State, roster: Roster) -> Reserve | None
     # Whoever is told of a limit needs a last turn to answer: one is kept for each agent above this one.
     kept = state.depth if limits.on_limit == "tell" else 0
     return Reserve(turns, handoffs, limits.max_turns - kept, limits.max_handoffs, anew)
+
+
+def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:
+    """These events, and that the tree may not spend what follows from them: that is not for this conversation to know,
+    so the verdict is an event."""
+    reached = LimitReached(limit.limit, limit.figure, limit.left)
+    others = [event for event in events if not (isinstance(event, LimitReached) and event.limit == limit.limit)]
+    return [*others, reached]

@@ -1,0 +1,46 @@
+"""Keeping watch: what other processes say to the conversations at work here, and what they leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from changeover.errors import EngineError
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+logger = logging.getLogger("changeover.engine")
+
+
+class Watch:
+    """Looks now and then; nobody waits for it."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._task: asyncio.Task[None] | None = None
+        self._recovers = False
+
+    def keep(self, recover: bool) -> None:
+        """Begin to watch, unless that is under way."""
+        self._recovers = self._recovers or recover
+        if self._task is None:
+            self._task = self._engine.begin(self._look_again_and_again())
+
+    async def _look_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(self._engine.patience)
+            try:
+                await self._heed()
+                if self._recovers:
+                    await self._engine.recover()
+            except EngineError:
+                logger.exception("looking for unfinished conversations failed; trying again")
+
+    async def _heed(self) -> None:
+        """Hear what others said to the conversations that are at work here."""
+        for conversation, position in (await self._engine.log.owned()).items():
+            live = self._engine.lives.here(conversation)
+            if live is not None and live.flight and live.known < position and not live.lock.locked():
+                await self._engine.take_up(conversation)
