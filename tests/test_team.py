@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from changeover import Agent, Limits, Recorded, RunFinished, RunResult, Team
+from changeover import Agent, Function, Limits, Recorded, RunFinished, RunResult, Team
 from changeover.errors import ChangeoverError, ConversationNotFound, EngineError, MisconfiguredError, UnknownAgentError
 from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, Started, UserSpoke
@@ -307,3 +308,13 @@ def test_a_store_that_cannot_be_is_told_among_the_other_faults():
         Team([Agent("solo", handoffs=["nobody"])], model=ScriptedModel(echoes), store="mysql://somewhere")
     assert len(caught.value.faults) == 2
     assert "is no store; there are: sqlite:///file.db" in str(caught.value)
+
+
+async def test_new_conversations_have_ids_of_their_own_also_in_programs_that_seed_their_chance():
+    team = Team([Function("solo", lambda ctx: "Hello.")])
+    ids = []
+    for _ in range(3):
+        random.seed(1)
+        ids.append((await team.run("hello")).conversation_id)
+    assert len(set(ids)) == 3
+    await team.close()

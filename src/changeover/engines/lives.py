@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from itertools import islice
 
 from changeover.engines.live import Live
@@ -11,6 +12,11 @@ from changeover.relay.ports import Log
 from changeover.relay.state import State
 
 KEPT = 1_024
+
+# Our own: a program that seeds Python's gets the same numbers again. Not os.urandom: that is a system call each time.
+_RANDOM = random.Random()
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_RANDOM.seed)
 
 
 class Lives:
@@ -22,7 +28,7 @@ class Lives:
 
     def new(self) -> Live:
         """A conversation that nobody can have begun: its id is made here, and the log need not be asked."""
-        conversation = os.urandom(8).hex()
+        conversation = f"{_RANDOM.getrandbits(64):016x}"
         return self._keep(conversation, Live(State(conversation)))
 
     async def get(self, conversation: str) -> Live:

@@ -253,7 +253,7 @@ class LocalEngine:
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch, live.attempt = True, self._epoch(), cause if self._observer else ""
         working = works(live, commands)
-        head = head_of(state, working, None if working else due_of(live, commands))
+        head = head_of(state, working, due_of(live, commands) if state.run and not working else None)
         try:
             await self.log.append(entry, head, reserve_of(before, state, world.roster))
         except Exhausted as limit:
