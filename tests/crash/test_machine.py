@@ -493,3 +493,11 @@ async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_n
         async with asyncio.timeout(5):
             assert (await team.run("two", conversation="c", key="k")).output == "answer to two"
     assert log.lost
+
+
+def test_what_one_process_gives_up_because_another_began_it_is_not_forgotten():
+    processes = Processes()
+    processes.processes_come(owned=False)
+    processes.a_user_speaks(conversation="c", turns=["pay+look+slow"], which=0)
+    processes.a_process_dies_and_another_comes(reopened=False, which=0)
+    processes.teardown()  # where everybody is answered

@@ -202,6 +202,9 @@ class LocalEngine:
     ) -> Command | None:
         # Under the lock, and only now: until its outcome is folded, nobody else may begin this command.
         live.flight.pop(command.id, None)
+        # It was not carried out: fold anew, so that it is given out again. The state may have been folded since it was
+        # given up, when it still counted as being in work.
+        live.stale = live.stale or outcome is None
         while outcome is not None:
             if live.stale:
                 await self.lives.refresh(live)
