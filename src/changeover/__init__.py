@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.strategies import Full as Full
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
     from changeover.handoffs.strategies import Recent as Recent
+    from changeover.models.limits import LimitedModel as LimitedModel
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
@@ -61,6 +62,7 @@ _HOMES = {
     "Function": "agent.agent",
     "HandoffRecord": "facts",
     "Ledger": "facts",
+    "LimitedModel": "models.limits",
     "Limits": "guards.limits",
     "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",

@@ -13,6 +13,7 @@ from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
 from changeover.guards.limits import Limits
 from changeover.handoffs.strategies import Strategy
+from changeover.models.resolving import NOTHING, Resolver
 from changeover.observe.hooks import Hook, hook_faults
 from changeover.relay.ports import Clock, Log, Model
 from changeover.relay.world import Ask, World
@@ -29,7 +30,7 @@ class Declared:
     members: Sequence[Member]
     _: KW_ONLY
     start: str | None = None
-    model: Model | None = None
+    model: Any = None
     helper_model: Any = None
     limits: Limits | None = None
     guards: Sequence[Any] | None = None
@@ -51,7 +52,7 @@ def assemble(declared: Declared) -> World:
     """Compile a team; raise one MisconfiguredError that holds all of its faults."""
     members = declared.members
     agents = [member for member in members if isinstance(member, Agent)] if isinstance(members, Sequence) else []
-    models: dict[str, Any] = {agent.id: agent.model or declared.model for agent in agents}
+    models, model_faults = _models(agents, declared.model)
     toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
     limits = declared.limits or Limits()
     faults = [
@@ -61,7 +62,7 @@ def assemble(declared: Declared) -> World:
         *hook_faults(declared.hooks or {}),
         *_store_faults(declared.store),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
-        *(fault for id, model in models.items() for fault in _model_faults(id, model)),
+        *model_faults,
         *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
         *(f"Team({name}=…) is not supported by this version; leave it out" for name in _unbuilt(declared)),
     ]
@@ -89,14 +90,24 @@ def _unbuilt(declared: Declared) -> list[str]:
     return [name for name in UNBUILT if getattr(declared, name)]
 
 
-def _model_faults(agent: str, model: object) -> list[str]:
-    if model is None:
-        return [f"agent {agent!r} has no model; give it one with Agent(model=…), or all of them with Team(model=…)"]
-    if isinstance(model, str):
-        return [f"agent {agent!r} has model={model!r}; this version takes model objects only, no names"]
-    if not callable(getattr(model, "reply", None)):
-        return [f"agent {agent!r} has a {type(model).__name__} as its model; a model has reply() and stream()"]
-    return []
+def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], list[str]]:
+    """What every agent thinks with, and what is wrong with it, once for all agents that have the same fault."""
+    resolver = Resolver()
+    models: dict[str, Model] = {}
+    faults: dict[str, list[str]] = {}
+    for agent in {agent.id: agent for agent in agents}.values():
+        try:
+            models[agent.id] = resolver.resolve(agent.model or shared, agent.settings, agent.output)
+        except MisconfiguredError as error:
+            for fault in error.faults:
+                faults.setdefault(fault, []).append(agent.id)
+    return models, [line for fault, ids in faults.items() for line in _told(fault, ids)]
+
+
+def _told(fault: str, agents: Sequence[str]) -> list[str]:
+    if fault is NOTHING or len(agents) == 1:
+        return [f"agent {id!r} has {fault}" for id in agents]
+    return [f"agents {', '.join(map(repr, agents))} have {fault}"]
 
 
 def _seat(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from msgspec.structs import replace
 
 from changeover.agent.agent import Member
+from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble
 from changeover.engines.approvals import decide
 from changeover.engines.cancelling import cancel, cancel_handoff
@@ -119,6 +120,11 @@ class Team:
         twin._declared = redeclare(self._declared, store=store)
         twin._set_up(watch(self._world) if watch else self._world)
         return twin
+
+    @property
+    def roster(self) -> Roster:
+        """Who is in the team, and which ways lead from one member to another."""
+        return self._world.roster
 
     async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """Say something to the team and wait for its answer."""
@@ -240,6 +246,9 @@ class Team:
         if self._log is not None:
             await self._log.close()
             await asyncio.sleep(0)  # whoever waited is told before this returns
+        for model in self._world.models.values():
+            if let_go := getattr(model, "let_go", None):
+                await let_go()
         self._engine = self._log = None
 
     async def _tree(self, conversation: str) -> list[Entry]:

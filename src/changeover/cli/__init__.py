@@ -7,10 +7,17 @@ from typing import Annotated
 
 import typer
 
+from changeover.cli import approving, looking, stores
+from changeover.cli.demo import demo
+from changeover.cli.doctor import doctor
+from changeover.cli.drawing import graph
+from changeover.cli.starting import init
+from changeover.cli.talking import chat, resume, run
+from changeover.cli.trouble import EXITS
+
 app = typer.Typer(
     name="changeover",
-    help="AI agents hand work to one another, safely and visibly.",
-    add_completion=False,
+    help=f"AI agents hand work to one another, safely and visibly.\n\n{EXITS}",
     pretty_exceptions_enable=False,
 )
 
@@ -37,14 +44,11 @@ def _front(
         typer.echo(context.get_help())
 
 
-@app.command()
-def demo(
-    pace: Annotated[
-        float | None,
-        typer.Option(min=0, help="Slower above 1, faster below.", show_default="1 on a terminal, 0 in a pipe"),
-    ] = None,
-) -> None:
-    """Watch three agents hand a customer on. Scripted: it needs no model, no key and no network."""
-    from changeover.cli.demo import play
-
-    play(pace)
+for command in (demo, init, run, chat, resume, looking.conversations):
+    app.command()(command)
+app.add_typer(looking.tasks, name="tasks")
+app.add_typer(looking.handoffs, name="handoffs")
+app.add_typer(approving.app, name="approvals")
+app.command()(graph)
+app.add_typer(stores.app, name="db")
+app.command()(doctor)

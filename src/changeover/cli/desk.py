@@ -1,88 +1,129 @@
-"""The desk of the demo: three agents, two tools, two declared handoffs, and the script that stands in for a model.
+"""The desk of the demo: four agents with their tools, handoffs and delegates, for any model.
 
 Inside this package names come from their rooms; your own code says `from changeover import Agent, Team, handoff`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from changeover.agent.agent import Agent
+from changeover.agent.delegate import delegate
 from changeover.agent.handoff import handoff
 from changeover.agent.variable import Variable
+from changeover.relay.world import Ask
+from changeover.stores.open import Store
 from changeover.team import Team
-from changeover.testing import ScriptedModel, calls, hands_off, says
-from changeover.tools.context import RunContext
 from changeover.tools.tool import tool
 
-PAYMENTS = {"1042": {"pay_71": "24.95 EUR at 09:14", "pay_72": "24.95 EUR at 09:16"}}
+PAYMENTS = {
+    "1042": "pay_71 24.95 EUR at 09:14, pay_72 24.95 EUR at 09:16",
+    "1077": "pay_80 112.00 EUR on Monday",
+}
+FINDINGS = {
+    "e42": "error E42: the session is older than the last update of the app",
+    "1042": "order 1042: the page answered late at 09:14, and the app sent the payment again",
+    "log": "login: five wrong passwords, so the account rests for ten minutes",
+    "crash": "crash: the app stops when its cache is full",
+    "slow": "slow pages: the nearest server answers in 2.1 seconds instead of 0.2",
+}
+MANUALS = {
+    "e42": "Errors, p. 12: sign out, update the app, sign in again. E42 does not come back",
+    "twice": "Terms, 7.2: what was charged twice goes back within three days, by whoever sees both payments",
+    "refund": "Terms, 7.1: a payment can be sent back for 30 days",
+    "password": "Login, p. 3: the mail with the new password comes within ten minutes; look into the spam too",
+    "install": "Start, p. 1: download, open, follow the three steps; it takes 200 MB",
+    "compare": "Plans, p. 2: Basic has one user and 5 GB, Team has ten users and 100 GB",
+}
+
+
+def _page(book: dict[str, str], text: str, otherwise: str) -> str:
+    return next((page for word, page in book.items() if word in text.lower()), otherwise)
 
 
 @tool(read_only=True)
 def payments(order_id: str) -> str:
-    """Every payment that was made for an order."""
-    return ", ".join(f"{id} {about}" for id, about in PAYMENTS[order_id].items())
+    """Every payment that was made for an order: look there before a refund."""
+    return PAYMENTS.get(order_id, f"there is no order {order_id}; this desk knows {' and '.join(PAYMENTS)}")
 
 
-@tool(at_most_once=True)
-def refund(payment_id: str, ctx: RunContext) -> str:
-    """Send a payment back to the customer."""
-    # Nobody has to write these again: triage, billing and the caller put them into the context.
-    order, amount, email = (ctx.context[name] for name in ("order_id", "amount", "email"))
-    return f"{amount} EUR of order {order} sent back, receipt to {email}"
+@tool(approval=True, at_most_once=True)
+def refund(payment_id: str, amount: float) -> str:
+    """Send a payment back to the customer: a refund, money back."""
+    return f"{amount:.2f} EUR of {payment_id} sent back"
 
 
-to_billing = handoff(
-    "billing",
-    description="For anything about payments.",
-    variables=[Variable("order_id"), Variable("reason", description="What is wrong, in two or three words.")],
-)
-to_refunds = handoff(
-    "refunds",
-    description="For a payment that has to go back.",
-    variables=[Variable("payment_id"), Variable("amount", type="number")],
-    instructions="Billing has checked the payment. Do not ask the customer about it again.",
-)
+@tool(read_only=True)
+def diagnose(problem: str) -> str:
+    """Look into the logs for the cause of a problem: an error, a crash, a failed login, a slow page."""
+    return _page(FINDINGS, problem, "the logs of today show nothing unusual")
 
-AGENTS = [
-    Agent("triage", instructions="Find out what the customer needs, and who can do it.", handoffs=[to_billing]),
-    Agent("billing", instructions="Look at the payments.", tools=[payments], handoffs=[to_refunds, "triage"]),
-    Agent("refunds", instructions="Send payments back.", tools=[refund], handoffs=["triage"]),
-]
 
-SCRIPT = {
-    "triage": [
-        hands_off(
+@tool(read_only=True)
+def service_status() -> str:
+    """Whether the service is up or has an outage."""
+    return "all systems are up"
+
+
+@tool(read_only=True)
+def search_manuals(query: str) -> str:
+    """Search manuals, terms and reports for a topic."""
+    return _page(MANUALS, query, "the manuals say nothing about that")
+
+
+TRIAGE = Agent(
+    "triage",
+    instructions="Find out what the customer needs and who can do it. Money goes to billing, errors to technical.",
+    description="Finds out what the customer needs",
+    handoffs=[
+        handoff(
             "billing",
-            "Sorry about that! Billing can see both payments: over to them.",
-            order_id="1042",
-            reason="charged twice",
+            description="For payments, invoices, refunds, prices, subscriptions and money back.",
+            variables=[
+                Variable("order_id", required=False),
+                Variable("amount", type="number", required=False, description="In EUR."),
+                Variable("reason", required=False, description="What is wrong, in a few words."),
+            ],
         ),
+        "technical",
+        "research",
     ],
-    "billing": [
-        calls(("payments", {"order_id": "1042"})),
-        hands_off(
-            "refunds",
-            "You are right: pay_72 repeats pay_71 two minutes later. I am asking refunds to send it back.",
-            payment_id="pay_72",
-            amount=24.95,
-        ),
+)
+BILLING = Agent(
+    "billing",
+    instructions="You look after payments, invoices and refunds.",
+    description="Looks after payments, invoices, refunds, prices and subscriptions",
+    capabilities=["payments", "refunds", "invoices", "cards"],
+    examples=["I was charged twice", "Where is my invoice?"],
+    tools=[payments, refund],
+    handoffs=[
+        "triage",
+        "technical",
+        delegate("technical", description="Says whether a fault of our own shop is the cause."),
+        delegate("research", description="Looks things up in manuals, terms, plans and markets."),
     ],
-    "refunds": [
-        calls(("refund", {"payment_id": "pay_72"})),
-        says(
-            "Done. 24.95 EUR are on their way back to your card, and a receipt to ada@example.org. "
-            "Banks take up to three days."
-        ),
-        says("Look for 'REFUND 1042'. It comes as a line of its own; the two payments stay as they are."),
-    ],
-}
+)
+TECHNICAL = Agent(
+    "technical",
+    instructions="You solve technical problems with the app and the website.",
+    description="Solves technical problems: errors, crashes, login, passwords, connection, installation, updates",
+    capabilities=["errors", "login", "installation"],
+    examples=["The app crashes", "I cannot log in"],
+    tools=[diagnose, service_status],
+    handoffs=["triage", "billing", delegate("research", description="Looks things up in manuals, terms, plans.")],
+)
+RESEARCH = Agent(
+    "research",
+    instructions="You look things up in manuals, terms and reports.",
+    description="Researches a topic: manuals, terms, facts, comparisons, markets, competitors, sources",
+    capabilities=["manuals", "comparisons", "reports"],
+    examples=["Compare the plans", "What do the terms say?"],
+    tools=[search_manuals],
+    handoffs=["triage", "billing", "technical"],
+)
+AGENTS = [TRIAGE, BILLING, TECHNICAL, RESEARCH]
 
-CUSTOMER = {"email": "ada@example.org"}
-MESSAGES = [
-    "I was charged twice for order 1042. Can I have one payment back?",
-    "Thank you! What will it say on my statement?",
-]
 
-
-def desk(latency: float = 0.0) -> Team:
-    """The team; each reply of its scripted model takes `latency` seconds."""
-    return Team(AGENTS, start="triage", model=ScriptedModel(SCRIPT, latency=latency))
+def desk(model: Any = "offline", store: str | Store | None = None, ask: Ask | None = None) -> Team:
+    """The team; unless told otherwise it thinks with the offline model and keeps nothing."""
+    return Team(AGENTS, start="triage", model=model, store=store, ask=ask)

@@ -25,7 +25,7 @@ def reply_of(given: object, command: str) -> Reply:
     if not given.calls and given.text.isascii() and not given.thinking and not given.extra:
         return given
     calls = _calls_of(given.calls, command) if given.calls else ()
-    text, thinking, extra = text_of(given.text), text_of(given.thinking), whole(given.extra)
+    text, thinking, extra = text_of(given.text), text_of(given.thinking), whole(given.extra) if given.extra else {}
     return Reply(text=text, thinking=thinking, calls=calls, usage=given.usage, extra=extra)
 
 

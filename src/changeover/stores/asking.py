@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from changeover.facts import State as Standing
-from changeover.guards.approval import verdict_words
+from changeover.guards.approval import Reject, Respond, verdict_words
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -13,6 +13,7 @@ from changeover.relay.events import (
     RunFailed,
     RunStopped,
 )
+from changeover.relay.folding.calls import refusal
 from changeover.stores.sheet import Sheet
 from changeover.stores.wording import decision_words, fault_words, limit_words
 
@@ -31,6 +32,10 @@ def decide(sheet: Sheet, event: ApprovalDecided) -> None:
     if sheet.status == "waiting":
         sheet.note("status_change", "running")
         sheet.move("running")
+    if isinstance(event.decision, Reject | Respond):
+        text = event.decision.text if isinstance(event.decision, Respond) else refusal(event, event.decision.note)
+        task = sheet.task(sheet.leg.position) if sheet.leg else None
+        sheet.say(("tool_result", text, task, sheet.agent, event.call), part=1)
 
 
 def reach(sheet: Sheet, event: LimitReached) -> None:

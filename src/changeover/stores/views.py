@@ -21,7 +21,7 @@ from changeover.stores.open import Store, database_of
 from changeover.stores.reader import Reader
 from changeover.stores.records import TABLES, R, Record, record_of
 from changeover.stores.sql import entry_of
-from changeover.stores.statements import ZERO, statements
+from changeover.stores.statements import ONE, ZERO, statements
 from changeover.stores.upgrade import MARKER
 
 PAGE = 200
@@ -41,13 +41,19 @@ class Views:
         self._reader.close()
 
     async def listed(
-        self, kind: type[R], wanted: Mapping[str, str] = NOTHING, within: str | None = None, limit: int = PAGE
+        self,
+        kind: type[R],
+        wanted: Mapping[str, str] = NOTHING,
+        within: str | None = None,
+        limit: int = PAGE,
+        roots: bool = False,
     ) -> list[R]:
-        """The newest records with these values in their columns; only those within a conversation's tree, if given."""
+        """The newest records with these values in their columns; only those within a conversation's tree, if given;
+        of conversations, only roots if that is wanted."""
         values: dict[str, Any] = {**wanted, "limit": limit}
         if within is not None:
             values |= {"conversation_": within, "prefix_": f"{within}/", "length_": len(within) + 1}
-        query = _listing(self._database.dialect, kind, tuple(sorted(wanted)), within is not None)
+        query = _listing(self._database.dialect, kind, tuple(sorted(wanted)), within is not None, roots)
         return [record_of(kind, row) for row in await self._reader.rows(query(**values))]
 
     async def one(self, kind: type[R], id: str) -> R | None:
@@ -134,14 +140,16 @@ def _marked(database: Database, session: Session) -> str | None:
 
 
 @cache
-def _listing(dialect: str, kind: type[Record], wanted: tuple[str, ...], within: bool) -> Statement:
+def _listing(dialect: str, kind: type[Record], wanted: tuple[str, ...], within: bool, roots: bool) -> Statement:
     table, order = TABLES[kind]
     query = sa.select(*(table.c[name] for name in kind.__struct_fields__))
     query = query.where(*(table.c[name] == bind(name) for name in wanted))
+    if roots:
+        query = query.where(table.c.parent.is_(None))
     if within:
         own = table.c.get("conversation", table.c.get("id"))
         assert own is not None
-        below = sa.func.substr(own, 1, bind("length_", sa.Integer)) == bind("prefix_", sa.Text)
+        below = sa.func.substr(own, ONE, bind("length_", sa.Integer)) == bind("prefix_", sa.Text)
         query = query.where(sa.or_(own == bind("conversation_"), below))
     keys = [table.c[key.lstrip("-")] for key in order]
     query = query.order_by(*(key.desc() if name[0] == "-" else key for name, key in zip(order, keys, strict=True)))

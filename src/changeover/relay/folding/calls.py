@@ -116,7 +116,7 @@ def rule(state: State, run: Run, event: ApprovalDecided) -> None:
         case Respond(text=text):
             state.answer(run, turn, call, text)
         case Reject(note=note):
-            state.answer(run, turn, call, _refusal(event, note), ok=False)
+            state.answer(run, turn, call, refusal(event, note), ok=False)
 
 
 def _clear(turn: Turn, call: OpenCall, edit: Edit | None) -> None:
@@ -126,7 +126,8 @@ def _clear(turn: Turn, call: OpenCall, edit: Edit | None) -> None:
     turn.move(call, FRESH)
 
 
-def _refusal(event: ApprovalDecided, note: str) -> str:
+def refusal(event: ApprovalDecided, note: str) -> str:
+    """What a model is told of a call that nobody approved."""
     if event.expired:
         return "not approved: nobody decided in time"
     by = f" by {event.by}" if event.by else ""

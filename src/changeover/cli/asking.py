@@ -1,0 +1,75 @@
+"""Asking a person at the terminal: yes, no, otherwise, or later."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from changeover.cli.showing import request_words
+from changeover.cli.trouble import tell
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
+
+Decide = Callable[[ApprovalRequest, Decision], bool]
+"""Decides; says whether nothing is awaited there any more."""
+CHOICES = "  y(es), n(o), e(dit), r(espond), Enter for later: "
+
+
+def user_name() -> str:
+    """Who sits here, as the machine knows them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""  # a container may run under a number that has no name
+
+
+class Asker:
+    """Asks until a decision holds, or is left for later."""
+
+    def __init__(self, out: Console) -> None:
+        self._out, self.name = out, user_name()
+
+    def ask(self, request: ApprovalRequest, decide: Decide) -> bool:
+        """Whether it was decided."""
+        self._out.print(Text(f"  {request_words(request)}", "yellow"), soft_wrap=True)
+        while (answer := input(CHOICES).strip().lower()[:1]) != "":
+            decision = self._decision(answer, request)
+            if decision is not None and decide(request, decision):
+                return True
+        return False
+
+    def _decision(self, answer: str, request: ApprovalRequest) -> Decision | None:
+        match answer:
+            case "y":
+                return Approve()
+            case "n":
+                return Reject(input("  note for the agent (may be empty): ").strip())
+            case "e":
+                return self._edit(request)
+            case "r":
+                return Respond(input("  the result, in your words: "))
+            case _:
+                return None
+
+    def _edit(self, request: ApprovalRequest) -> Edit | None:
+        receiver = input(f"  receiver [{request.receiver}]: ").strip() if request.receiver else ""
+        shown = json.dumps(request.arguments, ensure_ascii=False)
+        typed = input(f"  arguments as JSON [{shown}]: ").strip()
+        arguments = _object(typed) if typed else None
+        if typed and arguments is None:
+            tell("  expected a JSON object, such as " + shown)
+            return None
+        return Edit(arguments=arguments, receiver=receiver)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

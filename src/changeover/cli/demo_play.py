@@ -1,0 +1,55 @@
+"""The played demo: a customer, four agents and a script, on a store that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from changeover.cli.demo_script import MESSAGES, line
+from changeover.cli.demo_show import Show
+from changeover.cli.demo_store import program, show_store, store_url
+from changeover.cli.demo_summary import show_summary
+from changeover.cli.demo_talk import Talk, hold
+from changeover.cli.desk import AGENTS, desk
+from changeover.cli.output import console
+from changeover.cli.page import Page, pace_on
+from changeover.guards.approval import Approve, Decision
+from changeover.testing import ScriptedModel
+
+CUSTOMER = "customer"
+TITLE = "Changeover: four agents of a support desk hand a customer on"
+SCRIPTED = (
+    "Scripted: every reply was written beforehand, so this needs no model, no key and no network. "
+    "The team, its tools, its handoffs and its log are the real ones."
+)
+
+
+def play(pace: float | None = None, store: str | None = None) -> None:
+    """Play the conversation on standard output; unless told otherwise, at a pace to read along on a terminal."""
+    out, url = console(), store_url(store)
+    page = Page(out, [CUSTOMER, *(agent.id for agent in AGENTS)])
+    show = Show(page, pace_on(out) if pace is None else pace)
+    page.title(TITLE, SCRIPTED)
+
+    def judge() -> Decision:
+        show.wait(0.8)
+        return Approve()
+
+    with Talk(desk(ScriptedModel(line), url, hold), show, judge) as talk:
+        talk.id = next(id for id in _names() if not talk.past(id))
+        for message in MESSAGES:
+            page.speaker(CUSTOMER)
+            page.write(message)
+            show.wait(0.7)
+            talk.say(message)
+        show_summary(page, talk.handoffs(), talk.past())
+        show_store(page, url, talk.id, len(talk.past()))
+    page.gap()
+    page.line(f"Or type yourself: {program()} demo --chat", margin=0)
+    page.line(f"Or kill it in the middle: {program()} demo --crash", margin=0)
+
+
+def _names() -> Iterator[str]:
+    """Ids for the conversation: a store that was chosen may hold those of former times."""
+    yield "demo"
+    yield from (f"demo-{number}" for number in count(2))

@@ -1,0 +1,115 @@
+"""`doctor`: what this machine has, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import typer
+
+from changeover.cli.options import FILE, VARIABLE, JsonOption, StoreOption
+from changeover.cli.trouble import Exit, lined
+
+OLDEST = (3, 11)
+NEEDED = ("alembic", "msgspec", "pydantic", "pydantic-ai-slim", "rich", "sqlalchemy", "typer")
+EXTRAS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "google": "google.genai",
+    "bedrock": "boto3",
+    "mcp": "mcp",
+    "postgres": "psycopg",
+    "server": "fastapi",
+    "temporal": "temporalio",
+    "a2a": "a2a",
+    "otel": "opentelemetry.sdk",
+    "wordllama": "wordllama",
+}
+"""Each extra, and a module that comes with it."""
+KEYS = (
+    *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
+    *("GROQ_API_KEY", "MISTRAL_API_KEY", "CO_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
+    *("AZURE_OPENAI_API_KEY", "HF_TOKEN", "OLLAMA_BASE_URL"),
+)
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at; `note` says what is neither right nor wrong."""
+
+    what: str
+    verdict: Literal["ok", "note", "wrong"]
+    about: str
+
+
+def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Look at Python, packages, providers' keys (by name only) and the store. Exit code 1 if something is wrong."""
+    from changeover.cli.output import print_json, print_table
+
+    findings = list(_findings(store))
+    if as_json:
+        print_json([finding._asdict() for finding in findings])
+    else:
+        print_table([finding._asdict() for finding in findings], "")
+    if any(finding.verdict == "wrong" for finding in findings):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _findings(store: str | None) -> Iterator[Finding]:
+    yield _python()
+    yield Finding("changeover", "ok", version("changeover"))
+    yield from map(_package, NEEDED)
+    yield from (_extra(name, module) for name, module in EXTRAS.items())
+    names = [name for name in KEYS if os.environ.get(name)]
+    yield Finding("keys", "ok" if names else "note", ", ".join(names) or "none is set; model='offline' needs none")
+    yield _store(store)
+
+
+def _python() -> Finding:
+    fine = sys.version_info >= OLDEST
+    shown = ".".join(map(str, sys.version_info[:3]))
+    return Finding("python", "ok" if fine else "wrong", shown if fine else f"{shown}; 3.11 or newer is needed")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, "wrong", "missing; install changeover again: pip install --force-reinstall changeover")
+
+
+def _extra(name: str, module: str) -> Finding:
+    if _there(module):
+        return Finding(f"extra {name}", "ok", "installed")
+    return Finding(f"extra {name}", "note", f"not installed: pip install 'changeover[{name}]'")
+
+
+def _there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would lie in
+        return False
+
+
+def _store(url: str | None) -> Finding:
+    from changeover.errors import ChangeoverError
+    from changeover.stores.open import Store
+    from changeover.stores.schema import VERSION
+    from changeover.stores.views import existing, version_of
+
+    given = url or os.environ.get(VARIABLE)
+    if not given and not Path(FILE).exists():
+        return Finding("store", "note", f"none: no --store, no {VARIABLE}, no {FILE} here")
+    try:
+        database = existing(Store(given or f"sqlite:///{FILE}"))
+        found = version_of(database)
+    except ChangeoverError as error:
+        return Finding("store", "wrong", lined(error))
+    if found != VERSION:
+        has = "has no tables" if found is None else f"has tables of version {found}, not {VERSION}"
+        return Finding("store", "wrong", f"{database.shown} {has}; see: changeover db upgrade")
+    return Finding("store", "ok", f"{database.shown}, tables of version {found}")

@@ -1,0 +1,104 @@
+"""How commands that run something end: the answer, what is awaited, what to type next, and an exit code."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+
+from changeover.cli.output import clean, print_json
+from changeover.cli.showing import request_words
+from changeover.cli.trouble import Exit, lined, tell
+from changeover.errors import ChangeoverError
+from changeover.facts import RunResult
+
+if TYPE_CHECKING:
+    from changeover.team import Team
+
+
+class Place:
+    """Where a conversation is found again: what to type after the name of a command."""
+
+    def __init__(self, team: str, store: str | None) -> None:
+        self._team, self._store = team, store
+
+    def again(self, verb: str, conversation: str) -> str:
+        """The command that goes on with it."""
+        named = ("--conversation", conversation) if verb == "chat" else (conversation,)
+        return self._typed(verb, self._team, *named)
+
+    def deciding(self, verb: str, approval: str) -> str:
+        """The command that decides."""
+        return self._typed("approvals", verb, approval, "--team", self._team)
+
+    def _typed(self, *words: str) -> str:
+        store = f" --store {self._shown}" if self._store else ""
+        return shlex.join(["changeover", *words]) + store
+
+    @property
+    def _shown(self) -> str:
+        """The store as it may be printed: whoever has its password knows what to type."""
+        assert self._store is not None
+        return "URL" if urlsplit(self._store).password else shlex.quote(self._store)
+
+
+async def told(team: Team, work: Callable[[], Awaitable[RunResult]], place: Place, as_json: bool) -> Exit:
+    """Do the work, print what came of it, close the team; the exit code says which it was."""
+    try:
+        result = await work()
+    except ChangeoverError as error:
+        tell(f"changeover: {lined(error)}")
+        if as_json:
+            print_json(failed_json(error))
+        elif error.result is not None:
+            tell(f"To try the failed step again: {place.again('resume', error.result.conversation_id)}")
+        return Exit.FAILED
+    finally:
+        await team.close()
+    if as_json:
+        print_json(result_json(result))
+    else:
+        _print(result, place)
+    return {"completed": Exit.FINE, "waiting": Exit.WAITING}.get(result.status, Exit.FAILED)
+
+
+def finish(code: Exit) -> None:
+    """End the command with this code."""
+    raise typer.Exit(code)
+
+
+def result_json(result: RunResult) -> dict[str, Any]:
+    """A result for programs: its attributes, with the whole context and the ids of what is awaited."""
+    data: dict[str, Any] = msgspec.to_builtins(result, enc_hook=str)
+    del data["handed"], data["variables"]
+    data["context"] = result.context
+    data["pending"] = [{"id": request.id, **msgspec.to_builtins(request)} for request in result.pending]
+    return data
+
+
+def failed_json(error: ChangeoverError) -> dict[str, Any]:
+    """A failure for programs; if a run was under way, all that is known of it."""
+    known = result_json(error.result) if error.result is not None else {"status": "failed"}
+    return {**known, "error": {"type": type(error).__name__, "message": str(error)}}
+
+
+def _print(result: RunResult, place: Place) -> None:
+    if result.output.strip():
+        typer.echo(clean(result.output.rstrip()))
+    if result.status == "waiting":
+        for line in _awaited(result, place):
+            tell(line)
+    elif result.status == "cancelled":
+        tell(f"changeover: the run of {result.conversation_id} was cancelled")
+
+
+def _awaited(result: RunResult, place: Place) -> Iterator[str]:
+    yield f"The conversation {result.conversation_id} waits for a person:"
+    for request in result.pending:
+        yield f"  {request_words(request)}"
+        yield f"    {place.deciding('approve', request.id)}"
+        yield f"    {place.deciding('reject', request.id)} --note '...'"

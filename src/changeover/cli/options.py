@@ -1,0 +1,70 @@
+"""Options that several commands share, and where the store is that they mean."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from changeover.cli.trouble import Mistake
+
+if TYPE_CHECKING:
+    from changeover.stores.open import Store
+
+VARIABLE = "CHANGEOVER_STORE"
+FILE = "changeover.db"
+
+TeamArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TEAM",
+        help="file.py:name, package.module:name (a Team, or a function that returns one) or a YAML file.",
+        show_default=False,
+    ),
+]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help=f"sqlite:///file.db or postgresql://user@host/name. Without it: ${VARIABLE}, else ./{FILE} if it exists.",
+        show_default=False,
+    ),
+]
+TeamStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help=f"Another store than the team's own. Without either: ${VARIABLE}, else ./{FILE}, made if need be.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+NoHandoffsOption = Annotated[bool, typer.Option("--no-handoffs", help="Each agent works alone.")]
+UserOption = Annotated[str | None, typer.Option("--user", help="Who is speaking.", show_default=False)]
+WithinOption = Annotated[
+    str | None,
+    typer.Option("--conversation", metavar="ID", help="Only this one and its delegates.", show_default=False),
+]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="How many at most, newest first.")]
+
+
+def store_of(url: str | None) -> Store:
+    """The store that a command looks at."""
+    from changeover.stores.open import Store
+
+    if given := url or os.environ.get(VARIABLE):
+        return Store(given)
+    if Path(FILE).exists():
+        return Store(f"sqlite:///{FILE}")
+    raise Mistake(f"which store? Give --store URL or set {VARIABLE}; there is no {FILE} here")
+
+
+def store_to_make(url: str | None) -> Store:
+    """The store that a command may begin."""
+    from changeover.stores.open import Store
+
+    return Store(url or os.environ.get(VARIABLE) or f"sqlite:///{FILE}")

@@ -1,0 +1,140 @@
+"""A conversation as it happens, line by line: who speaks, who hands to whom and why, what is asked of whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from changeover.cli.output import clean, line_of
+from changeover.facts import ApprovalRequest, Mode, RunResult
+from changeover.messages import Call
+from changeover.relay.events import (
+    HandoffOffered,
+    HandoffReturned,
+    ModelFailed,
+    ModelReplied,
+    ToolFinished,
+    UserSpoke,
+)
+from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+
+FULL = 400
+"""How much of a text stands on one of our own lines; the log has all of it."""
+
+
+class Show:
+    """Writes downwards only, so that a terminal and a file look alike."""
+
+    def __init__(self, out: Console, texts: bool = True) -> None:
+        self._out, self._texts = out, texts
+        self._fancy = out.encoding.lower().startswith("utf")
+        self._calls: dict[str, Call] = {}
+        self._speaking: tuple[str, str, int] | None = None
+        self._streamed: set[tuple[str, str]] = set()
+        self._said = ""
+        self.seq = 0
+        """Of the last event that was shown."""
+
+    def item(self, item: StreamItem) -> None:
+        """Show what a stream gives."""
+        match item:
+            case TextDelta():
+                self._delta(item)
+            case Recorded():
+                self.event(item)
+            case RunFinished():
+                self.end(item.result)
+            case ThinkingDelta():
+                pass  # what a model thinks by itself is in the log
+
+    def event(self, recorded: Recorded) -> None:
+        """Show what was recorded, if a user would want to see it."""
+        self.seq = max(self.seq, recorded.seq)
+        at = recorded.conversation
+        match recorded.event:
+            case ModelReplied() as reply:
+                self._calls |= {f"{at}:{recorded.position}.{index}": call for index, call in enumerate(reply.calls)}
+                self._reply(at, reply)
+            case ToolFinished(call=id) as done if call := self._calls.get(f"{at}:{id}"):
+                self._note(f"{call.name}({listed(call.args)}) {self._mark('→', '->')} {done.text}")
+            case HandoffOffered() as offer:
+                self._handoff(offer)
+            case HandoffReturned() as back:
+                self._note(f"{back.receiver} came back: {back.response or back.error or 'with nothing'}")
+            case ModelFailed(reason=reason, retry_at=again) if again:
+                self._note(f"the model failed ({reason}); trying again")
+            case UserSpoke() | _:
+                pass
+
+    def end(self, result: RunResult) -> None:
+        """Show the answer, unless it was shown while it was written."""
+        self.rest()
+        if self._texts and result.output.strip() and result.output.strip() != self._said.strip():
+            self._speak(result.final_agent, result.output)
+        self._said = ""
+
+    def rest(self) -> None:
+        """End the line."""
+        if self._speaking is not None:
+            self._out.print()
+            self._speaking = None
+
+    def _delta(self, delta: TextDelta) -> None:
+        # Delegates may work at once; of what they say, what they come back with is shown.
+        if not self._texts or "/" in delta.conversation:
+            return
+        speaking = (delta.agent, delta.command, delta.attempt)
+        if self._speaking != speaking:
+            self.rest()
+            self._lead(delta.agent)
+            self._speaking, self._said = speaking, ""
+        self._streamed.add((delta.conversation, delta.command))
+        self._said += delta.text
+        self._out.print(Text(clean(delta.text)), end="", soft_wrap=True)
+
+    def _reply(self, conversation: str, reply: ModelReplied) -> None:
+        self.rest()
+        if self._texts and "/" not in conversation and reply.text.strip() not in ("", self._said.strip()):
+            self._speak(reply.agent, reply.text)
+
+    def _speak(self, agent: str, text: str) -> None:
+        self._lead(agent)
+        self._out.print(Text(clean(text.strip())), soft_wrap=True)
+        self._said = text
+
+    def _lead(self, agent: str) -> None:
+        self._out.print(Text(f"{agent}: ", "bold"), end="")
+
+    def _handoff(self, offer: HandoffOffered) -> None:
+        self.rest()
+        asks = offer.mode is Mode.DELEGATE
+        arrow = self._mark("⇄" if asks else "→", "<->" if asks else "->")
+        lead = Text(f"  {offer.sender} {arrow} {offer.receiver}", "yellow")
+        same = offer.message.strip() == self._said.strip()
+        about = "" if same or not offer.message else f": {line_of(offer.message)[:FULL]}"
+        values = f" ({line_of(listed(offer.variables))[:FULL]})" if offer.variables else ""
+        self._out.print(Text.assemble(lead, about, values), soft_wrap=True)
+
+    def _note(self, text: str) -> None:
+        self.rest()
+        self._out.print(Text(f"  {line_of(text)[:FULL]}", "dim"), soft_wrap=True)
+
+    def _mark(self, drawn: str, typed: str) -> str:
+        return drawn if self._fancy else typed
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """Arguments as they would stand in a call."""
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+
+
+def request_words(request: ApprovalRequest) -> str:
+    """What a person is asked, on one line."""
+    what = f"{request.tool}({listed(request.arguments)})"
+    to = f" to {request.receiver}" if request.receiver else ""
+    said = f": {request.message}" if request.message and request.receiver else ""
+    return line_of(f"{request.agent} wants {what}{to}{said}")

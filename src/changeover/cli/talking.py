@@ -1,0 +1,140 @@
+"""`run` and `resume`: one message and its answer; `chat`: many."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from changeover.cli.options import JsonOption, NoHandoffsOption, TeamArgument, TeamStoreOption, UserOption
+from changeover.cli.trouble import EXITS, Exit, plainly, tell
+
+if TYPE_CHECKING:
+    from changeover.facts import RunResult
+    from changeover.team import Team
+
+ConversationOption = Annotated[
+    str | None,
+    typer.Option("--conversation", metavar="ID", help="A known one goes on; a new one begins.", show_default=False),
+]
+AgentOption = Annotated[
+    str | None, typer.Option("--agent", metavar="ID", help="Who answers, if not who is active.", show_default=False)
+]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context",
+        metavar="KEY=VALUE",
+        help="A context variable; JSON if it is any, else text. May be given several times.",
+        show_default=False,
+    ),
+]
+
+
+def run(  # noqa: PLR0913 - each is a declared option
+    team: TeamArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.", show_default=False)],
+    *,
+    conversation: ConversationOption = None,
+    agent: AgentOption = None,
+    user: UserOption = None,
+    context: ContextOption = None,
+    store: TeamStoreOption = None,
+    as_json: JsonOption = False,
+    no_handoffs: NoHandoffsOption = False,
+) -> None:
+    """Say something to a team and print its answer. Handoffs are shown beside it on a terminal."""
+    options = {"conversation": conversation, "agent": agent, "user": user, "context": variables(context)}
+    with plainly():
+        from changeover.cli.ending import Place, finish, told
+        from changeover.cli.teams import working_team
+
+        found, where = working_team(team, store, not no_handoffs)
+        place = Place(team, where.url if store and where else None)
+        code = _interruptible(told(found, lambda: _watched(found, text, options), place, as_json))
+        finish(code)
+
+
+def resume(
+    team: TeamArgument,
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its id.", show_default=False)],
+    store: TeamStoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a conversation that was interrupted, or whose last step failed; else print its last answer."""
+    with plainly():
+        from changeover.cli.ending import Place, finish, told
+        from changeover.cli.teams import working_team
+
+        found, where = working_team(team, store)
+        place = Place(team, where.url if store and where else None)
+        code = _interruptible(told(found, lambda: found.resume(conversation), place, as_json))
+        finish(code)
+
+
+def chat(  # noqa: PLR0913 - each is a declared option
+    team: TeamArgument,
+    *,
+    conversation: ConversationOption = None,
+    agent: AgentOption = None,
+    user: UserOption = None,
+    context: ContextOption = None,
+    store: TeamStoreOption = None,
+    no_handoffs: NoHandoffsOption = False,
+) -> None:
+    """Talk with a team. What needs a person's yes is asked here. Ctrl-C or Ctrl-D leaves; the conversation is kept."""
+    first = {"agent": agent, "user": user, "context": variables(context)}
+    with plainly():
+        from changeover.cli.chatting import Chat
+        from changeover.cli.ending import Place
+        from changeover.cli.teams import working_team
+
+        found, where = working_team(team, store, not no_handoffs)
+        Chat(found, Place(team, where.url if store and where else None), conversation, first).talk()
+
+
+run.__doc__ = f"{run.__doc__}\n\n{EXITS}"
+resume.__doc__ = f"{resume.__doc__}\n\n{EXITS}"
+
+
+def variables(given: list[str] | None) -> dict[str, Any]:
+    """KEY=VALUE, each value as JSON if it can be read so."""
+    found: dict[str, Any] = {}
+    for each in given or ():
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--context")
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
+    return found
+
+
+async def _watched(team: Team, text: str, options: Any) -> RunResult:
+    """The answer; who watches at a terminal sees what leads to it."""
+    if not sys.stderr.isatty():
+        return await team.run(text, **options)
+    from changeover.cli.output import console
+    from changeover.cli.showing import Show
+    from changeover.relay.stream import RunFinished
+
+    show = Show(console(error=True), texts=False)
+    async for item in team.stream(text, **options):
+        if isinstance(item, RunFinished):
+            return item.result
+        show.item(item)
+    raise AssertionError("a stream ends with its result")
+
+
+def _interruptible(work: Any) -> Exit:
+    import asyncio
+
+    try:
+        code: Exit = asyncio.run(work)
+    except KeyboardInterrupt:
+        tell("Interrupted; what was recorded is kept. See: changeover conversations, changeover resume")
+        return Exit.INTERRUPTED
+    return code

@@ -1,0 +1,88 @@
+"""TEAM, as commands take it: Python or YAML, on the store and with the handoffs that were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from changeover.cli.importing import attribute_of, module_at, split
+from changeover.cli.options import store_to_make
+from changeover.cli.trouble import Mistake
+
+if TYPE_CHECKING:
+    from changeover.stores.open import Store
+    from changeover.team import Team
+
+YAML = (".yaml", ".yml")
+
+
+def load_team(address: str, folder: Path | None = None) -> Team:
+    """The team at this address; raises Mistake, or MisconfiguredError if it cannot work."""
+    from changeover.errors import MisconfiguredError
+
+    folder = folder or Path()
+    try:
+        if address.endswith(YAML):
+            from changeover.cli.yaml_team import read_team
+
+            return read_team(folder / address)
+        return _from_python(address, folder)
+    except MisconfiguredError as error:
+        raise MisconfiguredError(*(f"{address}: {fault}" for fault in error.faults)) from error
+
+
+def working_team(address: str, store: str | None, handoffs: bool = True) -> tuple[Team, Store | None]:
+    """The team, on a store that lasts; and that store, unless the team brought a log of its own."""
+    from changeover.stores.open import Store
+    from changeover.team import Team
+
+    team = load_team(address)
+    own = team._declared.store
+    chosen: Any = store_to_make(store) if store or own is None else own
+    options = {each.name: getattr(team._declared, each.name) for each in fields(team._declared)}
+    members = options.pop("members")
+    changed = {"store": chosen, "handoffs_enabled": handoffs and options["handoffs_enabled"]}
+    shown = Store(chosen) if isinstance(chosen, str) else chosen
+    return Team(members, **options | changed), shown if isinstance(shown, Store) else None
+
+
+def is_team(address: str) -> bool:
+    """Whether this can only be a team's address; a dotted name could also be the id of a conversation."""
+    return address.endswith((".py", *YAML)) or ":" in address
+
+
+def _from_python(address: str, folder: Path) -> Team:
+    where, name = split(address)
+    module = module_at(where, folder)
+    if not name:
+        return _only_one(vars(module), where)
+    found = attribute_of(module, name, where)
+    return _checked(found, address)
+
+
+def _only_one(names: dict[str, Any], where: str) -> Team:
+    from changeover.team import Team
+
+    teams = {name: value for name, value in names.items() if isinstance(value, Team)}
+    if len({id(team) for team in teams.values()}) == 1:
+        return next(iter(teams.values()))
+    if teams:
+        raise Mistake(f"{where} has several teams: {', '.join(sorted(teams))}; say which, as in {where}:{min(teams)}")
+    raise Mistake(f"{where} has no Team; if a function makes it, name that: {where}:function")
+
+
+def _checked(found: Any, address: str) -> Team:
+    from changeover.errors import ChangeoverError
+    from changeover.team import Team
+
+    if callable(found) and not isinstance(found, Team):
+        try:
+            found = found()
+        except ChangeoverError:
+            raise
+        except Exception as error:
+            raise Mistake(f"{address}() raised {type(error).__name__}: {error}") from error
+    if not isinstance(found, Team):
+        raise Mistake(f"{address} is no Team, and gives none: it is of type {type(found).__name__}")
+    return found

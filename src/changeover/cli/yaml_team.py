@@ -1,0 +1,158 @@
+"""A team from a YAML file: the same agents and handoffs that code would declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.delegate import Delegate, delegate
+from changeover.agent.handoff import Handoff, handoff
+from changeover.agent.variable import TYPES, Variable
+from changeover.cli.importing import attribute_of, module_at
+from changeover.cli.nodes import Place, Read, read_yaml
+from changeover.cli.trouble import Mistake
+from changeover.guards.approval import Approval
+from changeover.guards.limits import Limits
+from changeover.team import Team
+
+
+def read_team(file: Path) -> Team:
+    """The team that this file declares; raises Mistake that names line and column."""
+    reader = _Reader(file)
+    places = read_yaml(file).entries("a mapping with agents", reader.team, ("agents",))
+    # First of all the ids, whoever they stand for: whatever leads to an agent is checked where it is written.
+    agents = places["agents"].items("a list of agents")
+    for place in agents:
+        reader.ids.append(place.entries("an agent with an id", reader.member, ("id",))["id"].text())
+    if not agents:
+        raise places["agents"].wrong("expected at least one agent, found none")
+    options = {key: reader.team[key](place) for key, place in places.items() if key != "agents"}
+    return Team([reader.member_at(place) for place in agents], **options)
+
+
+class _Reader:
+    """Reads the parts of one file."""
+
+    def __init__(self, file: Path) -> None:
+        self._folder = file.parent
+        self.ids: list[str] = []
+        self.team: dict[str, Read] = {
+            "agents": lambda place: place.items("a list of agents"),
+            "start": self._agent,
+            "model": _model,
+            "limits": lambda place: Limits(**place.mapping("a mapping of limits", LIMITS)),
+            "store": Place.text,
+            "handoffs_enabled": Place.flag,
+        }
+        self.member: dict[str, Read] = {
+            **dict.fromkeys(("id", "name", "instructions", "specialization", "description"), Place.text),
+            **dict.fromkeys(("capabilities", "examples"), partial(_texts, expected="a list of texts")),
+            "model": _model,
+            "tools": lambda place: [self._thing(each) for each in place.items("a list of tools by import path")],
+            "handoffs": self._handoffs,
+            "parallel_tools": Place.flag,
+            "settings": Place.anything,
+            "function": self._thing,
+        }
+        either: dict[str, Read] = {
+            "to": self._agent,
+            "delegate": Place.flag,
+            **dict.fromkeys(("name", "description", "instructions"), Place.text),
+            "approval": self._approval,
+        }
+        self._transfer = {
+            **either,
+            "variables": lambda place: [_variable(each) for each in place.items("a list of variables")],
+            "return_to": self._agent,
+            "merge": lambda place: place.one_of("merge", "replace"),
+        }
+        self._delegate = {**either, "final": Place.flag, "max_iterations": Place.whole}
+
+    def member_at(self, place: Place) -> Member:
+        """An agent, or a function that is one."""
+        found = place.mapping("an agent with an id", self.member, ("id",))
+        if "function" not in found:
+            return Agent(found.pop("id"), **found)
+        if extra := found.keys() - {"id", "function", "name", "description"}:
+            raise place.wrong(f"a member with a function has id, name and description beside it, not {min(extra)!r}")
+        return Function(found.pop("id"), found.pop("function"), **found)
+
+    def _handoffs(self, place: Place) -> Any:
+        if not place.is_list() and place.anything() == "auto":
+            return AUTO
+        return [self._way(each) for each in place.items("auto, or a list of ids and of mappings with 'to'")]
+
+    def _way(self, place: Place) -> str | Handoff | Delegate:
+        if not place.is_mapping():
+            return self._agent(place)
+        both = {**self._transfer, **self._delegate}
+        asks = place.entries("a handoff with 'to'", both, ("to",)).get("delegate")
+        delegated = asks is not None and asks.flag()
+        found = place.mapping("a handoff with 'to'", self._delegate if delegated else self._transfer, ("to",))
+        found.pop("delegate", None)
+        make: Callable[..., Handoff | Delegate] = delegate if delegated else handoff
+        return make(found.pop("to"), **found)
+
+    def _agent(self, place: Place) -> str:
+        if (id := place.text()) not in self.ids:
+            raise place.wrong(f"expected the id of an agent ({', '.join(self.ids)}), found {id!r}")
+        return id
+
+    def _approval(self, place: Place) -> bool | Approval:
+        if not place.is_mapping():
+            return place.flag()
+        return Approval(**place.mapping("true, false or a mapping", APPROVAL))
+
+    def _thing(self, place: Place) -> Any:
+        address = place.text()
+        module, colon, name = address.rpartition(":")
+        if not colon:
+            module, _, name = address.rpartition(".")
+        if not module or not name:
+            raise place.wrong(f"expected an import path, such as package.module:function, found {address!r}")
+        try:
+            return attribute_of(module_at(module, self._folder), name, module)
+        except Mistake as mistake:
+            raise place.wrong(f"{address} cannot be imported: {mistake}") from mistake
+
+
+def _model(place: Place) -> str | list[str]:
+    """A name, or several of which each stands in for those before it."""
+    return _texts(place, "the name of a model, or a list of names") if place.is_list() else place.text()
+
+
+def _texts(place: Place, expected: str) -> list[str]:
+    return [each.text() for each in place.items(expected)]
+
+
+def _variable(place: Place) -> Variable:
+    if not place.is_mapping():
+        return Variable(place.text())
+    return Variable(**place.mapping("a variable with a name", VARIABLE, ("name",)))
+
+
+def _seconds(place: Place) -> float:
+    value = place.anything()
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise place.wrong(f"expected a number of seconds, found {value!r}")
+    return float(value)
+
+
+def _among(choices: Sequence[str]) -> Read:
+    return lambda place: place.one_of(*choices)
+
+
+LIMITS: dict[str, Read] = {
+    **dict.fromkeys(("max_handoffs", "max_turns", "max_depth"), Place.whole),
+    "on_limit": _among(("raise", "tell")),
+}
+APPROVAL: dict[str, Read] = {"expires": _seconds, "on_expiry": _among(("reject", "approve"))}
+VARIABLE: dict[str, Read] = {
+    "name": Place.text,
+    "type": _among(tuple(TYPES)),
+    "required": Place.flag,
+    "description": Place.text,
+}

@@ -1,0 +1,235 @@
+"""Arguments for a function, found in words: by the kind of value its schema asks for and by the parameter's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from changeover.models.offline_values import (
+    DATE,
+    EMAIL,
+    PROPER,
+    URL,
+    amounts,
+    identifiers,
+    named,
+    numbers,
+    quotations,
+)
+from changeover.routing.words import WORD, stem
+
+
+def _stems(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(stem, names))
+
+
+LOOKUPS = frozenset({"query", "question", "search", "topic", "q", "term", "terms", "keywords", "subject"})
+"""Parameters of functions that only look something up."""
+WHOLE = LOOKUPS | {"task", "reason", "description", "details", "problem", "issue", "request", "prompt", "summary"}
+"""Parameters that take the user's sentence as it is."""
+FREE = WHOLE | {"message", "text", "note", "content", "body", "comment", "title"}
+"""Parameters that take it if nothing in it is quoted."""
+WHOLE_NOUNS, FREE_NOUNS = _stems(WHOLE), _stems(FREE)
+ID_NOUNS = _stems(("id", "number", "no", "nr", "code", "ref", "reference", "sku", "key"))
+MONEY_NOUNS = _stems(("amount", "price", "total", "sum", "cost", "fee", "value", "money"))
+NEGATIONS = frozenset({"no", "not", "without", "don", "never"})
+PLACES = {stem(name): "from" for name in ("origin", "from")} | {stem(name): "to" for name in ("destination", "to")}
+"""The words that stand before where something comes from and goes to."""
+ORDINALS = {"first": 0, "second": 1, "third": 2, "last": -1, "latest": -1, "twice": 1, "double": 1, "duplicate": 1}
+"""Which of several is meant; of what happened twice, the second was too much."""
+LONGEST = 4_000
+"""Of a text, more is not searched for values."""
+
+
+class Known(Struct, frozen=True):
+    """Where values may come from: what the user said, what tools answered since, and what travels along."""
+
+    words: str
+    results: str = ""
+    variables: Mapping[str, Any] = {}
+
+
+class Wanted(Struct, frozen=True):
+    """The value that is looked for: its schema, and what it is called. If it is not required, guesses do not count."""
+
+    schema: dict[str, Any]
+    nouns: set[str]
+    required: bool
+    many: bool
+    """All that there are, as a list."""
+
+
+def fill(parameters: Mapping[str, Any], known: Known) -> tuple[dict[str, Any], list[str]]:
+    """The arguments that can be found, and the names of the required ones that cannot."""
+    required = parameters.get("required", ())
+    args: dict[str, Any] = {}
+    for name, declared in parameters.get("properties", {}).items():
+        wanted = _wanted(name, declared, parameters)
+        value = _value(name, wanted, known)
+        # What need not be said is only said if it was surely meant; a reason always helps.
+        if value is None and (wanted.required or name == "reason") and _is_free(name, wanted):
+            value = known.words.strip() or None
+        if value is not None:
+            args[name] = value
+    return args, [name for name in required if name not in args]
+
+
+def looks_up(parameters: Mapping[str, Any]) -> bool:
+    """Whether all that a function needs is a question."""
+    required = parameters.get("required", ())
+    return bool(required) and LOOKUPS.issuperset(required)
+
+
+def _wanted(name: str, declared: Any, root: Mapping[str, Any]) -> Wanted:
+    schema = _resolved(declared, root)
+    many = schema.get("type") == "array"
+    return Wanted(
+        _resolved(schema.get("items", {}), root) if many else schema,
+        _nouns(name),
+        name in root.get("required", ()),
+        many,
+    )
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema that counts: behind a reference, and the first choice that is not null."""
+    for _ in range(5):  # references may lead in a circle
+        if not isinstance(schema, dict):
+            return {}
+        if "$ref" in schema:
+            schema = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2], {})
+        elif choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+            schema = next((each for each in choices if each != {"type": "null"}), {})
+        elif isinstance(kinds := schema.get("type"), list):
+            schema = {**schema, "type": next((kind for kind in kinds if kind != "null"), "null")}
+        else:
+            return schema
+    return {}
+
+
+def _value(name: str, wanted: Wanted, known: Known) -> Any:
+    if "const" in wanted.schema:
+        return wanted.schema["const"]
+    # What the user plainly says now counts more than what travels along, and that more than a guess.
+    said = _found(replace(wanted, required=False), known.words)
+    given = known.variables.get(name)
+    if not said and given is not None and _fits(given, wanted):
+        return given
+    said = said or _found(wanted, known.words) or _found(wanted, known.results)
+    if not said or wanted.many:
+        return said or None
+    return said[_which(known.words, len(said))]
+
+
+def _fits(value: Any, wanted: Wanted) -> bool:
+    schema = wanted.schema
+    kinds: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+    if wanted.many:
+        return isinstance(value, list)
+    if "enum" in schema:
+        return value in schema["enum"]
+    return isinstance(value, kinds.get(schema.get("type", ""), object))
+
+
+def _which(words: str, count: int) -> int:
+    for word in WORD.findall(words.lower()):
+        if word in ORDINALS and ORDINALS[word] < count:
+            return ORDINALS[word]
+    return 0
+
+
+def _found(wanted: Wanted, text: str) -> list[Any]:
+    """Every value of this kind in a text, the likeliest first."""
+    schema, text = wanted.schema, text[:LONGEST]
+    if "enum" in schema:
+        return _choices(schema["enum"], text)
+    find = FINDERS.get(schema.get("type", "string"))
+    values = find(wanted, text) if find else []
+    return [value for value in values if _matches(value, schema.get("pattern"))]
+
+
+def _matches(value: Any, pattern: str | None) -> bool:
+    try:
+        return pattern is None or re.search(pattern, str(value)) is not None
+    except re.error:  # a pattern in another dialect
+        return True
+
+
+def _nouns(name: str) -> set[str]:
+    """What a parameter is called: `orderId` and `order_id` are about an order."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return {stem(word) for word in WORD.findall(apart.lower())}
+
+
+def _choices(values: list[Any], text: str) -> list[Any]:
+    said = [stem(word) for word in WORD.findall(text.lower())]
+    spelt = {index: [stem(word) for word in WORD.findall(str(value).lower())] for index, value in enumerate(values)}
+    return [values[index] for index, parts in spelt.items() if parts and all(part in said for part in parts)]
+
+
+def _flags(wanted: Wanted, text: str) -> list[bool]:
+    said = [stem(word) for word in WORD.findall(text.lower())]
+    place = next((index for index, word in enumerate(said) if word in wanted.nouns), None)
+    if place is not None:
+        return [not NEGATIONS & set(said[max(0, place - 3) : place])]
+    answers = [word == "yes" for word in said[:1] if word in ("yes", "no")]
+    return answers if wanted.required else []
+
+
+def _figures(wanted: Wanted, text: str) -> list[float]:
+    money = amounts(text) if wanted.nouns & MONEY_NOUNS else []
+    return money or numbers(text, wanted.nouns, only_beside=not wanted.required)
+
+
+def _integers(wanted: Wanted, text: str) -> list[int]:
+    if wanted.nouns & ID_NOUNS:
+        return [int(id) for id in identifiers(text, wanted.nouns - ID_NOUNS) if id.isdecimal()]
+    return [int(value) for value in _figures(wanted, text) if value == int(value)]
+
+
+def _strings(wanted: Wanted, text: str) -> list[str]:
+    kind, nouns = str(wanted.schema.get("format", "")), wanted.nouns
+    for pattern, formats, names in WRITTEN:
+        if kind in formats or nouns & names:
+            return pattern.findall(text)
+    if nouns & ID_NOUNS:
+        return identifiers(text, nouns - ID_NOUNS)
+    return _texts(wanted, text)
+
+
+def _texts(wanted: Wanted, text: str) -> list[str]:
+    """Plain strings: after their name, quoted, or a proper name."""
+    nouns = wanted.nouns
+    if nouns & WHOLE_NOUNS:
+        return []
+    if place := next((PLACES[noun] for noun in sorted(nouns) if noun in PLACES), None):
+        return EMAIL.findall(text) or re.findall(rf"\b{place}\s+([A-Z][\w'\u2019-]+)", text)
+    said = quotations(text) if wanted.required else []
+    if said := said or named(text, nouns):
+        return said
+    # Without one, the name of a thing may be its id: track(order) takes A-1042.
+    guessed = wanted.required and not nouns & FREE_NOUNS
+    return (PROPER.findall(text) or identifiers(text, nouns)) if guessed else []
+
+
+def _is_free(name: str, wanted: Wanted) -> bool:
+    plain = wanted.schema.get("type", "string") == "string" and "enum" not in wanted.schema
+    return plain and not wanted.many and name.lower() in FREE
+
+
+WRITTEN = (
+    (EMAIL, ("email",), _stems(("email", "mail"))),
+    (URL, ("uri", "url"), _stems(("url", "link", "website"))),
+    (DATE, ("date", "date-time"), _stems(("date", "day", "when", "since", "until"))),
+)
+"""Strings that are known by how they are written, with their formats and names."""
+FINDERS: dict[str, Callable[[Wanted, str], list[Any]]] = {
+    "string": _strings,
+    "integer": _integers,
+    "number": _figures,
+    "boolean": _flags,
+}

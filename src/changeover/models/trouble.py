@@ -1,0 +1,96 @@
+"""Errors of providers in our words: what happened, whether asking again may help, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai.exceptions import (
+    FallbackExceptionGroup,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelOverloadedError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UnexpectedModelBehavior,
+    UserError,
+)
+
+from changeover.errors import ModelError
+from changeover.models.fallback import together
+
+LONGEST_WAIT = 120.0
+"""Seconds; a provider that asks for more is not waited for."""
+LONGEST = 500
+
+# The first that fits counts, so the finer ones come first.
+MEANINGS: list[tuple[type[BaseException], bool, str]] = [
+    (
+        ModelContextWindowExceededError,
+        False,
+        "the conversation is too long for this model; begin a new one, hand off with less "
+        "(strategy=MessageOnly()), or choose a model with a larger context window",
+    ),
+    (ModelAuthenticationError, False, "check the API key, and that it may use this model"),
+    (ModelNotFoundError, False, "check the name of the model"),
+    (ModelQuotaExceededError, False, "the account has nothing left to spend; top it up"),
+    (ModelRequestRejectedError, False, "the request itself was refused; check settings, tools and output"),
+    (ModelRateLimitError, True, "it is asked too often; limit it with LimitedModel(…, at_once=…)"),
+    (ModelOverloadedError, True, "the provider is overloaded"),
+    (ModelUnavailableError, True, "the provider is not available"),
+    (ModelServerError, True, "the provider has failed"),
+    (ModelTimeoutError, True, "it took too long; give it more time by Agent(settings={'timeout': …})"),
+    (ModelConnectionError, True, "the connection failed"),
+    (TimeoutError, True, "it took too long; give it more time by Agent(settings={'request_timeout': …})"),
+    (UnexpectedModelBehavior, True, "its answer could not be read"),
+    (UserError, False, "it cannot be asked this way"),
+]
+PASSING_STATUS = (408, 409, 425)
+"""Refusals that have nothing to do with the request itself."""
+
+
+def trouble(error: Exception, model: str, agent: str) -> ModelError:
+    """The error as the rest of Changeover knows it."""
+    if isinstance(error, ModelError):
+        return ModelError(f"{model}: {error}", agent=agent, retryable=error.retryable)
+    if isinstance(error, FallbackExceptionGroup):
+        return together([trouble(each, getattr(each, "model_name", model), agent) for each in error.exceptions], agent)
+    retryable, meaning = _meaning(error)
+    wait = error.retry_after if isinstance(error, ModelAPIError) else None
+    if wait is not None and wait > LONGEST_WAIT:
+        retryable, meaning = False, f"{meaning}; it asks to wait {wait:.0f} s, which is too long"
+    status = f" answered {error.status_code}" if isinstance(error, ModelHTTPError) else ""
+    words = f"{model}{status}: {_words(error)}"
+    return ModelError(f"{words} ({meaning})" if meaning else words, agent=agent, retryable=retryable, retry_after=wait)
+
+
+def _meaning(error: Exception) -> tuple[bool, str]:
+    for kind, retryable, meaning in MEANINGS:
+        if isinstance(error, kind):
+            return retryable, meaning
+    if isinstance(error, ModelHTTPError):
+        return error.status_code >= 500 or error.status_code in PASSING_STATUS, ""
+    return True, ""
+
+
+def _words(error: Exception) -> str:
+    """What the provider said, without its wrapping."""
+    said = _message(getattr(error, "body", None)) or str(error) or type(error).__name__
+    if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError):
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]} […]"
+
+
+def _message(body: Any) -> str:
+    """The message in the body of an error, which every provider wraps differently."""
+    if isinstance(body, dict):
+        inner = body.get("error", body.get("message", ""))
+        return _message(inner) if isinstance(inner, dict) else str(inner)
+    return body if isinstance(body, str) else ""

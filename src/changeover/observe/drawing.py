@@ -1,0 +1,179 @@
+"""What there is to draw: the plan of a team, or the steps of a conversation; and how it looks as plain text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from msgspec import Struct
+
+from changeover.agent.agent import Agent, Function, purpose
+from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
+from changeover.agent.roster import Roster, Seat
+from changeover.facts import HandoffRecord, Mode
+
+
+class Way(Struct, frozen=True):
+    """One way from an agent to another: the tool that it is called by, and what travels."""
+
+    tool: str
+    receivers: tuple[str, ...]
+    delegate: bool = False
+    variables: tuple[str, ...] = ()
+    approval: bool = False
+
+    @property
+    def label(self) -> str:
+        """The tool, what travels by it, and on what condition."""
+        carried = f"({', '.join(self.variables)})" if self.variables else ""
+        return f"{self.tool}{carried}{' (after approval)' if self.approval else ''}"
+
+
+class Place(Struct, frozen=True):
+    """One member of a team."""
+
+    id: str
+    about: str
+    start: bool
+    tools: tuple[str, ...] = ()
+    ways: tuple[Way, ...] = ()
+
+
+Plan = tuple[Place, ...]
+
+
+class Step(Struct, frozen=True):
+    """One handoff of a conversation, and of a delegate all that its receiver did."""
+
+    sender: str
+    receiver: str
+    label: str
+    state: str
+    delegate: bool = False
+    inner: tuple[Step, ...] = ()
+
+
+class Course(Struct, frozen=True):
+    """A conversation: who began, and who handed to whom."""
+
+    title: str
+    first: str
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def agents(self) -> list[str]:
+        """Everybody who took part, in the order in which they came in."""
+        everybody = (name for step in walk(self.steps) for name in (step.sender, step.receiver))
+        return list(dict.fromkeys([self.first, *everybody]))
+
+
+def plan_of(roster: Roster) -> Plan:
+    """The plan of a team."""
+    return tuple(_place(id, seat, id == roster.start) for id, seat in roster.seats.items())
+
+
+def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord]) -> Course:
+    """The course of a conversation by its handoffs; those of its delegates stand within theirs."""
+    within: dict[str, list[HandoffRecord]] = {}
+    for record in handoffs:
+        within.setdefault(record.id.rpartition(":")[0], []).append(record)
+    own = within.get(title, [])
+    return Course(title, own[0].sender if own else first, tuple(_step(record, within) for record in own))
+
+
+def walk(steps: Iterable[Step]) -> Iterator[Step]:
+    """All steps, each before those within it."""
+    for step in steps:
+        yield step
+        yield from walk(step.inner)
+
+
+def team_text(plan: Plan) -> str:
+    """A team for a terminal."""
+    lines = []
+    for place in plan:
+        lines.append(f"{place.id}{' (start)' if place.start else ''}{f': {place.about}' if place.about else ''}")
+        rows = [f"tool      {tool}" for tool in place.tools] + [_way_text(place, way) for way in place.ways]
+        lines += [f"  {'└' if index + 1 == len(rows) else '├'}─ {row}" for index, row in enumerate(rows)]
+        lines.append("")
+    return "\n".join(lines[:-1])
+
+
+def course_text(course: Course) -> str:
+    """A conversation for a terminal."""
+    return "\n".join([f"conversation {course.title}", "", *_legs(course.first, course.steps)])
+
+
+def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
+    """Each agent in turn, with what it asked of others, and to whom it handed over."""
+    current = first
+    yield current
+    for step, following in zip_longest(steps, steps[1:]):
+        if step.sender != current:
+            yield (current := step.sender)
+        if not step.delegate:
+            yield f"  └─▶ {step.label} [{step.state}]"
+            yield (current := step.receiver)
+            continue
+        more = following is not None and following.sender == current
+        yield f"  {'├' if more else '└'}─ asks {step.receiver}: {step.label} [{step.state}]"
+        if step.inner:
+            yield from (f"  {'│' if more else ' '}    {line}" for line in _legs(step.receiver, step.inner))
+
+
+def _way_text(place: Place, way: Way) -> str:
+    others = [id for id in way.receivers if id != place.id or len(way.receivers) == 1]
+    return f"{'asks    ' if way.delegate else 'hands to'}  {', '.join(others)} by {way.label}"
+
+
+def _place(id: str, seat: Seat | Function, start: bool) -> Place:
+    if isinstance(seat, Function):
+        return Place(id, _one_line(purpose(seat)), start)
+    agent: Agent = seat.agent
+    moves = list(seat.moves.values())
+    tools = tuple(_tool(move) for move in moves if isinstance(move, UseTool))
+    return Place(id, _one_line(purpose(agent)), start, tools, tuple(_ways(moves)))
+
+
+def _tool(move: UseTool) -> str:
+    return f"{move.definition.name}{' (after approval)' if move.approval else ''}"
+
+
+def _ways(moves: Iterable[Move]) -> Iterator[Way]:
+    for move in moves:
+        name, approval = move.definition.name, move.approval is not None
+        match move:
+            case TransferToAny():
+                yield Way(name, move.receivers)
+            case Transfer():
+                properties = move.definition.parameters.get("properties", {})
+                yield Way(name, (move.handoff.receiver,), False, tuple(properties), approval)
+            case DelegateTo():
+                yield Way(name, (move.delegate.receiver,), True, (), approval)
+            case UseTool():
+                pass  # it leads to nobody
+
+
+def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step:
+    conversation, _, call = record.id.rpartition(":")
+    inner = within.get(f"{conversation}/{call}", []) if record.mode is Mode.DELEGATE else []
+    return Step(
+        record.sender,
+        record.receiver,
+        _reason(record),
+        record.state,
+        record.mode is Mode.DELEGATE,
+        tuple(_step(each, within) for each in inner),
+    )
+
+
+def _reason(record: HandoffRecord) -> str:
+    values = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in record.variables.items())
+    said = [_one_line(record.message) or record.tool, f"({values})" if values else "", _one_line(record.error)]
+    return " ".join(part for part in said if part)
+
+
+def _one_line(text: str) -> str:
+    """A text without breaks, and without what would steer a terminal or break an XML document."""
+    return "".join(sign for sign in " ".join(text.split()) if sign.isprintable())

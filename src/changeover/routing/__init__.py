@@ -1,0 +1,1 @@
+"""Finding who or what fits a request, by its words."""

@@ -1,0 +1,58 @@
+"""`chat`: text as it is written, handoffs as lines, approvals asked, and nothing lost by leaving."""
+
+import re
+from pathlib import Path
+
+from tests.cli.process import CONTROL, changeover, on_a_terminal
+
+ASKED = "Enter for later: "
+
+
+def test_a_chat_asks_for_approval_and_can_be_edited(folder: Path):
+    types = [
+        ("you> ", "I was charged twice\n"),
+        (ASKED, "e\n"),
+        ("JSON", '{"amount": "much"}\n'),
+        (ASKED, "e\n"),
+        ("JSON", '{"amount": 5}\n'),
+        ("you> ", "thank you\n"),
+        ("you> ", "\x04"),
+    ]
+    sent, code = on_a_terminal("chat", "desk.py", "--conversation", "a", at=folder, types=types, NO_COLOR="1")
+    assert code == 0
+    assert 'triage: Charged twice.\n  triage → billing (order_id="1042")\n' in sent
+    assert "  billing ⇄ research: all about order 1042\n" in sent
+    assert "billing wants refund(amount=500.0)" in sent
+    assert "this decision cannot hold" in sent
+    assert "5.0 EUR sent back" in sent
+    assert "billing: Done, as you wished.\nyou> thank you\nbilling: You are welcome.\n" in sent
+    assert "\x1b" not in sent
+
+
+def test_ctrl_c_leaves_a_conversation_that_goes_on_where_it_was(folder: Path):
+    left, code = on_a_terminal(
+        "chat", "desk.py", "--conversation", "c", at=folder, types=[("you> ", "twice\n"), (ASKED, "\x03")]
+    )
+    assert code == 0
+    assert "To talk on: changeover chat desk.py --conversation c\n" in left
+    assert "changeover resume desk.py c\n" in left
+    assert "\x1b[" in left  # in colour
+    types = [(ASKED, "r\n"), ("words", "I sent it myself\n"), ("you> ", "\x03")]
+    again, code = on_a_terminal("chat", "desk.py", "--conversation", "c", at=folder, types=types, NO_COLOR="1")
+    assert code == 0
+    assert "billing wants refund(amount=500.0)" in again
+    assert "billing: Done, as you wished.\n" in again
+    assert again.count("Charged twice") == 0  # what was shown before is not shown again
+
+
+def test_a_chat_in_a_pipe_reads_lines_and_writes_plain_text(folder: Path):
+    done = changeover("chat", "plain.py:make", "--agent", "echo", at=folder, stdin="hello\n\nand now?\n")
+    assert (done.returncode, done.stdout) == (0, "echo: I am here.\necho: I am here.\n")
+    assert CONTROL.findall(done.stdout) == []
+    assert re.search(r"changeover chat plain\.py:make --conversation \w+\n", done.stderr)
+
+
+def test_an_unknown_agent_ends_a_chat_before_anything_is_recorded(folder: Path):
+    done = changeover("chat", "plain.py", "--agent", "sales", at=folder, stdin="hello\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "changeover: no agent is called 'sales'; this team has: broken, echo, front\n"

@@ -1,0 +1,97 @@
+"""Listings: tables that fit a terminal, plain lines in a pipe, JSON for programs."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import CONTROL, Done, changeover, on_a_terminal, one_by_one
+
+COMMANDS = {
+    "conversations": ["conversations"],
+    "with delegates": ["conversations", "--delegates", "--status", "completed"],
+    "tasks": ["tasks", "list", "--limit", "2"],
+    "tasks as JSON": ["tasks", "list", "--json", "--agent", "billing", "--status", "waiting", "--conversation", "ada"],
+    "task": ["tasks", "show", "ada#5"],
+    "task as JSON": ["tasks", "show", "ada#2", "--json"],
+    "handoffs": ["handoffs", "list", "--mode", "delegate"],
+    "handoffs as JSON": ["handoffs", "list", "--state", "working", "--json"],
+    "handoff": ["handoffs", "show", "ada:3.0"],
+    "drawn": ["graph", "ada"],
+    "in Mermaid": ["graph", "ada", "--format", "mermaid"],
+    "in SVG": ["graph", "ada", "--format", "svg"],
+    "the team in SVG": ["graph", "desk.py", "--format", "svg"],
+}
+
+
+@pytest.fixture(scope="module")
+def seen(folder: Path, waiting: Done) -> dict[str, Done]:
+    assert waiting.returncode == 3
+    return one_by_one(COMMANDS, folder)
+
+
+def test_in_a_pipe_there_are_no_control_characters_and_nothing_is_cut(seen: dict[str, Done]):
+    assert {name: done.returncode for name, done in seen.items() if done.returncode} == {}
+    assert {name: found for name, done in seen.items() if (found := CONTROL.findall(done.stdout))} == {}
+
+
+def test_conversations_are_roots_unless_delegates_are_asked_for(seen: dict[str, Done]):
+    head, line = seen["conversations"].stdout.splitlines()
+    assert head.split() == ["conversation", "status", "agent", "handoffs", "turns", "updated"]
+    assert line.split()[:5] == ["ada", "waiting", "billing", "2", "4"]
+    assert [line.split()[0] for line in seen["with delegates"].stdout.splitlines()[1:]] == ["ada/6.0"]
+
+
+def test_a_list_says_when_there_is_more(seen: dict[str, Done]):
+    assert len(seen["tasks"].stdout.splitlines()) == 3
+    assert seen["tasks"].stderr == "There are more than 2: --limit shows more of them.\n"
+
+
+def test_filters_and_json(seen: dict[str, Done]):
+    (task,) = json.loads(seen["tasks as JSON"].stdout)
+    assert (task["id"], task["parent_id"], task["context"]) == ("ada#5", "ada#2", {"order_id": "1042"})
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", task["created_at"])
+    (handoff,) = json.loads(seen["handoffs as JSON"].stdout)
+    assert (handoff["id"], handoff["state"], handoff["variables"]) == ("ada:3.0", "WORKING", {"order_id": "1042"})
+
+
+def test_a_task_is_shown_with_what_was_said_in_it(seen: dict[str, Done]):
+    assert re.search(r"^context +\{\"order_id\": \"1042\"\}$", seen["task"].stdout, re.M)
+    assert re.search(r"tool_result +billing +It was paid twice\.$", seen["task"].stdout, re.M)
+    assert json.loads(seen["task as JSON"].stdout)["messages"][0]["kind"] == "user_message"
+
+
+def test_a_handoff_is_shown_with_its_message(seen: dict[str, Done]):
+    assert re.search(r"^message +Charged twice\.$", seen["handoff"].stdout, re.M)
+    assert re.search(
+        r"^ada:6\.0 +RETURNED +delegate +billing +research +all about order 1042$", seen["handoffs"].stdout, re.M
+    )
+
+
+def test_a_conversation_is_drawn_with_its_reasons(seen: dict[str, Done]):
+    assert '  └─▶ Charged twice. (order_id="1042") [WORKING]\nbilling\n' in seen["drawn"].stdout
+    assert "  └─ asks research: all about order 1042 [RETURNED]\n" in seen["drawn"].stdout
+    assert seen["in Mermaid"].stdout.startswith("sequenceDiagram\n")
+    for name in ("in SVG", "the team in SVG"):
+        assert ET.fromstring(seen[name].stdout).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_a_terminal_of_80_columns_gets_ids_whole_and_lines_that_fit(folder: Path, waiting: Done):
+    plain, code = on_a_terminal("approvals", "list", at=folder, NO_COLOR="1")
+    assert (code, CONTROL.findall(plain)) == (0, [])
+    assert max(map(len, plain.splitlines())) <= 80
+    assert re.search(r"^ada:10\.0:[0-9a-f]{16}\b", plain, re.M)
+    coloured, _ = on_a_terminal("approvals", "list", at=folder)
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+    assert coloured != plain
+
+
+def test_without_a_store_it_says_where_it_looked(tmp_path: Path):
+    done = changeover("conversations", at=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "changeover: which store? Give --store URL or set CHANGEOVER_STORE; there is no changeover.db here\n"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,104 @@
+"""`run`, `resume` and `approvals`: one message, its answer, and an exit code that a script can use."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Done, changeover, on_a_terminal, one_by_one
+
+
+def test_a_run_that_waits_for_a_person_ends_with_3_and_says_what_to_type(waiting: Done):
+    assert (waiting.returncode, waiting.stdout) == (3, "")
+    assert "billing wants refund(amount=500.0)" in waiting.stderr
+    assert re.search(r"changeover approvals approve ada:\S+ --team desk\.py\n", waiting.stderr)
+
+
+def test_an_approved_run_goes_on_and_an_answer_is_all_that_standard_output_gets(waiting: Done, folder: Path):
+    found = json.loads(changeover("approvals", "list", "--json", at=folder).stdout)
+    id = next(each["id"] for each in found if each["conversation"] == "ada")
+    done = changeover("approvals", "approve", id, "--team", "desk.py", "--by", "lea", at=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Done, as you wished.\n", "")
+    after = one_by_one(
+        {
+            "again": ["approvals", "reject", id, "--team", "desk.py:team", "--note", "no"],
+            "all": ["approvals", "list", "--status", "all"],
+            "none": ["approvals", "list", "--conversation", "ada"],
+            "resumed": ["resume", "desk.py", "ada"],
+        },
+        folder,
+    )
+    assert after["again"].returncode == 1
+    assert after["again"].stderr == "changeover: this was approved already, by lea\n"
+    assert re.search(rf"^{id} +approved +billing .* refund\(amount=500\.0\)$", after["all"].stdout, re.M)
+    assert (after["none"].stdout, after["none"].stderr) == ("", "nothing waits for a decision\n")
+    assert after["resumed"].stdout == "Done, as you wished.\n"
+
+
+def test_a_rejected_call_is_told_to_the_agent(folder: Path):
+    asked = changeover("run", "desk.py", "twice!", "--conversation", "bob", "--json", at=folder)
+    assert asked.returncode == 3
+    (pending,) = json.loads(asked.stdout)["pending"]
+    commands = {
+        "rejected": ["approvals", "reject", pending["id"], "--team", "desk.py", "--note", "too much"],
+        "listed": ["approvals", "list", "--status", "rejected", "--json"],
+    }
+    done = one_by_one(commands, folder)
+    assert done["rejected"].returncode == 0
+    listed = json.loads(done["listed"].stdout)
+    assert [(each["id"], each["note"]) for each in listed] == [(pending["id"], "too much")]
+
+
+@pytest.fixture(scope="module")
+def tried(folder: Path) -> dict[str, Done]:
+    noted = ["--context", "n=7", "--context", "who=Ada L.", "--user", "ada"]
+    commands = {
+        "json": ["run", "plain.py", "hi", "--json", *noted],
+        "alone": ["run", "plain.py:make", "hi", "--agent", "echo", "--no-handoffs"],
+        "module": ["run", "plain:one", "hi", "--store", "sqlite:///other.db", "--conversation", "here"],
+        "failed": ["run", "plain.py:one", "hi", "--agent", "broken", "--conversation", "b"],
+        "failed as JSON": ["run", "plain.py", "hi", "--agent", "broken", "--json"],
+        "drawn alone": ["graph", "plain.py"],
+    }
+    return one_by_one(commands, folder)
+
+
+def test_a_result_as_json_has_everything_that_a_program_asks_for(tried: dict[str, Done]):
+    result = json.loads(tried["json"].stdout)
+    assert (result["status"], result["final_agent"], result["output"]) == ("completed", "echo", "I am here.")
+    assert (result["context"]["n"], result["context"]["who"]) == (7, "Ada L.")
+    assert [(each["sender"], each["receiver"]) for each in result["handoff_chain"]] == [("front", "echo")]
+    assert {"conversation_id", "run_id", "usage", "cost", "ledger", "pending"} <= result.keys()
+
+
+def test_a_team_is_found_in_a_file_or_a_module_and_made_by_a_function(tried: dict[str, Done]):
+    assert (tried["alone"].returncode, tried["alone"].stdout) == (0, "I am here.\n")
+    assert (tried["module"].returncode, tried["module"].stdout) == (0, "I am here.\n")
+
+
+def test_a_store_can_be_chosen(tried: dict[str, Done], folder: Path):
+    assert tried["module"].returncode == 0
+    listed = changeover("conversations", "--store", "sqlite:///other.db", "--json", at=folder)
+    assert [each["id"] for each in json.loads(listed.stdout)] == ["here"]
+
+
+def test_a_failed_run_ends_with_1_and_can_be_resumed(tried: dict[str, Done], folder: Path):
+    failed = tried["failed"]
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "'broken' got no usable reply from its model: no line" in failed.stderr
+    assert "changeover resume plain.py:one b" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    as_json = tried["failed as JSON"]
+    assert as_json.returncode == 1
+    assert json.loads(as_json.stdout)["error"]["type"] == "ModelError"
+    again = changeover("resume", "plain.py", "b", "--json", at=folder)
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["output"] == "Now it works."
+
+
+def test_on_a_terminal_a_run_shows_its_handoffs_beside_the_answer(folder: Path):
+    sent, code = on_a_terminal("run", "desk.py", "I was charged twice", at=folder, NO_COLOR="1")
+    assert code == 3
+    assert '  triage → billing: Charged twice. (order_id="1042")\n' in sent
+    assert "  research came back: It was paid twice.\n" in sent

@@ -1,0 +1,93 @@
+"""What a user may get wrong: each time one clear line, the right exit code, and never a traceback."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import Done, one_by_one
+
+YAML = {
+    "key.yaml": "model: offline\nagents:\n  - id: triage\n    handofs: []\n",
+    "comma.yaml": "agents:\n  - id: triage\n    handoffs: [billing\n",
+    "target.yaml": "model: offline\nagents:\n  - id: triage\n    handoffs:\n      - to: sales\n",
+    "tool.yaml": "model: offline\nagents:\n  - id: triage\n    tools: [plain:nothing]\n",
+    "text.yaml": "model: offline\nagents: triage\n",
+}
+NO_STORE = "the store sqlite:///nix.db does not exist"
+WRONG = {
+    "a missing file": (["run", "nix.py:team", "x"], "there is no file nix.py"),
+    "a missing YAML file": (["graph", "nix.yaml"], "there is no file nix.yaml"),
+    "a missing module": (["run", "nix.mod:team", "x"], "there is no module 'nix'"),
+    "a missing name": (["run", "plain.py:nobody", "x"], "plain.py has no 'nobody'; it has: another, make, one, wrong"),
+    "several teams": (["run", "several.py", "x"], "several.py has several teams: a, b; say which, as in several.py:a"),
+    "no team": (["run", "plain.py:wrong", "x"], "plain.py:wrong is no Team, and gives none: it is of type int"),
+    "a broken file": (["run", "broken.py", "x"], "line 2: NameError: name 'nothing' is not defined"),
+    "a file that is no Python": (["run", "syntax.py", "x"], "line 1: invalid syntax"),
+    "a team with faults": (
+        ["run", "faulty.py", "x"],
+        "faulty.py: agent 'a' hands off to 'b', which is not",
+    ),
+    "no such agent": (["run", "plain.py", "x", "--agent", "sales"], "no agent is called 'sales'; this team has: "),
+    "no such conversation": (["resume", "plain.py", "nix"], "no conversation has the id 'nix'"),
+    "a bad conversation": (["run", "plain.py", "x", "--conversation", "a b"], "cannot be a conversation's id"),
+    "a key in YAML": (["graph", "key.yaml"], "key.yaml, line 4, column 5: 'handofs' is not known here; did you mean"),
+    "YAML that is none": (["graph", "comma.yaml"], "comma.yaml, line 4, column 1: while parsing a flow sequence"),
+    "a target in YAML": (["graph", "target.yaml"], "target.yaml, line 5, column 13: expected the id of an agent"),
+    "a tool in YAML": (["graph", "tool.yaml"], "tool.yaml, line 4, column 13: plain:nothing cannot be imported"),
+    "text for a list": (["graph", "text.yaml"], "text.yaml, line 2, column 9: expected a list of agents, found text"),
+    "a store that is none": (["tasks", "list", "--store", "sqlite:///junk.db"], "junk.db cannot be opened"),
+    "a store of no kind": (["tasks", "list", "--store", "redis://x"], "'redis://x' is no store"),
+    "a missing store": (["handoffs", "list", "--store", "sqlite:///nix.db"], NO_STORE),
+    "a missing store to check": (["db", "check", "--store", "sqlite:///nix.db"], NO_STORE),
+    "no server": (["approvals", "list", "--store", "postgresql://u:secret@127.0.0.1:1/x"], "cannot be reached"),
+    "no such task": (["tasks", "show", "nix", "--store", "sqlite:///fine.db"], "there is no task 'nix'"),
+    "no such handoff": (["handoffs", "show", "nix", "--store", "sqlite:///fine.db"], "there is no handoff 'nix'"),
+    "no such drawing": (["graph", "nix", "--store", "sqlite:///fine.db"], "no conversation has the id 'nix'"),
+    "no such approval": (["approvals", "approve", "nix", "--team", "plain.py"], "'nix' is no id of an approval"),
+    "a name for init": (["init", "a$b"], "is no good name for a project"),
+}
+MISUSED = {
+    "no text": (["run", "plain.py"], "Missing argument 'TEXT'"),
+    "no such option": (["conversations", "--nix"], "No such option"),
+    "no such status": (["tasks", "list", "--status", "lost"], "'lost' is not one of"),
+    "no such format": (["graph", "plain.py", "--format", "png"], "'png' is not one of"),
+    "no key and value": (["run", "plain.py", "x", "--context", "a"], "'a' is not KEY=VALUE"),
+    "no team to decide": (["approvals", "approve", "x"], "only the team knows"),
+}
+
+
+@pytest.fixture(scope="module")
+def tried(folder: Path) -> dict[str, Done]:
+    for name, text in YAML.items():
+        (folder / name).write_text(text)
+    (folder / "junk.db").write_text("this is no database, and it is long enough to be seen as something else" * 20)
+    (folder / "broken.py").write_text("from changeover import Team\nteam = Team(nothing)\n")
+    (folder / "syntax.py").write_text("this is no Python\n")
+    (folder / "faulty.py").write_text("from changeover import Agent, Team\nteam = Team([Agent('a', handoffs=['b'])])\n")
+    (folder / "several.py").write_text("import plain\na, b = plain.make(), plain.make()\n")
+    made = one_by_one({"": ["db", "upgrade", "--store", "sqlite:///fine.db"]}, folder)[""]
+    assert made.returncode == 0
+    return one_by_one({name: args for name, (args, _) in (WRONG | MISUSED).items()}, folder)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_told_in_words_and_ends_with_1(name: str, tried: dict[str, Done]):
+    done, (_, said) = tried[name], WRONG[name]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("changeover: ")
+    assert "Traceback" not in done.stderr
+    assert "secret" not in done.stderr
+    assert len(done.stderr.splitlines()) == (3 if name == "a team with faults" else 1)
+
+
+@pytest.mark.parametrize("name", MISUSED)
+def test_wrong_use_ends_with_2(name: str, tried: dict[str, Done]):
+    done, (_, said) = tried[name], MISUSED[name]
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.replace("│", "").split())
+
+
+def test_nothing_was_made_by_mistake(tried: dict[str, Done], folder: Path):
+    assert not (folder / "nix.db").exists()
+    assert not (folder / "a$b").exists()

@@ -1,0 +1,120 @@
+"""A team in YAML is the team that code would declare."""
+
+from pathlib import Path
+
+import pytest
+
+from changeover import AUTO, Agent, Approval, Function, Limits, Variable, delegate, handoff
+from changeover.agent.delegate import Delegate
+from changeover.agent.handoff import Handoff
+from changeover.cli.trouble import Mistake
+from changeover.cli.yaml_team import read_team
+from changeover.team import Team
+
+TEAM = """
+model: offline
+start: triage
+store: sqlite:///kept.db
+limits: {max_handoffs: 3, on_limit: tell}
+agents:
+  - id: triage
+    name: Triage
+    instructions: |
+      Find out what is needed.
+    handoffs:
+      - notes
+      - to: billing
+        name: bill
+        description: Payments.
+        approval: {expires: 60, on_expiry: approve}
+        variables:
+          - order_id
+          - {name: amount, type: number, required: false, description: In EUR}
+      - {to: expert, delegate: true, final: true, max_iterations: 3}
+  - {id: billing, model: [offline, offline], tools: ["yamltools:look", yamltools.look_again], handoffs: auto}
+  - {id: expert, capabilities: [law], examples: ["Is it legal?"], handoffs: []}
+  - {id: notes, function: "yamltools:note"}
+"""
+TOOLS = '''
+def look(order: str) -> str:
+    """Look."""
+    return order
+
+
+def look_again() -> str:
+    """Look again."""
+    return ""
+
+
+def note(ctx):
+    return "noted"
+'''
+
+
+def declared(team: Team) -> dict[str, object]:
+    return {member.id: member for member in team._declared.members}
+
+
+def test_it_gives_what_code_would(tmp_path: Path):
+    (tmp_path / "yamltools.py").write_text(TOOLS)
+    (tmp_path / "team.yaml").write_text(TEAM)
+    team = read_team(tmp_path / "team.yaml")
+    import yamltools  # type: ignore[import-not-found]  # found where the file lies
+
+    variables = [Variable("order_id"), Variable("amount", "number", False, "In EUR")]
+    approval = Approval(expires=60.0, on_expiry="approve")
+    ways: list[str | Handoff | Delegate] = [
+        "notes",
+        handoff("billing", name="bill", description="Payments.", variables=variables, approval=approval),
+        delegate("expert", final=True, max_iterations=3),
+    ]
+    assert declared(team) == {
+        "triage": Agent("triage", name="Triage", instructions="Find out what is needed.\n", handoffs=ways),
+        "billing": Agent(
+            "billing", model=["offline", "offline"], tools=[yamltools.look, yamltools.look_again], handoffs=AUTO
+        ),
+        "expert": Agent("expert", capabilities=["law"], examples=["Is it legal?"], handoffs=[]),
+        "notes": Function("notes", yamltools.note),
+    }
+    whole = team._declared
+    assert (whole.start, whole.store, whole.model) == ("triage", "sqlite:///kept.db", "offline")
+    assert whole.limits == Limits(max_handoffs=3, on_limit="tell")
+
+
+def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
+    file = tmp_path / "team.yaml"
+    file.write_text(
+        "agents:\n - &one {id: a, model: offline, description: first, handoffs: []}\n - {<<: *one, id: b}\n"
+    )
+    first, second = declared(read_team(file)).values()
+    assert (first, second) == (
+        Agent("a", model="offline", description="first", handoffs=[]),
+        Agent("b", model="offline", description="first", handoffs=[]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "is empty; expected a mapping with agents"),
+        ("- a\n", "line 1, column 1: expected a mapping with agents, found a list"),
+        ("model: offline\n", "line 1, column 1: expected a mapping with agents, and 'agents' is missing"),
+        ("agents: []\n", "line 1, column 9: expected at least one agent, found none"),
+        ("agents:\n - name: x\n", "line 2, column 4: expected an agent with an id, and 'id' is missing"),
+        ("agents:\n - id: no\n", "line 2, column 8: expected text; put it in quotes if it looks like something else"),
+        ("agents:\n - {id: a}\nlimits: {max_turns: many}\n", "line 3, column 21: expected a whole number; found text"),
+        ("agents:\n - {id: a}\nstart: b\n", "line 3, column 8: expected the id of an agent (a), found 'b'"),
+        ("agents:\n - id: a\n   id: b\n", "line 3, column 4: 'id' stands here twice"),
+        ("agents:\n - {id: a, handoffs: [{to: a, final: true}]}\n", "'final' is not known here"),
+        ("agents:\n - {id: a, tools: [look]}\n", "expected an import path, such as package.module:function"),
+        ("agents:\n - {id: a, function: 'os:getcwd', tools: []}\n", "has id, name and description beside it"),
+        ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
+    ],
+)
+def test_a_fault_is_told_with_its_line_and_column(tmp_path: Path, text: str, fault: str):
+    file = tmp_path / "team.yaml"
+    file.write_text(text)
+    with pytest.raises(Mistake) as told:
+        read_team(file)
+    assert fault in str(told.value)
+    assert str(told.value).startswith(str(file))

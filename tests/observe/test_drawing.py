@@ -1,0 +1,101 @@
+"""Drawings: all that a team can do, all that happened, and no text that breaks the picture."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from changeover import Agent, Function, HandoffRecord, Member, Mode, State, Team, Variable, delegate, handoff, tool
+from changeover.observe.drawing import Plan, course_of, course_text, plan_of, team_text
+from changeover.observe.mermaid import course_mermaid, team_mermaid
+from changeover.observe.svg import course_svg, team_svg
+from changeover.testing import ScriptedModel
+
+NASTY = 'a "quoted" <b>&amp;; #35; | end\x1b[31m\nnext'
+
+
+@tool(approval=True)
+def refund() -> str:
+    """Send money back."""
+    return ""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    to_billing = handoff("billing", variables=[Variable("order_id")], approval=True)
+    members: list[Member] = [
+        Agent("triage", description=NASTY, handoffs=[to_billing, "notes"]),
+        Agent("billing", tools=[refund], handoffs=[delegate("notes", name="ask_notes")]),
+        Agent("anybody"),
+        Function("notes", lambda ctx: ""),
+    ]
+    return plan_of(Team(members, model=ScriptedModel({}))._world.roster)
+
+
+def record(id: str, sender: str, receiver: str, message: str = "because", mode: Mode = Mode.TRANSFER) -> HandoffRecord:
+    return HandoffRecord(id, sender, receiver, message, mode, State.COMPLETE, 1.0, "tool", {"n": 1}, "full", "r", "t")
+
+
+HANDOFFS = [
+    record("c:3.0", "triage", "billing"),
+    record("c:6.0", "billing", "research", NASTY, Mode.DELEGATE),
+    record("c/6.0:3.0", "research", "archive", "dig", Mode.DELEGATE),
+    record("c:9.0", "billing", "triage"),
+]
+
+
+def test_a_team_as_text(plan: Plan):
+    _, *rest = team_text(plan).splitlines()
+    assert rest == [
+        "  ├─ hands to  notes by handoff",
+        "  └─ hands to  billing by handoff_to_billing(order_id) (after approval)",
+        "",
+        "billing",
+        "  ├─ tool      refund (after approval)",
+        "  └─ asks      notes by ask_notes",
+        "",
+        "anybody",
+        "  └─ hands to  triage, billing, notes by handoff",
+        "",
+        "notes",
+    ]
+
+
+def test_a_conversation_as_text_nests_what_delegates_did():
+    lines = course_text(course_of("c", "", HANDOFFS)).splitlines()
+    assert lines[:4] == ["conversation c", "", "triage", "  └─▶ because (n=1) [COMPLETE]"]
+    assert lines[4] == "billing"
+    assert lines[5].startswith("  ├─ asks research: a ")
+    assert lines[6:8] == ["  │    research", "  │      └─ asks archive: dig (n=1) [COMPLETE]"]
+    assert lines[8:] == ["  └─▶ because (n=1) [COMPLETE]", "triage"]
+
+
+def test_a_conversation_without_handoffs_is_its_agent():
+    course = course_of("c", "triage", [])
+    assert course_text(course).splitlines() == ["conversation c", "", "triage"]
+    assert course_mermaid(course).splitlines() == ["sequenceDiagram", "  participant a0 as triage"]
+    assert ET.fromstring(course_svg(course)) is not None
+
+
+def test_mermaid_draws_delegates_that_come_back(plan: Plan):
+    assert '  a1 -.->|"ask_notes"| a3' in team_mermaid(plan)
+    drawn = course_mermaid(course_of("c", "", HANDOFFS)).splitlines()
+    assert [line.partition(":")[0].strip() for line in drawn[5:]] == [
+        *("a0->>a1", "a1->>+a2", "a2->>+a3", "a3-->>-a2", "a2-->>-a1", "a1->>a0")
+    ]
+
+
+def test_no_text_breaks_the_picture(plan: Plan):
+    course = course_of("c", "", HANDOFFS)
+    for drawn in (team_mermaid(plan), course_mermaid(course)):
+        assert all(re.fullmatch(r"#\d+;", code) for code in re.findall(r"#[^;]*;", drawn))
+        assert "<b>" not in drawn
+    for drawn in (team_svg(plan), course_svg(course)):
+        texts = [each.text or "" for each in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+        assert any('"quoted" <b>' in text or '"quoted"' in text for text in texts)
+        assert not any("\x1b" in text for text in texts)
+
+
+def test_an_svg_has_a_line_for_every_way(plan: Plan):
+    ways = sum(len([id for id in way.receivers if id != place.id]) for place in plan for way in place.ways)
+    assert team_svg(plan).count('<path class="e') == ways
