@@ -88,7 +88,7 @@ class Reserve(Struct, frozen=True, gc=False):
     max_turns: int
     max_handoffs: int
     anew: bool = False
-    """A run of the root begins: nothing is spent yet."""
+    """This is all that the run has taken by now; whatever was counted before was another's."""
 
 
 class Log(Protocol):

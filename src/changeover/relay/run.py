@@ -57,6 +57,7 @@ class Run:
         "at",
         "below",
         "cost",
+        "delegates",
         "first",
         "handoffs",
         "id",
@@ -66,7 +67,6 @@ class Run:
         "phase",
         "ref",
         "requests",
-        "resumed",
         "retries",
         "spoken",
         "strikes",
@@ -93,8 +93,8 @@ class Run:
         """The last call that could not work."""
         self.told = False
         """Whether the agent was told that no handoff is left."""
-        self.resumed = False
-        """Whether it failed before, and was taken up again."""
+        self.delegates = False
+        """Whether somebody worked for it in a conversation of its own."""
         self.struck: LimitFault | None = None
         """A limit of the whole run that a delegate ran into."""
 

@@ -59,6 +59,7 @@ def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offer
     turn.move(call, Delegated(offered.offer, len(state.handoffs)))
     state.handoffs.append(record_of(state.id, f"{state.id}/{call.id}#2", run, call, offered))
     run.handoffs += 1
+    run.delegates = True
 
 
 def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:

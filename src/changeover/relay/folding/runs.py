@@ -83,7 +83,7 @@ def take_up(state: State, event: RunResumed) -> None:
         return
     del state.outcomes[event.run]
     run = state.run = outcome.run
-    run.strikes, run.struck, run.resumed, run.phase = 0, None, True, Thinking(str(state.position))
+    run.strikes, run.struck, run.phase = 0, None, Thinking(str(state.position))
     state.limits = set()
     for index in range(len(state.handoffs) - 1, run.first - 1, -1):
         if state.handoffs[index].task_id == f"{state.id}#{state.task}":
