@@ -13,6 +13,7 @@ from bench.measure import Figure, interleaved
 from bench.script import ASKED, LEFT, ring
 
 AT_ONCE, LATENCY = 1_000, 0.05
+HELP = "from changeover.cli import app; app(['--help'], standalone_mode=False)"
 
 
 async def handoffs() -> list[Figure]:
@@ -79,11 +80,17 @@ async def many_at_once() -> list[Figure]:
 
 def imports() -> list[Figure]:
     """What importing costs, in fresh processes."""
-    ours, names, peer = (
+    ours, names, help, peer = (
         _import_seconds(statement)
-        for statement in ("import changeover", "from changeover import Agent, Team", "import pydantic_ai")
+        for statement in (
+            "import changeover",
+            "from changeover import Agent, Team",
+            HELP,
+            "import pydantic_ai",
+        )
     )
     return [
+        Figure("changeover --help / import pydantic_ai", help / peer, 1 / 2, f"{help * 1e3:.0f} ms"),
         Figure("import changeover / import pydantic_ai", ours / peer, 1 / 3, f"{ours * 1e3:.0f} ms"),
         Figure("… import Agent, Team / import pydantic_ai", names / peer, 1 / 3, f"{names * 1e3:.0f} ms"),
     ]
@@ -91,5 +98,5 @@ def imports() -> list[Figure]:
 
 def _import_seconds(statement: str) -> float:
     code = f"import time; t = time.process_time(); {statement}; print(time.process_time() - t)"
-    taken = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
+    taken = [float(subprocess.check_output([sys.executable, "-c", code]).split()[-1]) for _ in range(5)]
     return median(taken)
