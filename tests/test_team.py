@@ -5,7 +5,7 @@ import math
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -318,3 +318,9 @@ async def test_new_conversations_have_ids_of_their_own_also_in_programs_that_see
         ids.append((await team.run("hello")).conversation_id)
     assert len(set(ids)) == 3
     await team.close()
+
+
+async def test_an_option_that_a_run_does_not_have_is_refused_with_those_that_it_has():
+    team, options = Team([Function("solo", lambda ctx: "Hello.")]), cast("Any", {"agnet": "solo"})
+    with pytest.raises(TypeError, match=r"a run has no option agnet; it has: agent, conversation, context"):
+        await team.run("hello", **options)

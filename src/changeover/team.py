@@ -281,6 +281,9 @@ class Team:
         self, text: str, *, conversation: str | None = None, key: str | None = None, **options: Any
     ) -> tuple[str, UserSpoke, str]:
         """What the caller wants recorded, and where."""
+        if unknown := options.keys() - RunOptions.__annotations__.keys():
+            known = ", ".join(RunOptions.__annotations__)
+            raise TypeError(f"a run has no option {', '.join(sorted(unknown))}; it has: {known}")
         seats = self._world.roster.seats
         if (agent := options.get("agent")) is not None and agent not in seats:
             raise UnknownAgentError(agent, list(seats))
