@@ -147,6 +147,7 @@ def on_a_terminal(
         os.execve(sys.executable, [sys.executable, "-m", "changeover", *args], environment(**shown))
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     sent, mark, left, deadline = b"", 0, list(types), time.monotonic() + 40
+    again = deadline
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.1)[0]:
             try:
@@ -156,7 +157,14 @@ def on_a_terminal(
         elif left and left[0][0].encode() in sent[mark:]:
             # Silent for a tenth of a second: it does wait for what is typed.
             mark = len(sent)
-            os.write(terminal, left.pop(0)[1].encode())
+            typed = left.pop(0)[1].encode()
+            os.write(terminal, typed)
+            again = time.monotonic() + 3 if typed == b"\x03" else deadline
+        elif time.monotonic() > again and len(sent) - mark <= len("^C\r\n"):
+            # Between the prompt and the reading of an answer there is an instant in which Python does not notice an
+            # interrupt; whoever sits there presses the keys once more.
+            again = deadline
+            os.write(terminal, b"\x03")
     else:
         os.kill(pid, 9)
     os.close(terminal)
