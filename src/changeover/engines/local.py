@@ -132,7 +132,7 @@ class LocalEngine:
 
     def follow(self, live: Live) -> None:
         """Learn from the log how another process goes on with this conversation."""
-        self._resting.rise(live)
+        self._resting.give_way(live)
         self._follower.follow(live)
 
     async def close(self) -> None:

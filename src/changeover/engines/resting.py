@@ -57,7 +57,7 @@ class Resting:
         if live.state.root != live.state.id:
             self._engine.soon(self._engine.take_up(live.state.root))
 
-    def rise(self, live: Live) -> None:
+    def give_way(self, live: Live) -> None:
         """Another process has it now: what is awaited here is awaited there."""
         for id, (task, command) in list(live.flight.items()):
             if isinstance(command, AwaitApproval | RunChild):

@@ -35,7 +35,7 @@ ALONE: dict[str, list[Call]] = {
 def make_current(database: Database, session: Session) -> None:
     """Make the tables if there are none, bring them up to date if that is harmless, else raise StoreUnavailable."""
     try:
-        found = _found(database, session)
+        found = version_found(database, session)
         if found is None:
             _create(database, session)
         elif found != VERSION:
@@ -48,7 +48,7 @@ def make_current(database: Database, session: Session) -> None:
 
 def migrate(database: Database, session: Session) -> tuple[str | None, str]:
     """Bring the tables up to date, whatever the database; the version they had, if any, and the one they have."""
-    found = _found(database, session)
+    found = version_found(database, session)
     if found is None:
         _create(database, session)
     elif _older(database, found):
@@ -67,7 +67,7 @@ def run_migrations(engine: sa.Engine, to: str = "head") -> None:
     command.upgrade(config, to)
 
 
-def _found(database: Database, session: Session) -> str | None:
+def version_found(database: Database, session: Session) -> str | None:
     """The version that the store is at, None if it has no tables yet."""
     try:
         rows = session.ask(MARKER)

@@ -16,13 +16,13 @@ from changeover.relay.events import Entry
 from changeover.relay.state import State
 from changeover.stores import schema
 from changeover.stores.compiling import Compiler, Statement, bind
-from changeover.stores.database import Database, Session, Trouble
+from changeover.stores.database import Database
 from changeover.stores.open import Store, database_of
 from changeover.stores.reader import Reader
 from changeover.stores.records import TABLES, R, Record, record_of
 from changeover.stores.sql import entry_of
 from changeover.stores.statements import ONE, ZERO, statements
-from changeover.stores.upgrade import MARKER
+from changeover.stores.upgrade import version_found
 
 PAGE = 200
 """How many conversations are looked at together when all of them are."""
@@ -124,19 +124,13 @@ def version_of(database: Database) -> str | None:
     """The version of a store's tables, None if it has none."""
     session = database.connect()
     try:
-        return _marked(database, session)
+        return version_found(database, session)
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        raise StoreUnavailable(f"the store {database.shown} cannot be read: {error}") from error
     finally:
         session.close()
-
-
-def _marked(database: Database, session: Session) -> str | None:
-    try:
-        rows = session.ask(MARKER)
-    except Exception as error:
-        if database.trouble(error) is Trouble.MINE:
-            return None  # there is no such table
-        raise StoreUnavailable(f"the store {database.shown} cannot be read: {error}") from error
-    return str(rows[0][0]) if rows else None
 
 
 @cache

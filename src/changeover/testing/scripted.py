@@ -18,7 +18,7 @@ from changeover.tools.definition import ToolDefinition
 Lines: TypeAlias = Mapping[str, Sequence[Line]]
 Play: TypeAlias = Callable[[str, Sequence[Message], Sequence[ToolDefinition]], Line | Awaitable[Line]]
 
-POSSIBLE = "a line of a script is says(…), calls(…), hands_off(…), fails(…), a Reply or an exception"
+POSSIBLE = "a line of a script is says(…), calls(…), hands_off(…), delegates(…), fails(…), a Reply or an exception"
 
 
 class ScriptedModel:
