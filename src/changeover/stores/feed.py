@@ -62,6 +62,11 @@ class Feed:
             with self._lock:
                 self._listeners.remove(listener)
 
+    @property
+    def listened(self) -> bool:
+        """Whether anybody wants to hear."""
+        return bool(self._listeners)
+
     def tell(self, roots: Collection[str] | None) -> None:
         """Something new in these trees; None if it may be any."""
         if not self._listeners or (roots is not None and not roots):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +24,10 @@ PATIENCE = 10.0
 
 POLL = 0.03
 """How many seconds pass between two looks for what others wrote."""
+
+BLOCKS = (32, 8)
+"""How many rows one statement inserts: the driver gives way to other threads with each statement and has to wait until
+they let it go on. The largest has no more values than the oldest SQLite takes."""
 
 LITTLE = 64
 """From how many rows on a query is no matter for a glance."""
@@ -61,8 +68,20 @@ class SqliteSession:
 
     def commit(self, writes: Sequence[Write] = ()) -> None:
         for sql, rows in writes:
-            self._cursor.executemany(sql, rows)
+            done = self._insert_blocks(sql, rows) if len(rows) >= BLOCKS[-1] else 0
+            if done < len(rows):
+                self._cursor.executemany(sql, rows[done:])
         self._cursor.execute("COMMIT")
+
+    def _insert_blocks(self, sql: str, rows: Sequence[Row]) -> int:
+        """Insert as many of these rows as fill blocks; how many that were."""
+        done = 0
+        for size in BLOCKS:
+            block = _of_many(sql, size)
+            while block and len(rows) - done >= size:
+                self._cursor.execute(block, tuple(chain.from_iterable(rows[done : done + size])))
+                done += size
+        return done
 
     def rollback(self) -> None:
         with suppress(sqlite3.Error):  # SQLite rolls back by itself when the disk is full
@@ -158,6 +177,13 @@ class Sqlite:
         if isinstance(error, sqlite3.IntegrityError):
             return Trouble.CLASH
         return Trouble.DOWN if code(error) in DOWN else Trouble.MINE
+
+
+@cache
+def _of_many(sql: str, rows: int) -> str:
+    """The insert of one row as an insert of so many; nothing if it is something else."""
+    values = re.fullmatch(r"(INSERT INTO .* VALUES )(\([?, ]+\))", sql)
+    return f"{values[1]}{', '.join([values[2]] * rows)}" if values else ""
 
 
 def code(error: sqlite3.Error) -> int | None:

@@ -57,7 +57,8 @@ class Writer:
             except Exception as error:  # if this thread died, whoever appends would wait for ever
                 self._fail(jobs, error)
             tell(jobs)
-            self._feed.tell({job.root for job in jobs if isinstance(job, Append) and job.error is None})
+            if self._feed.listened:
+                self._feed.tell({job.root for job in jobs if isinstance(job, Append) and job.error is None})
         self._leave()
         self._session.close()
         self._over = True
