@@ -39,8 +39,9 @@ format: .venv/.dev ## put the code in shape
 	$(RUN) ruff check --quiet --fix-only .
 	$(RUN) ruff format --quiet .
 
-stress: .venv/.dev ## the stresses at full size
+stress: .venv/.dev ## the stresses at full size; the models on the oldest pydantic-ai
 	CHANGEOVER_STRESS=1 $(RUN) pytest -q -m stress --timeout=900 $(ARGS)
+	$(if $(ARGS),,$(RUN) tests.models.oldest)
 
 bench: .venv/.dev ## what a handoff costs, as ratios to a bare loop
 	$(RUN) bench $(ARGS)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from changeover.agent.agent import Agent as Agent
     from changeover.agent.agent import Function as Function
     from changeover.agent.agent import Member as Member
+    from changeover.agent.agent import Person as Person
     from changeover.agent.delegate import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.variable import Variable as Variable
@@ -29,9 +30,20 @@ if TYPE_CHECKING:
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
     from changeover.guards.limits import Limits as Limits
+    from changeover.handoffs.answers import Accepted as Accepted
+    from changeover.handoffs.answers import Conditional as Conditional
+    from changeover.handoffs.answers import Rejected as Rejected
+    from changeover.handoffs.expecting import Expects as Expects
+    from changeover.handoffs.package import Context as Context
+    from changeover.handoffs.package import Expectations as Expectations
+    from changeover.handoffs.package import HandoffPackage as HandoffPackage
+    from changeover.handoffs.package import Metadata as Metadata
+    from changeover.handoffs.package import Priority as Priority
+    from changeover.handoffs.package import Task as Task
     from changeover.handoffs.strategies import Full as Full
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
     from changeover.handoffs.strategies import Recent as Recent
+    from changeover.messages import File as File
     from changeover.models.limits import LimitedModel as LimitedModel
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
@@ -50,27 +62,38 @@ if TYPE_CHECKING:
 # Lazy: importing the package costs nothing until a name is used.
 _HOMES = {
     "AUTO": "agent.agent",
+    "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
     "Approval": "guards.approval",
     "ApprovalRequest": "facts",
     "Approve": "guards.approval",
     "Command": "tools.command",
+    "Conditional": "handoffs.answers",
+    "Context": "handoffs.package",
     "DelegateResult": "facts",
     "END": "tools.command",
     "Edit": "guards.approval",
+    "Expectations": "handoffs.package",
+    "Expects": "handoffs.expecting",
+    "File": "messages",
     "Full": "handoffs.strategies",
     "Function": "agent.agent",
+    "HandoffPackage": "handoffs.package",
     "HandoffRecord": "facts",
     "Ledger": "facts",
     "LimitedModel": "models.limits",
     "Limits": "guards.limits",
     "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",
+    "Metadata": "handoffs.package",
     "Mode": "facts",
+    "Person": "agent.agent",
+    "Priority": "handoffs.package",
     "Received": "tools.context",
     "Recent": "handoffs.strategies",
     "Recorded": "relay.stream",
     "Reject": "guards.approval",
+    "Rejected": "handoffs.answers",
     "Respond": "guards.approval",
     "RunContext": "tools.context",
     "RunFinished": "relay.stream",
@@ -78,6 +101,7 @@ _HOMES = {
     "Send": "tools.command",
     "State": "facts",
     "Store": "stores.open",
+    "Task": "handoffs.package",
     "Team": "team",
     "TextDelta": "relay.stream",
     "ThinkingDelta": "relay.stream",

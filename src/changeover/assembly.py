@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from changeover.agent.agent import Agent, Function, Member
+from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.faults import strategy_faults, team_faults
 from changeover.agent.roster import Roster, Seat, seat
 from changeover.engines.clock import SystemClock
@@ -112,7 +112,7 @@ def _told(fault: str, agents: Sequence[str]) -> list[str]:
 
 def _seat(
     member: Member, members: Mapping[str, Member], toolkits: Mapping[str, FunctionToolkit], handoffs: bool
-) -> Seat | Function:
-    if isinstance(member, Function):
+) -> Seat | Function | Person:
+    if not isinstance(member, Agent):
         return member
     return seat(member, members, toolkits[member.id].definitions(), handoffs)

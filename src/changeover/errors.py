@@ -158,6 +158,14 @@ class StoreUnavailable(EngineError):
     """The store cannot be reached, or refuses to be used; nothing was half-written."""
 
 
+class PackageError(ProtocolError):
+    """A handoff package, or a part of it, holds what it cannot hold; `path` says where."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
 def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
     """The exception that tells a caller of this fault."""
     error: ChangeoverError

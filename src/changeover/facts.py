@@ -89,7 +89,11 @@ class HandoffRecord(Struct, frozen=True, gc=False):
     task_id: str
     """The task that the receiver got."""
     error: str = ""
-    """Why a delegate came back without what it was asked for."""
+    """Why it was rejected or returned, or ended without what it was made for."""
+    attempt: int = 1
+    """The how-manieth try this is to find somebody for the task."""
+    retry_of: str = ""
+    """The handoff that was declined before."""
 
     @property
     def timestamp(self) -> datetime:
@@ -137,10 +141,16 @@ class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
     retries: int = 0
     usage: Usage = Usage()
     agents: tuple[str, ...] = ()
+    waited: float = 0.0
+    """For how many seconds people were awaited."""
+
+
+RequestKind = Literal["approval", "permission", "escalation", "task"]
+"""Why a person is asked: may it be done, may the receiver take it, nobody wants it, it is the person's own task."""
 
 
 class ApprovalRequest(Struct, frozen=True, kw_only=True):
-    """Something that a person has to decide before it is done."""
+    """Something that a person has to decide before it goes on."""
 
     conversation: str
     call: str
@@ -153,6 +163,7 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     expires_at: float | None = None
     on_expiry: Literal["reject", "approve"] = "reject"
+    kind: RequestKind = "approval"
 
     @property
     def id(self) -> str:
@@ -161,7 +172,7 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        shown = (self.agent, self.tool, self.arguments, self.receiver, self.message)
+        shown = (self.kind, self.agent, self.tool, self.arguments, self.receiver, self.message)
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 

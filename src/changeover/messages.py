@@ -22,11 +22,30 @@ class Call(Struct, frozen=True, omit_defaults=True, gc=False):
     """What the model wrote instead of an object of arguments."""
 
 
+class File(Struct, frozen=True, omit_defaults=True, gc=False):
+    """An image or another file that goes with what a user says: its bytes, or the address where they lie."""
+
+    data: bytes = b""
+    media_type: str = ""
+    name: str = ""
+    url: str = ""
+
+    @property
+    def label(self) -> str:
+        """How people and models read of it."""
+        return f"[{self.name or self.url or 'a file'} ({self.media_type})]"
+
+    def __repr__(self) -> str:
+        held = f"url={self.url!r}" if self.url else f"<{len(self.data)} bytes>"
+        return f"File({held}, media_type={self.media_type!r}, name={self.name!r})"
+
+
 class User(Struct, frozen=True, omit_defaults=True, gc=False, tag="user"):
     """What a user said."""
 
     text: str
     author: str = "user"
+    files: tuple[File, ...] = ()
 
 
 class Assistant(Struct, frozen=True, omit_defaults=True, gc=False, tag="assistant"):
@@ -77,6 +96,11 @@ class Reply(Struct, frozen=True, kw_only=True):
     usage: Usage = ONE_REQUEST
     extra: dict[str, Any] = field(default_factory=dict)
     """What the model's provider needs back with it: plain JSON, under the provider's name."""
+
+
+def with_labels(text: str, files: Sequence[File]) -> str:
+    """What was said, and below it what came with it."""
+    return "\n".join([*([text] if text else ()), *(file.label for file in files)])
 
 
 class View(Sequence[T_co], Generic[T_co]):

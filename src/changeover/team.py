@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as redeclare
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
@@ -32,8 +33,9 @@ from changeover.facts import ApprovalRequest, HandoffRecord, RunResult
 from changeover.guards.approval import Decision
 from changeover.guards.limits import Limits
 from changeover.handoffs.strategies import Strategy
+from changeover.messages import File
 from changeover.observe.hooks import Hook, Hooks
-from changeover.relay.events import CancelRequested, Entry, UserSpoke
+from changeover.relay.events import CancelRequested, Entry, RunStarted, UserSpoke
 from changeover.relay.ports import Clock, Log
 from changeover.relay.spoken import spoken
 from changeover.relay.state import State
@@ -61,6 +63,8 @@ class RunOptions(TypedDict, total=False):
     correlation_id: str | None
     key: str | None
     """Makes the call idempotent: the same key gives the same run."""
+    files: Sequence[File | str | Path] | None
+    """What is shown with the text: paths, addresses, or bytes as a File."""
 
 
 class Team:
@@ -148,6 +152,22 @@ class Team:
         """Wait for the run under way, wherever it is; else the last result. A run that failed tries its step again."""
         return await self._home.carry(partial(self._resume, conversation))
 
+    async def follow(
+        self, conversation: str, first: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncGenerator[StreamItem, None]:
+        """`resume`, read along: the run from its beginning, what happens now, and last the result.
+
+        `first` is awaited when nothing can be missed any more; a decision belongs there.
+        """
+        reading = Reading()
+        await self._home.carry(partial(self._read_along, conversation, reading))
+        answer = asyncio.ensure_future(self._followed(conversation, first, reading))
+        try:
+            async for item in reading.items(answer):
+                yield item
+        finally:
+            reading.leave(answer)
+
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
         """What waits for a person's decision: in a conversation and its delegates, or in all that the store holds."""
         found = await self._home.carry(self._approvals)
@@ -229,6 +249,33 @@ class Team:
         finally:
             engine.leave(where[0], reading.put)
 
+    async def _read_along(self, conversation: str, reading: Reading) -> None:
+        """Read the run under way, or the last one, from its beginning."""
+        live, meanwhile = await self._running().lives.get(conversation), list[Any]()
+        live.readers.append(meanwhile.append)
+        try:
+            past = list(recorded(await self._tree(conversation)))
+        finally:
+            live.readers.remove(meanwhile.append)
+        live.readers.append(reading.put)
+        run = _last_run(past, conversation)
+        begun = (index for index, each in enumerate(past) if each.id == f"{conversation}:{run}")
+        for item in [(conversation, run), *past[next(begun, 0) :], *meanwhile]:
+            reading.put(item)
+
+    async def _followed(
+        self, conversation: str, first: Callable[[], Awaitable[None]] | None, reading: Reading
+    ) -> RunResult:
+        try:
+            if first is not None:
+                await first()
+            return await self.resume(conversation)
+        finally:
+            await self._home.carry(partial(self._leave, conversation, reading))
+
+    async def _leave(self, conversation: str, reading: Reading) -> None:
+        self._running().leave(conversation, reading.put)
+
     async def _approvals(self) -> list[ApprovalRequest]:
         return await self._running().log.approvals()
 
@@ -278,7 +325,7 @@ class Team:
         await decide(self._running(), id, decision, by)
 
     def _said(
-        self, text: str, *, conversation: str | None = None, key: str | None = None, **options: Any
+        self, text: str, *, conversation: str | None = None, key: str | None = None, files: Any = None, **options: Any
     ) -> tuple[str, UserSpoke, str]:
         """What the caller wants recorded, and where."""
         if unknown := options.keys() - RunOptions.__annotations__.keys():
@@ -287,7 +334,8 @@ class Team:
         seats = self._world.roster.seats
         if (agent := options.get("agent")) is not None and agent not in seats:
             raise UnknownAgentError(agent, list(seats))
-        return _conversation(conversation, key or ""), spoken(text, **options), key or ""
+        said = spoken(text, **options)
+        return _conversation(conversation, key or ""), _with_files(said, files) if files else said, key or ""
 
 
 def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float | None]:
@@ -303,6 +351,18 @@ def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float |
         return partial(open_log, store), store.lease / 3
     given: Log = store
     return lambda: given, None
+
+
+def _last_run(past: Sequence[Recorded], conversation: str) -> int:
+    """The run that is under way in a conversation, or was the last."""
+    runs = [each.event.run for each in past if each.conversation == conversation and isinstance(each.event, RunStarted)]
+    return runs[-1] if runs else 1
+
+
+def _with_files(said: UserSpoke, files: Sequence[File | str | Path]) -> UserSpoke:
+    from changeover.models.files import attached
+
+    return replace(said, files=attached(files))
 
 
 def _conversation(id: str | None, key: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Full, Function, Limits, MessageOnly, Team, Variable, handoff
+from changeover import Agent, Full, Function, Limits, MessageOnly, Team, Variable, delegate, handoff
 from changeover.errors import MisconfiguredError
 from changeover.testing import ScriptedModel, says
 
@@ -176,16 +176,43 @@ def test_a_strategy_that_is_built_is_none():
     "option",
     [
         {"skills": ["x"]},
-        {"accepts_handoffs": False},
-        {"accepts": lambda offer: True},
-        {"requires": [Variable("x")]},
         {"pull": True},
-        {"max_concurrency": 3},
     ],
 )
 def test_what_agents_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
     [name] = option
     assert fault([Agent("a", **option)]) == f"agent 'a' sets {name}=, which this version does not support; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"accepts": "yes"}, "accepts='yes'; give a function of the package that is offered"),
+        ({"requires": ["order"]}, "requires=('order',); give a list of Variable(…)s"),
+        ({"requires": "order"}, "requires='order'; give a list of Variable(…)s"),
+        ({"requires": [Variable("_order")]}, "names that begin with an underscore are reserved"),
+        ({"max_concurrency": 0}, "max_concurrency=0; give 1 or more, or None for no limit"),
+    ],
+)
+def test_what_an_agent_cannot_answer_by_is_a_fault(option: dict[str, Any], said: str):
+    assert said in fault([Agent("a", **option)])
+
+
+@pytest.mark.parametrize("way", [handoff, delegate])
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"timeout": 0}, "timeout=0; give seconds above 0, or None for no limit"),
+        ({"timeout": "soon"}, "timeout='soon'; give seconds above 0"),
+        ({"alternatives": ["c"]}, "the alternative 'c', which is not in the team; choose one of a, b"),
+    ],
+)
+def test_what_a_way_to_hand_off_cannot_say_is_a_fault(way: Any, option: dict[str, Any], said: str):
+    assert said in fault([Agent("a", handoffs=[way("b", **option)]), Agent("b")])
+
+
+def test_a_rollback_that_is_no_function_is_a_fault():
+    assert "on_rollback=5; give a function" in fault([Agent("a", handoffs=[handoff("b", on_rollback=5)]), Agent("b")])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -207,11 +234,6 @@ def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, A
     "option",
     [
         {"when": lambda ctx: True},
-        {"timeout": 5.0},
-        {"timeout": None},
-        {"alternatives": ["a"]},
-        {"expects": str},
-        {"on_rollback": print},
     ],
 )
 def test_what_handoffs_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):

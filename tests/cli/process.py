@@ -57,7 +57,7 @@ from changeover import Agent, Team
 from changeover.testing import ScriptedModel, fails, hands_off, says
 
 script = {
-    "front": [hands_off("echo", "for you")],
+    "front": [hands_off("echo", "for you")] * 9,
     "echo": [says("I am here.")] * 9,
     "broken": [fails("no line", retryable=False), says("Now it works.")],
 }

@@ -7,6 +7,29 @@ from tests.cli.process import CONTROL, changeover, on_a_terminal
 
 ASKED = "Enter for later: "
 
+BROKEN_OFF = """
+from changeover import Agent, Team, TextDelta, tool
+from changeover.errors import ModelError
+from changeover.testing import ScriptedModel, calls
+
+
+@tool(approval=True)
+def refund() -> str:
+    return "sent back"
+
+
+class BreaksOff(ScriptedModel):
+    async def stream(self, request):
+        if request.turn:
+            yield TextDelta("I have just", request.agent, request.conversation, request.command, request.attempt)
+            raise ModelError("the line is dead", retryable=False)
+        async for piece in super().stream(request):
+            yield piece
+
+
+team = Team([Agent("desk", tools=[refund])], model=BreaksOff({"desk": [calls(("refund", {}))]}))
+"""
+
 
 def test_a_chat_asks_for_approval_and_can_be_edited(folder: Path):
     types = [
@@ -27,6 +50,14 @@ def test_a_chat_asks_for_approval_and_can_be_edited(folder: Path):
     assert "5.0 EUR sent back" in sent
     assert "billing: Done, as you wished.\nyou> thank you\nbilling: You are welcome.\n" in sent
     assert "\x1b" not in sent
+
+
+def test_after_an_approval_the_answer_is_shown_as_it_is_written(folder: Path):
+    (folder / "half.py").write_text(BROKEN_OFF)
+    types = [("you> ", "twice!\n"), (ASKED, "y\n"), ("you> ", "\x04")]
+    sent, code = on_a_terminal("chat", "half.py", at=folder, types=types, NO_COLOR="1")
+    assert code == 0
+    assert "  refund() → sent back\ndesk: I have just\nchangeover: 'desk' got no usable reply" in sent
 
 
 def test_ctrl_c_leaves_a_conversation_that_goes_on_where_it_was(folder: Path):

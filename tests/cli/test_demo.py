@@ -44,7 +44,7 @@ def printed(*args: str, typed: str = "") -> str:
     assert (done.returncode, done.stderr) == (0, "")
     assert CONTROL.findall(done.stdout) == []
     # Commands are not wrapped, so that they can be copied.
-    assert [line for line in done.stdout.splitlines() if len(line) > 80 and "--store" not in line] == []
+    assert [line for line in done.stdout.splitlines() if len(line) > 80 and " changeover " not in line] == []
     assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
     return done.stdout
 
@@ -138,6 +138,14 @@ def test_the_three_commands_that_the_demo_recommends_work(demo: str):
     assert re.search(r"demo +completed +technical", conversations)
     assert len(re.findall(r"triage|research", chain)) >= 3
     assert "billing" in graph
+
+
+def test_commands_are_copyable_also_where_the_terminal_is_narrow():
+    page = on_a_terminal("demo", "--pace", "0", NO_COLOR="1", COLUMNS="60")
+    recommended = [line for line in page.splitlines() if line.startswith("  ") and " -m changeover " in line]
+    verbs = [line.partition(" -m changeover ")[2].partition(" --store")[0] for line in recommended]
+    assert verbs == ["conversations", "handoffs list", "graph demo", "demo --chat", "demo --crash"]
+    assert [line for line in page.splitlines() if len(line) > 60 and line not in recommended] == []
 
 
 def test_a_store_that_was_chosen_may_hold_the_demo_several_times(tmp_path: Path):

@@ -39,9 +39,17 @@ def test_in_a_pipe_there_are_no_control_characters_and_nothing_is_cut(seen: dict
 
 def test_conversations_are_roots_unless_delegates_are_asked_for(seen: dict[str, Done]):
     head, line = seen["conversations"].stdout.splitlines()
-    assert head.split() == ["conversation", "status", "agent", "handoffs", "turns", "updated"]
-    assert line.split()[:5] == ["ada", "waiting", "billing", "2", "4"]
+    assert head.split() == ["conversation", "status", "agent", "handoffs", "updated"]
+    assert line.split()[:4] == ["ada", "waiting", "billing", "2"]
     assert [line.split()[0] for line in seen["with delegates"].stdout.splitlines()[1:]] == ["ada/6.0"]
+
+
+def test_the_handoffs_of_a_conversation_are_those_of_all_its_runs(folder: Path):
+    again = ["run", "plain.py:make", "hi", "--agent", "front", "--conversation", "often"]
+    commands = {"first": again, "second": again, "third": [*again[:3], "--conversation", "often"]}
+    made = one_by_one(commands | {"listed": ["conversations", "--json"]}, folder)
+    listed = {each["id"]: each for each in json.loads(made["listed"].stdout)}
+    assert (listed["often"]["handoffs"], "turns" in listed["often"]) == (2, False)
 
 
 def test_a_list_says_when_there_is_more(seen: dict[str, Done]):
@@ -86,6 +94,20 @@ def test_a_terminal_of_80_columns_gets_ids_whole_and_lines_that_fit(folder: Path
     coloured, _ = on_a_terminal("approvals", "list", at=folder)
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
     assert coloured != plain
+
+
+@pytest.mark.parametrize("what", ["ada", "desk.py"])
+def test_a_drawing_fits_its_terminal_and_says_the_same(folder: Path, waiting: Done, what: str):
+    shown, code = on_a_terminal("graph", what, at=folder, columns=30, NO_COLOR="1")
+    assert (code, CONTROL.findall(shown)) == (0, [])
+    assert max(map(len, shown.splitlines())) <= 30
+    piped = changeover("graph", what, at=folder).stdout
+    assert max(map(len, piped.splitlines())) > 30
+    assert re.sub(r"[\s│]", "", shown) == re.sub(r"[\s│]", "", piped)
+    if what == "ada":
+        assert "  └─ asks research: all about\n     order 1042 [RETURNED]\n" in shown
+    else:
+        assert "  ├─ hands to  triage by\n  │            handoff\n" in shown
 
 
 def test_without_a_store_it_says_where_it_looked(tmp_path: Path):

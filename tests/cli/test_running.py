@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.process import Done, changeover, on_a_terminal, one_by_one
 
+LINK = "https://example.org/cat.png"
+
 
 def test_a_run_that_waits_for_a_person_ends_with_3_and_says_what_to_type(waiting: Done):
     assert (waiting.returncode, waiting.stdout) == (3, "")
@@ -60,6 +62,8 @@ def tried(folder: Path) -> dict[str, Done]:
         "failed": ["run", "plain.py:one", "hi", "--agent", "broken", "--conversation", "b"],
         "failed as JSON": ["run", "plain.py", "hi", "--agent", "broken", "--json"],
         "drawn alone": ["graph", "plain.py"],
+        "attached": ["run", "plain.py", "Look", "--attach", "plain.py", "--attach", LINK, "--conversation", "shown"],
+        "shown": ["tasks", "show", "shown#2"],
     }
     return one_by_one(commands, folder)
 
@@ -75,6 +79,13 @@ def test_a_result_as_json_has_everything_that_a_program_asks_for(tried: dict[str
 def test_a_team_is_found_in_a_file_or_a_module_and_made_by_a_function(tried: dict[str, Done]):
     assert (tried["alone"].returncode, tried["alone"].stdout) == (0, "I am here.\n")
     assert (tried["module"].returncode, tried["module"].stdout) == (0, "I am here.\n")
+
+
+def test_files_go_with_what_is_said(tried: dict[str, Done]):
+    assert (tried["attached"].returncode, tried["attached"].stdout) == (0, "I am here.\n")
+    assert re.search(
+        r" user_message +Look\n +\[plain\.py \(text/plain\)\]\n +\[cat\.png \(image/png\)\]\n", tried["shown"].stdout
+    )
 
 
 def test_a_store_can_be_chosen(tried: dict[str, Done], folder: Path):

@@ -28,6 +28,10 @@ WRONG = {
         "faulty.py: agent 'a' hands off to 'b', which is not",
     ),
     "no such agent": (["run", "plain.py", "x", "--agent", "sales"], "no agent is called 'sales'; this team has: "),
+    "no such file": (
+        ["run", "plain.py", "x", "--attach", "nix.png"],
+        "the file 'nix.png' cannot be read: No such file",
+    ),
     "no such conversation": (["resume", "plain.py", "nix"], "no conversation has the id 'nix'"),
     "a bad conversation": (["run", "plain.py", "x", "--conversation", "a b"], "cannot be a conversation's id"),
     "a key in YAML": (["graph", "key.yaml"], "key.yaml, line 4, column 5: 'handofs' is not known here; did you mean"),

@@ -57,6 +57,9 @@ class HastyClock:
     async def sleep_until(self, at: float) -> None:
         await asyncio.sleep(max(0.0, at - time.time()) / 20)
 
+    async def alarm(self, at: float) -> None:
+        await asyncio.sleep(max(0.0, at - time.time()))
+
 
 class Play:
     """The team's models and tools; each effect is noted when it begins and when it ends, and takes a little while."""

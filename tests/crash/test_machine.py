@@ -73,6 +73,8 @@ class LoopClock:
     async def sleep_until(self, at: float) -> None:
         await asyncio.sleep(max(0.0, at - self.now()))
 
+    alarm = sleep_until
+
 
 Owners: TypeAlias = dict[str, tuple["TroubledLog", int]]
 """Which process works on a conversation, and by which of its leases."""
@@ -142,6 +144,9 @@ class TroubledLog:
 
     async def approvals(self) -> list[ApprovalRequest]:
         return await self._log.approvals()
+
+    async def at_work(self, agent: str) -> list[str]:
+        return await self._log.at_work(agent)
 
     async def release(self, conversation: str, position: int) -> None:
         if self.owns(conversation):

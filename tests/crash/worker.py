@@ -104,6 +104,9 @@ class StoppingLog:
     async def approvals(self) -> list[ApprovalRequest]:
         return await self._log.approvals()
 
+    async def at_work(self, agent: str) -> list[str]:
+        return await self._log.at_work(agent)
+
     async def release(self, conversation: str, position: int) -> None:
         await self._log.release(conversation, position)
 

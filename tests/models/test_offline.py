@@ -173,6 +173,36 @@ async def test_it_asks_for_what_is_missing_and_goes_on_when_it_is_told():
     assert "A-1042: pay_71" in told.output
 
 
+@pytest.mark.parametrize(
+    ("said", "who"),
+    [
+        ("the order id is A-1042, thanks", "billing"),
+        ("It was order A-1042, from last week", "billing"),
+        ("order A-1042, which I paid by card on 3 May", "billing"),
+        ("I get error 500 on the upload page", "technical"),
+        ("app crashes", "technical"),
+        ("is there an outage?", "technical"),
+        ("never mind, my login fails with error 42", "technical"),
+    ],
+)
+async def test_a_new_request_is_not_taken_for_the_answer_to_a_question(said: str, who: str):
+    async with desk() as team:
+        await team.run("Which payments were made?", conversation="c")
+        told = await team.run(said, conversation="c")
+    assert told.final_agent == who
+    assert ("A-1042: pay_71" in told.output) == (who == "billing")
+    assert "need to know more" not in told.output
+
+
+async def test_words_that_mean_nothing_here_are_no_answer_either():
+    async with desk() as team:
+        await team.run("Which payments were made?", conversation="c")
+        told = await team.run("Compare the 3 biggest competitors", conversation="c")
+        back = await team.run("A-1042", conversation="c")
+    assert told.output.startswith("I cannot make out “Compare the 3 biggest competitors”.")
+    assert "biggest" not in back.output
+
+
 async def test_a_declared_handoff_waits_for_its_variables():
     needs = handoff("desk", description="For lost parcels.", variables=[Variable("parcel_id")])
     async with Team([Agent("door", handoffs=[needs]), Agent("desk")], model=OfflineModel()) as team:
@@ -254,6 +284,18 @@ GENERIC = ToolDefinition(
     {"properties": {"to": {"enum": ["a", "b", "c"]}, "message": {"type": "string"}}, "required": ["to", "message"]},
     ("a", "b", "c"),
 )
+
+
+async def test_whoever_asked_a_delegate_tells_what_it_found_and_does_not_hand_over():
+    task = {"properties": {"task": {"type": "string"}}, "required": ["task"]}
+    ask = ToolDefinition("delegate_to_d", "Ask d. Knows all about dye.", task, ("d",), delegate=True)
+    weigh = ToolDefinition("weigh", "Weigh wool.", {"properties": {}})
+    for used, calls in ((ask, 0), (weigh, 1)):
+        done = [Assistant("b", calls=(Call("1", used.name),)), ToolResult("1", used.name, "b", "It is heavy.")]
+        asked = request(User("red wool, well dyed"), *done, tools=(GENERIC, ask, weigh))
+        reply = await OfflineModel().reply(asked)
+        assert len(reply.calls) == calls, used.name
+        assert ("It is heavy." in reply.text) == (not calls)
 
 
 async def test_the_words_do_not_go_back_to_who_handed_them_on():

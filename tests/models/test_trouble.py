@@ -54,7 +54,7 @@ async def test_a_stream_that_breaks_off_begins_anew(opened: Opened, model_of: Mo
     assert "".join(piece.text for piece in said.text if piece.attempt == 1) != LONG_TEXT
 
 
-@pytest.mark.parametrize(("api", "way"), BOTH)
+@EVERY
 async def test_a_provider_that_takes_too_long_is_asked_again(opened: Opened, model_of: ModelOf, api: str, way: str):
     team = opened([Agent("a", model=model_of(api), settings={"timeout": 0.5})])
     said = await talk(team, scene("slow", api, way), way)

@@ -6,7 +6,19 @@ from typing import Any, get_args
 
 import pytest
 
-from changeover import Agent, Approve, Function, Limits, Recorded, RunResult, Team, delegate, tool
+from changeover import (
+    Agent,
+    Approve,
+    Function,
+    Limits,
+    Recorded,
+    RunResult,
+    Team,
+    Variable,
+    delegate,
+    handoff,
+    tool,
+)
 from changeover.errors import ChangeoverError, EconomicLimitExceeded, MisconfiguredError
 from changeover.observe.hooks import ALIASES, EVENTS, hook_faults
 from changeover.relay.events import Event, HandoffAccepted, RunCompleted
@@ -22,6 +34,7 @@ SCRIPT = {
     ],
     "aide": [calls(("glance", {})), says("Three.")],
     "sleeper": [calls(("sleep", {}))],
+    "clerk": [hands_off("shy", "x"), hands_off("curious", "x"), hands_off("slow", "x"), says("Alone, then.")],
 }
 
 
@@ -54,6 +67,13 @@ def broken(ctx: Any) -> str:
 
 
 def a_team(hooks: dict[str, Any] | None = None) -> Team:
+    clock, ask = ManualClock(auto=True), lambda request: Approve()
+
+    async def takes_too_long(package: Any) -> bool:
+        await clock.sleep_until(package.metadata.deadline.timestamp() + 1)
+        await asyncio.sleep(1)
+        return True
+
     members: list[Agent | Function] = [
         Agent("triage", tools=[pay]),
         Agent("billing"),
@@ -62,8 +82,11 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
         Agent("boss", tools=[sign, glance], handoffs=[delegate("aide"), delegate("sleeper")]),
         Agent("aide", tools=[glance]),
         Agent("sleeper", tools=[sleep]),
+        Agent("shy", accepts_handoffs=False),
+        Agent("curious", requires=[Variable("order")]),
+        Agent("slow", accepts=takes_too_long),
+        Agent("clerk", handoffs=["shy", "curious", handoff("slow", timeout=5)]),
     ]
-    clock, ask = ManualClock(auto=True), lambda request: Approve()
     return Team(members, model=ScriptedModel(SCRIPT), clock=clock, hooks=hooks, ask=ask)
 
 
@@ -82,6 +105,7 @@ async def everything(team: Team) -> None:
     """Runs in which almost every kind of event happens. In the last, one delegate exceeds a limit, another sleeps."""
     await one_by_one(team)
     await team.run("four", conversation="c", agent="boss")
+    await team.run("asking", conversation="c", agent="clerk")
     with pytest.raises(EconomicLimitExceeded):
         await team.run("five", conversation="c", agent="boss", limits=Limits(max_turns=3))
     await team.close()

@@ -18,6 +18,7 @@ from changeover import (
     Function,
     Limits,
     Mode,
+    Person,
     Reject,
     Respond,
     Send,
@@ -29,7 +30,8 @@ from changeover import (
 )
 from changeover.engines.local import LocalEngine
 from changeover.errors import ChangeoverError
-from changeover.facts import AgentFault, FunctionFault, LimitFault, ModelFault, ReceiverFault, Spent
+from changeover.facts import AgentFault, ApprovalRequest, FunctionFault, LimitFault, ModelFault, ReceiverFault, Spent
+from changeover.guards.approval import Decision
 from changeover.messages import Call
 from changeover.relay.commands import Record
 from changeover.relay.decide import awaits, decide
@@ -82,7 +84,11 @@ def moody(ctx: Any) -> str | Command:
     return "Yes."
 
 
-MEMBERS: list[Agent | Function] = [
+def wary(package: Any) -> bool:
+    return "!" not in package.task.description
+
+
+MEMBERS: list[Agent | Function | Person] = [
     Agent("a", tools=[look, pay, sign], handoffs=["a", "b", "fn", delegate("b", name="ask_b")]),
     Agent(
         "b",
@@ -93,7 +99,10 @@ MEMBERS: list[Agent | Function] = [
             "b",
             delegate("a", name="ask_me", final=True, approval=True, max_iterations=2),
         ],
+        requires=[Variable("n", "integer", required=False)],
+        accepts=wary,
     ),
+    Person("p"),
     Function("fn", moody),
 ]
 WORLD = a_world(MEMBERS, ScriptedModel({}))
@@ -141,7 +150,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
     **dict.fromkeys(("ok", "unknown"), st.booleans()),
-    "call": CALL_IDS,
+    "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
     "extra": st.sampled_from([{}, {"openai": {"parts": [{"signature": "x"}]}}]),
@@ -152,9 +161,17 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_at": st.none() | st.floats(0, 10),
     "strategy": st.sampled_from(["full", "message_only", "of a later version"]),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
-    "why": st.sampled_from(["arguments", "tool", "receiver", "command", "ignored", "limit"]),
+    "why": st.sampled_from(["arguments", "tool", "receiver", "command", "ignored", "limit", "declined"]),
+    **dict.fromkeys(("alternatives", "declined_by"), st.sampled_from([(), ("a",), ("b", "gone")])),
+    **dict.fromkeys(("needs_context", "needs_permission"), st.sampled_from([(), ("n",)])),
+    **dict.fromkeys(("deadline", "estimate"), st.none() | st.floats(0, 10)),
+    "attempt": st.integers(1, 4),
+    "retry_of": st.sampled_from(["", "c:3.0"]),
+    "suggested": AGENTS,
+    "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),
+    "files": st.just(()),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),
-    **dict.fromkeys(("final", "success", "cancelled", "expired"), st.booleans()),
+    **dict.fromkeys(("final", "success", "cancelled", "declined", "expired"), st.booleans()),
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
     "recent": st.integers(-1, 3),
     "arguments": st.sampled_from([{}, {"n": 1}]),
@@ -324,13 +341,18 @@ LINES = [
 SCRIPTS = st.fixed_dictionaries({id: st.lists(st.sampled_from(LINES), max_size=5) for id in ("a", "b")})
 SPOKEN = builds(UserSpoke).map(lambda spoken: msgspec.structs.replace(spoken, given=None))
 MESSAGES = st.lists(SPOKEN, min_size=1, max_size=3)
-DECISIONS = {"sign": Edit({}), "ask_me": Approve()}
 
 
-async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: bool) -> list[Any]:
-    """The events of a conversation that really took place."""
+def decides(request: ApprovalRequest) -> Decision:
+    if request.kind == "approval":
+        return Edit({}) if request.tool == "sign" else Approve()
+    return Edit(receiver="a") if request.kind == "escalation" else Respond("Here I am.")
+
+
+async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: bool) -> list[tuple[float, Any]]:
+    """The events of a conversation that really took place, and when each did."""
     log, model = MemoryLog(), ScriptedModel(script)
-    world = msgspec.structs.replace(WORLD, models={"a": model, "b": model}, ask=lambda request: DECISIONS[request.tool])
+    world = msgspec.structs.replace(WORLD, models={"a": model, "b": model}, ask=decides)
     engine = LocalEngine(log, world)
     answers = []
     for spoken in messages:
@@ -345,7 +367,7 @@ async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: 
     for request in model.requests:
         if all(message.author for message in request.messages):
             assert_valid_history(request)
-    return [event for entry in await log.read("c") for event in entry.events]
+    return [(entry.at, event) for entry in await log.read("c") for event in entry.events]
 
 
 @given(SCRIPTS, MESSAGES, st.booleans())
@@ -353,14 +375,19 @@ async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: 
 async def test_a_legal_log_and_every_part_of_it_folds_and_can_be_gone_on_with(
     script: dict[str, Any], messages: list[UserSpoke], at_once: bool
 ):
-    events = await legal_log(script, messages, at_once)
-    state = State("c")
-    for length, event in enumerate(events):
+    log = await legal_log(script, messages, at_once)
+    events, state = [event for _, event in log], State("c")
+    for length, (at, event) in enumerate(log):
         settled(folded(events[:length]))
+        state.at = at
         decide(state, ROSTER)
         state.apply(event)
     # Folded in pieces, with a decision after each, it is what it is folded at once.
-    assert seen(state) == seen(folded(events))
+    whole = State("c")
+    for at, event in log:
+        whole.at = at
+        whole.apply(event)
+    assert seen(state) == seen(whole)
     assert decide(state, ROSTER) == ()
     assert len(state.outcomes) == len(messages)
 
@@ -370,9 +397,9 @@ async def test_a_legal_log_and_every_part_of_it_folds_and_can_be_gone_on_with(
 async def test_what_is_decided_from_a_legal_log_is_what_comes_next_in_it(
     script: dict[str, Any], messages: list[UserSpoke]
 ):
-    events = await legal_log(script, messages, at_once=False)
     state = State("c")
-    for event in events:
+    for at, event in await legal_log(script, messages, at_once=False):
+        state.at = at
         decision = decide(state, ROSTER)
         if isinstance(decision, Record) and not isinstance(event, UserSpoke):
             assert event == decision.event

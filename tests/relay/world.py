@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from changeover import Agent, Function, Limits, Team
+from changeover import Agent, Limits, Team
 from changeover.agent.agent import Member
 from changeover.agent.roster import Roster, seat
 from changeover.relay.ports import Model
@@ -17,7 +17,7 @@ def a_world(members: Sequence[Member], model: Model, limits: Limits | None = Non
     by_id = {member.id: member for member in members}
     toolkits = {member.id: FunctionToolkit(member.tools) for member in members if isinstance(member, Agent)}
     seats = {
-        id: member if isinstance(member, Function) else seat(member, by_id, toolkits[id].definitions(), True)
+        id: seat(member, by_id, toolkits[id].definitions(), True) if isinstance(member, Agent) else member
         for id, member in by_id.items()
     }
     roster = Roster(seats, members[0].id, limits or Limits())

@@ -60,7 +60,7 @@ def test_a_cancelled_run_ends_its_task_and_gives_its_handoff_back():
     working = Leg(5, "c@1", "c:3.0", "billing", "running")
     made, leg = projected(at(6, RunCancelled(1)), working)
     assert made["moved_tasks"] == [("cancelled", None, 5.0, "c", 5)]
-    assert made["ended_handoffs"] == [("RETURNED", 5.0, "c:3.0")]
+    assert made["ended_handoffs"] == [("RETURNED", 5.0, None, "c:3.0")]
     assert [(row.kind, row.content) for row in made["messages"]] == [("status_change", "cancelled")]
     assert leg is not None
     assert leg.status == "cancelled"

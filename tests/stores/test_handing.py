@@ -6,7 +6,6 @@ from changeover.facts import Mode
 from changeover.messages import Call
 from changeover.relay.events import (
     Entry,
-    Event,
     HandoffAccepted,
     HandoffOffered,
     HandoffReturned,
@@ -53,9 +52,9 @@ def test_a_delegate_that_is_accepted_later_gets_its_task_elsewhere_too():
     ],
     ids=repr,
 )
-def test_what_a_delegate_comes_back_with_is_the_result_of_the_call(returned: Event, state: str, content: str):
+def test_what_a_delegate_comes_back_with_is_the_result_of_the_call(returned: HandoffReturned, state: str, content: str):
     made, leg = projected(at(9, returned), LEG)
-    assert made.pop("ended_handoffs") == [(state, 5.0, "c:3.0")]
+    assert made.pop("ended_handoffs") == [(state, 5.0, returned.error or None, "c:3.0")]
     [said] = made.pop("messages")
     assert (said.kind, said.content, said.task_id, said.call) == ("tool_result", content, "c#2", "3.0")
     assert (made, leg) == ({}, LEG)
@@ -80,7 +79,7 @@ def test_what_a_delegate_hands_over_itself_ends_with_its_leg():
     assert "ended_handoffs" not in made
     assert [(row.parent_id, row.handoff_id) for row in made["tasks"]] == [("c/3.0#2", "c/3.0:3.0")]
     made, _ = projected(Entry("c/3.0", "c", 6, "x", 5.0, (RunCancelled(1),)), leg)
-    assert made["ended_handoffs"] == [("RETURNED", 5.0, "c/3.0:3.0")]
+    assert made["ended_handoffs"] == [("RETURNED", 5.0, None, "c/3.0:3.0")]
 
 
 @pytest.mark.parametrize(

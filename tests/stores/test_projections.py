@@ -149,7 +149,7 @@ def test_a_task_that_ends_at_once_is_moved_once():
     pending = Leg(5, "c@1", "c:3.0", "billing", "pending")
     made, _ = projected(at(6, ModelReplied("billing", 5, "Done."), RunCompleted(1)), pending)
     assert made["moved_tasks"] == [("completed", "Done.", 5.0, "c", 5)]
-    assert made["ended_handoffs"] == [("COMPLETE", 5.0, "c:3.0")]
+    assert made["ended_handoffs"] == [("COMPLETE", 5.0, None, "c:3.0")]
 
 
 def test_what_is_not_understood_leaves_no_trace():

@@ -39,7 +39,7 @@ from changeover.relay.events import (
     ToolFinished,
     ToolStarted,
 )
-from changeover.relay.folding.calls import request_of
+from changeover.relay.folding.asking import request_of
 from changeover.stores.memory import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.definition import ToolDefinition

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
+from changeover.agent.variable import Variable
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.context import RunContext
 from changeover.tools.tool import Fn, Tool
@@ -46,8 +47,11 @@ class Agent:
     description: str = ""
     examples: Sequence[str] = ()
     accepts_handoffs: bool = True
-    accepts: Callable[..., Any] | None = None
-    requires: Sequence[Any] = ()
+    accepts: Callable[[Any], Any] | None = None
+    """`accepts(package)`, sync or async, says whether this agent takes a handoff: Accepted(), Rejected(…),
+    Conditional(…), or plainly True or False."""
+    requires: Sequence[Variable] = ()
+    """Context variables without which it takes no handoff."""
     pull: bool = False
     max_concurrency: int | None = None
     output: type | None = None
@@ -76,13 +80,26 @@ class Function:
     description: str = ""
 
 
-Member = Agent | Function
+@dataclass(frozen=True)
+class Person:
+    """A member that is a human being: what reaches it waits in an inbox until somebody answers, rejects it or hands it
+    on (`Team.approvals`, `Team.decide`)."""
+
+    id: str
+    _: KW_ONLY
+    name: str = ""
+    description: str = ""
+
+
+Member = Agent | Function | Person
 
 
 def purpose(member: Member) -> str:
     """What this member is for, in one line for the models that may hand off to it."""
     if isinstance(member, Function):
         return member.description or first_line(member.fn.__doc__) or member.name
+    if isinstance(member, Person):
+        return member.description or (f"{member.name}, a person" if member.name else "a person")
     parts = [member.description or member.specialization or member.name]
     if member.capabilities:
         parts.append(f"capabilities: {', '.join(member.capabilities)}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from changeover.agent.handoff import tool_name
+from changeover.agent.handoff import TIMEOUT, tool_name
 from changeover.guards.approval import Approvable
 from changeover.handoffs.strategies import Strategy
 
@@ -24,7 +26,9 @@ class Delegate:
     final: bool
     max_iterations: int
     approval: Approvable
-    unbuilt: tuple[str, ...] = ()
+    timeout: float | None
+    alternatives: tuple[str, ...]
+    expects: Any
 
 
 def delegate(
@@ -37,11 +41,15 @@ def delegate(
     final: bool = False,
     max_iterations: int = ITERATIONS,
     approval: Approvable = None,
-    timeout: float | None = 300.0,
+    timeout: float | None = TIMEOUT,
+    alternatives: Sequence[str] = (),
+    expects: Any = None,
 ) -> Delegate:
     """Declare that an agent may give `receiver` a task and get its result; to the model it is a function of a task.
 
-    With `final`, the receiver's answer is the run's answer.
+    With `final`, the receiver's answer is the run's answer. If the receiver does not accept the task, the
+    `alternatives` are asked in turn; `timeout` is how long it may take from the offer to the result, in seconds.
+    `expects` says what the result must be: a type, a JSON schema, or Expects(…).
     """
     return Delegate(
         receiver=receiver,
@@ -52,5 +60,7 @@ def delegate(
         final=final,
         max_iterations=max_iterations,
         approval=approval,
-        unbuilt=() if timeout == 300.0 else ("timeout",),
+        timeout=timeout,
+        alternatives=tuple(alternatives),
+        expects=expects,
     )

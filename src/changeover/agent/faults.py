@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from math import inf
 
 from changeover.agent.agent import AUTO, Agent, Function, Member
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.agent.moves import GENERIC
-from changeover.agent.variable import variable_faults
+from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.handoffs.context import METADATA
 from changeover.handoffs.strategies import Full, MessageOnly, Recent
@@ -21,7 +22,7 @@ SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What every provider accepts as the name of a function."""
 
-UNBUILT = ("skills", "accepts_handoffs", "accepts", "requires", "pull", "max_concurrency")
+UNBUILT = ("skills", "pull")
 _DEFAULTS = {own.name: own.default for own in fields(Agent)}
 
 
@@ -31,9 +32,10 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
         return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
     if not members:
         return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
-    known = [member for member in members if isinstance(member, Agent | Function)]
+    known = [member for member in members if isinstance(member, Member)]
     ids = [member.id for member in known]
-    found = [f"{each!r} cannot be a member; give Agent(…) or Function(…)" for each in members if each not in known]
+    strangers = [each for each in members if each not in known]
+    found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in strangers]
     found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
     if start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
@@ -52,18 +54,30 @@ def strategy_faults(strategy: object) -> list[str]:
 def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[str]:
     if not SLUG.fullmatch(member.id):
         yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
-    if isinstance(member, Function):
-        if not callable(member.fn):
-            yield f"needs a function, not {type(member.fn).__name__}"
+    if isinstance(member, Function) and not callable(member.fn):
+        yield f"needs a function, not {type(member.fn).__name__}"
+    if not isinstance(member, Agent):
         return
     for option in UNBUILT:
         if (value := getattr(member, option)) != _DEFAULTS[option] and value not in ((), None):
             yield f"sets {option}=, which this version does not support; leave it out"
     yield from strategy_faults(member.strategy)
+    yield from _answer_faults(member)
     if not isinstance(member.tools, Sequence):
         yield f"has tools={member.tools!r}; give a list of functions"
     yield from _handoff_faults(member, ids)
     yield from _name_faults(member, handoffs and len(ids) > 1)
+
+
+def _answer_faults(agent: Agent) -> Iterator[str]:
+    if agent.accepts is not None and not callable(agent.accepts):
+        yield f"has accepts={agent.accepts!r}; give a function of the package that is offered"
+    if isinstance(agent.requires, str) or not all(isinstance(each, Variable) for each in agent.requires):
+        yield f"has requires={agent.requires!r}; give a list of Variable(…)s"
+    else:
+        yield from variable_faults(agent.requires)
+    if agent.max_concurrency is not None and (not isinstance(agent.max_concurrency, int) or agent.max_concurrency < 1):
+        yield f"has max_concurrency={agent.max_concurrency!r}; give 1 or more, or None for no limit"
 
 
 def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
@@ -79,7 +93,7 @@ def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
         if isinstance(way, Handoff):
             yield from (f"handoff {way.name!r} {fault}" for fault in _declared_faults(way, ids))
         elif isinstance(way, Delegate):
-            yield from (f"delegate {way.name!r} {fault}" for fault in _delegate_faults(way))
+            yield from (f"delegate {way.name!r} {fault}" for fault in _delegate_faults(way, ids))
 
 
 def listed_ways(agent: Agent) -> Sequence[str | Handoff | Delegate] | None:
@@ -95,23 +109,30 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
         yield f"returns to {way.return_to!r}, which is not in the team; choose one of {_listed(ids)}"
     if way.merge not in ("merge", "replace"):
         yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
-    yield from approval_faults(way.approval)
-    yield from _unbuilt_faults(way)
+    yield from _common_faults(way, ids)
+    if way.on_rollback is not None and not callable(way.on_rollback):
+        yield f"has on_rollback={way.on_rollback!r}; give a function"
+    for option in way.unbuilt:
+        yield f"sets {option}=, which this version does not support; leave it out"
 
 
-def _delegate_faults(way: Delegate) -> Iterator[str]:
+def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
     if not isinstance(way.max_iterations, int) or way.max_iterations < 1:
         yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
     if way.strategy is not None and not isinstance(way.strategy, Full | MessageOnly | Recent):
         known = "Full(), MessageOnly() or Recent(5)"
         yield f"has strategy={way.strategy!r}, which this version does not support; use {known}"
+    yield from _common_faults(way, ids)
+
+
+def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
     yield from approval_faults(way.approval)
-    yield from _unbuilt_faults(way)
-
-
-def _unbuilt_faults(way: Handoff | Delegate) -> Iterator[str]:
-    for option in way.unbuilt:
-        yield f"sets {option}=, which this version does not support; leave it out"
+    seconds = way.timeout
+    if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
+        yield f"has timeout={seconds!r}; give seconds above 0, or None for no limit"
+    for other in way.alternatives:
+        if other not in ids:
+            yield f"has the alternative {other!r}, which is not in the team; choose one of {_listed(ids)}"
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:

@@ -11,6 +11,9 @@ from changeover.guards.approval import Approvable
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import Strategy
 
+TIMEOUT = 300.0
+"""How many seconds a receiver may take unless it is said otherwise."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Handoff:
@@ -25,6 +28,10 @@ class Handoff:
     merge: Merge
     return_to: str | None
     approval: Approvable
+    timeout: float | None
+    alternatives: tuple[str, ...]
+    expects: Any
+    on_rollback: Callable[..., Any] | None
     unbuilt: tuple[str, ...] = ()
 
 
@@ -38,18 +45,18 @@ def handoff(
     strategy: Strategy | None = None,
     when: Callable[..., bool] | None = None,
     approval: Approvable = None,
-    timeout: float | None = 300.0,
+    timeout: float | None = TIMEOUT,
     return_to: str | None = None,
     merge: Merge = "merge",
     alternatives: Sequence[str] = (),
     expects: Any = None,
     on_rollback: Callable[..., Any] | None = None,
 ) -> Handoff:
-    """Declare a handoff to `receiver`; to the model it is a function with exactly these variables."""
-    later = {"when": when, "alternatives": alternatives, "expects": expects}
-    unbuilt = [option for option, value in {**later, "on_rollback": on_rollback}.items() if value]
-    if timeout != 300.0:
-        unbuilt.append("timeout")
+    """Declare a handoff to `receiver`; to the model it is a function with exactly these variables.
+
+    If the receiver does not accept it, the `alternatives` are asked in turn; `timeout` is how long it may take to
+    answer, in seconds.
+    """
     return Handoff(
         receiver=receiver,
         name=name or tool_name("handoff_to", receiver),
@@ -60,7 +67,11 @@ def handoff(
         merge=merge,
         return_to=return_to,
         approval=approval,
-        unbuilt=tuple(unbuilt),
+        timeout=timeout,
+        alternatives=tuple(alternatives),
+        expects=expects,
+        on_rollback=on_rollback,
+        unbuilt=("when",) if when else (),
     )
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from changeover.agent.agent import Member, purpose
+from changeover.agent.agent import Agent, Member, purpose
 from changeover.agent.delegate import Delegate
-from changeover.agent.handoff import Handoff
-from changeover.agent.variable import Check, compile_variables
+from changeover.agent.handoff import TIMEOUT, Handoff
+from changeover.agent.variable import Check, Variable, compile_variables
 from changeover.guards.approval import Approval, approval_of
 from changeover.handoffs.context import Merge, fence
 from changeover.handoffs.strategies import Strategy
@@ -42,6 +42,8 @@ class Intent(Struct, frozen=True):
     strategy: Strategy | None = None
     merge: Merge = "merge"
     return_to: str = ""
+    alternatives: tuple[str, ...] = ()
+    timeout: float | None = TIMEOUT
 
 
 class Assignment(Struct, frozen=True):
@@ -49,6 +51,7 @@ class Assignment(Struct, frozen=True):
 
     task: str
     about: str = ""
+    variables: dict[str, Any] = {}
 
 
 class NoSuchReceiver(Struct, frozen=True):
@@ -69,6 +72,7 @@ class TransferToAny(Struct, frozen=True):
 
     receivers: tuple[str, ...]
     definition: ToolDefinition
+    takes: tuple[str, ...] = ("to", "message")
     approval: Approval | None = None
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
@@ -79,9 +83,12 @@ class TransferToAny(Struct, frozen=True):
             return NoSuchReceiver(receiver, self.receivers)
         if not isinstance(message, str):
             return BadArguments("message: give a text")
-        if len(args) > 2 and (extra := args.keys() - {"to", "message"}):
-            return BadArguments(f"it takes to and message, not {', '.join(sorted(extra))}")
-        return Intent(receiver, message or text, {})
+        if len(args) > 2 and (extra := args.keys() - set(self.takes)):
+            return BadArguments(f"it takes {' and '.join(self.takes)}, not {', '.join(sorted(extra))}")
+        variables = args.get("context") or {}
+        if not isinstance(variables, dict):
+            return BadArguments("context: give an object of names and values")
+        return Intent(receiver, message or text, variables)
 
 
 class Transfer(Struct, frozen=True):
@@ -105,6 +112,8 @@ class Transfer(Struct, frozen=True):
             declared.strategy,
             declared.merge,
             declared.return_to or "",
+            declared.alternatives,
+            declared.timeout,
         )
 
 
@@ -119,11 +128,12 @@ class DelegateTo(Struct, frozen=True):
         task, about = args.get("task"), args.get("context", "")
         if not isinstance(task, str) or not task:
             return BadArguments("task: say what is to be done, in words")
+        variables = about if isinstance(about, dict) else {}
         if not isinstance(about, str):
-            about = fence(about) if isinstance(about, dict) else str(about)
+            about = fence(about) if variables else str(about)
         if extra := args.keys() - {"task", "context"}:
             return BadArguments(f"it takes task and context, not {', '.join(sorted(extra))}")
-        return Assignment(task, about)
+        return Assignment(task, about, variables)
 
 
 Move = UseTool | TransferToAny | Transfer | DelegateTo
@@ -133,6 +143,7 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
     """The tool by which an agent hands off to any of `receivers`."""
     names = tuple(dict.fromkeys(receivers))
     lines = [f"- {name}: {about}" if (about := purpose(members[name])) else f"- {name}" for name in names]
+    context = _context_asked([members[name] for name in names])
     definition = ToolDefinition(
         name=GENERIC,
         description="Hand this conversation over to another agent, which answers the user from then on."
@@ -142,13 +153,37 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
             "properties": {
                 "to": {"type": "string", "enum": list(names), "description": "The id of the agent that takes over."},
                 "message": {"type": "string", "description": "What that agent needs to know, and what it should do."},
+                **({"context": context} if context else {}),
             },
             "required": ["to", "message"],
             "additionalProperties": False,
         },
         receivers=names,
     )
-    return TransferToAny(names, definition)
+    return TransferToAny(names, definition, tuple(definition.parameters["properties"]))
+
+
+def _context_asked(receivers: Sequence[Member]) -> dict[str, Any]:
+    """What a model is told of the context variables without which these take no handoff; nothing if there are none."""
+    asked = {each.id: required_of(each) for each in receivers if required_of(each)}
+    if not asked:
+        return {}
+    lines = [f"{id} needs {', '.join(map(_described, variables))}" for id, variables in asked.items()]
+    return {
+        "type": "object",
+        "description": f"What an agent has to know before it takes over, by name: {'; '.join(lines)}.",
+        "additionalProperties": True,
+    }
+
+
+def required_of(member: Member) -> Sequence[Variable]:
+    """The context variables without which this member takes no handoff."""
+    return member.requires if isinstance(member, Agent) else ()
+
+
+def _described(variable: Variable) -> str:
+    about = f": {variable.description}" if variable.description else ""
+    return f"{variable.name} ({variable.type}{about})"
 
 
 def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Transfer:
@@ -176,7 +211,8 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
             "type": "object",
             "properties": {
                 "task": {"type": "string", "description": "What is to be done, complete in itself."},
-                "context": {"type": "string", "description": "What that agent should know to do it."},
+                "context": _context_asked([members[declared.receiver]])
+                or {"type": "string", "description": "What that agent should know to do it."},
             },
             "required": ["task"],
             "additionalProperties": False,

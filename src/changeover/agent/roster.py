@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.agent.moves import (
@@ -20,6 +20,7 @@ from changeover.agent.moves import (
     declared_transfer,
     generic_transfer,
 )
+from changeover.agent.variable import Check, compile_variables
 from changeover.guards.limits import Limits
 from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
 from changeover.tools.definition import ToolDefinition
@@ -36,6 +37,10 @@ class Seat(Struct, frozen=True):
     definitions: Definitions
     alone: Definitions
     """The definitions without any handoff."""
+    asks: bool = False
+    """Whether more than its being there is needed before it takes a handoff."""
+    required: dict[str, Check] = {}
+    """What says of each context variable that it needs whether a value fits."""
 
     @property
     def transfers(self) -> tuple[str, ...]:
@@ -43,17 +48,27 @@ class Seat(Struct, frozen=True):
         ways = [definition for definition in self.definitions if not definition.delegate]
         return tuple(dict.fromkeys(name for definition in ways for name in definition.receivers))
 
+    def lacks(self, variables: Mapping[str, Any]) -> tuple[str, ...]:
+        """What it would have to know before it takes a handoff, and cannot find in these."""
+        return tuple(
+            name
+            for name, check in self.required.items()
+            if name not in variables or isinstance(check({name: variables[name]}), str)
+        )
+
 
 class Roster(Struct, frozen=True):
     """Everything that decisions read of a team."""
 
-    seats: dict[str, Seat | Function]
+    seats: dict[str, Seat | Function | Person]
     start: str
     limits: Limits = Limits()
     strategy: Strategy | None = None
     handoffs_enabled: bool = True
     second_chances: int = 2
     """How often in a row a model may get its calls wrong and try again."""
+    attempts: int = 3
+    """How many receivers a task is offered to before a person is asked."""
 
     def strategy_for(self, sender: str, receiver: str, declared: Strategy | None) -> Strategy:
         """How much the receiver sees: as the handoff says, else the receiver, else the team, else the custom."""
@@ -81,6 +96,8 @@ def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[Tool
         moves,
         tuple(move.definition for move in moves.values()),
         tuple(move.definition for move in moves.values() if isinstance(move, UseTool)),
+        not agent.accepts_handoffs or bool(agent.accepts or agent.requires or agent.max_concurrency),
+        {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
     )
 
 

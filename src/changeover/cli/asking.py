@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -15,8 +14,6 @@ from changeover.cli.trouble import tell
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 
-Decide = Callable[[ApprovalRequest, Decision], bool]
-"""Decides; says whether nothing is awaited there any more."""
 CHOICES = "  y(es), n(o), e(dit), r(espond), Enter for later: "
 
 
@@ -29,19 +26,18 @@ def user_name() -> str:
 
 
 class Asker:
-    """Asks until a decision holds, or is left for later."""
+    """Asks until there is a decision, or it is left for later."""
 
     def __init__(self, out: Console) -> None:
         self._out, self.name = out, user_name()
 
-    def ask(self, request: ApprovalRequest, decide: Decide) -> bool:
-        """Whether it was decided."""
+    def ask(self, request: ApprovalRequest) -> Decision | None:
+        """What was decided; None for later."""
         self._out.print(Text(f"  {request_words(request)}", "yellow"), soft_wrap=True)
         while (answer := input(CHOICES).strip().lower()[:1]) != "":
-            decision = self._decision(answer, request)
-            if decision is not None and decide(request, decision):
-                return True
-        return False
+            if (decision := self._decision(answer, request)) is not None:
+                return decision
+        return None
 
     def _decision(self, answer: str, request: ApprovalRequest) -> Decision | None:
         match answer:

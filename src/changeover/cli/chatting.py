@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -16,10 +17,10 @@ from changeover.cli.output import console
 from changeover.cli.showing import Show
 from changeover.cli.trouble import lined, tell
 from changeover.errors import ApprovalError, ChangeoverError, ConversationNotFound
-from changeover.facts import ApprovalRequest, RunResult
+from changeover.facts import RunResult
 from changeover.guards.approval import Decision
 from changeover.relay.events import RunCancelled, RunCompleted, RunFailed
-from changeover.relay.stream import RunFinished
+from changeover.relay.stream import Recorded, RunFinished
 from changeover.team import Team
 
 ENDED = (RunCompleted, RunFailed, RunCancelled)
@@ -65,7 +66,7 @@ class Chat:
         self._begun, self._show.seq = True, past[-1].seq
         own = [each.event for each in past if each.conversation == self._id]
         if not isinstance(own[-1], ENDED):
-            self._settle(runner, runner.run(self._go_on()))
+            self._settle(runner, runner.run(self._go_on({})))
 
     def _typed(self) -> str | None:
         prompt = "you> " if sys.stdin.isatty() else ""
@@ -90,15 +91,12 @@ class Chat:
 
     def _settle(self, runner: asyncio.Runner, result: RunResult) -> None:
         """Ask whatever has to be asked, until the run has an answer or the user leaves it for later."""
-
-        def decide(request: ApprovalRequest, decision: Decision) -> bool:
-            return runner.run(self._decide(request, decision))
-
         while result.status == "waiting" and result.pending:
-            answers = [self._asker.ask(request, decide) for request in result.pending]
-            if not any(answers):
+            answers = {request.id: self._asker.ask(request) for request in result.pending}
+            decided = {id: decision for id, decision in answers.items() if decision is not None}
+            if not decided:
                 return
-            result = runner.run(self._go_on())
+            result = runner.run(self._go_on(decided))
 
     async def _say(self, text: str) -> RunResult:
         options = {name: value for name, value in self._first.items() if value}
@@ -110,25 +108,22 @@ class Chat:
                 return item.result
         raise AssertionError("a stream ends with its result")
 
-    async def _decide(self, request: ApprovalRequest, decision: Decision) -> bool:
-        try:
-            await self._team.decide(request, decision, by=self._asker.name)
-        except ApprovalError as error:
-            tell(f"  {lined(error)}")
-            # Somebody else may have been quicker.
-            return request.id not in {each.id for each in await self._team.approvals(self._id)}
-        return True
+    async def _go_on(self, decided: Mapping[str, Decision]) -> RunResult:
+        """Decide, and show what follows as it happens."""
+        async for item in self._team.follow(self._id, partial(self._decide, decided)):
+            if not isinstance(item, Recorded) or item.seq > self._show.seq:
+                self._show.item(item)
+            if isinstance(item, RunFinished):
+                return item.result
+        raise AssertionError("a stream ends with its result")
 
-    async def _go_on(self) -> RunResult:
-        """Wait for the run, then show what happened in it meanwhile."""
-        try:
-            result = await self._team.resume(self._id)
-        finally:
-            for each in await self._team.history(self._id):
-                if each.seq > self._show.seq:
-                    self._show.event(each)
-        self._show.end(result)
-        return result
+    async def _decide(self, decided: Mapping[str, Decision]) -> None:
+        for id, decision in decided.items():
+            try:
+                await self._team.decide(id, decision, by=self._asker.name)
+            except ApprovalError as error:
+                # What still waits is asked again; or somebody else was quicker.
+                tell(f"  {lined(error)}")
 
     def _leave(self) -> None:
         if self._begun:

@@ -45,8 +45,10 @@ def play(pace: float | None = None, store: str | None = None) -> None:
         show_summary(page, talk.handoffs(), talk.past())
         show_store(page, url, talk.id, len(talk.past()))
     page.gap()
-    page.line(f"Or type yourself: {program()} demo --chat", margin=0)
-    page.line(f"Or kill it in the middle: {program()} demo --crash", margin=0)
+    page.line("To type yourself, or to kill it in the middle:", margin=0)
+    page.gap()
+    page.verbatim(f"{program()} demo --chat")
+    page.verbatim(f"{program()} demo --crash")
 
 
 def _names() -> Iterator[str]:

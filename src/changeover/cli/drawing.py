@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,10 +13,16 @@ from changeover.cli.options import StoreOption
 from changeover.cli.trouble import Mistake, plainly
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from changeover.observe.drawing import Course, Plan
     from changeover.stores.views import Views
 
 Format = Literal["text", "mermaid", "svg"]
+
+LEAD = re.compile(r"[ │├└─▶]*(?:(?:tool|hands to|asks)  +)?")
+"""The branches before a line, and the column that says what it is."""
+HANGING = 4
 
 
 def graph(
@@ -34,7 +42,7 @@ def graph(
 
     with plainly():
         drawn = _team(what, format) if is_team(what) else _course(what, format, store)
-        typer.echo(_typable(drawn))
+        typer.echo(_typable(_fitted(drawn) if format == "text" else drawn))
 
 
 def _team(address: str, format: Format) -> str:
@@ -72,6 +80,32 @@ def _drawn_course(course: Course, format: Format) -> str:
     from changeover.observe.svg import course_svg
 
     return {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](course)
+
+
+def _fitted(text: str) -> str:
+    """On a terminal, lines that are too long go on below themselves, and the branches beside them do too."""
+    from changeover.cli.output import console
+
+    out = console()
+    if not out.is_terminal:
+        return text
+    return "\n".join(part for line in text.splitlines() for part in _wrapped(line, out))
+
+
+def _wrapped(line: str, out: Console) -> Iterator[str]:
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    if cell_len(line) <= out.width:
+        yield line
+        return
+    found = LEAD.match(line)
+    lead = found[0] if found else ""
+    below = re.sub(r"[^│]", " ", lead.replace("├", "│")) or " " * HANGING
+    # Of a terminal that is too narrow for the branches, the terminal itself makes the best.
+    room = max(out.width - cell_len(below), 1)
+    for index, part in enumerate(Text(line[len(lead) :]).wrap(out, room)):
+        yield f"{below if index else lead}{part.plain}".rstrip()
 
 
 def _typable(text: str) -> str:

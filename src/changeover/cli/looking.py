@@ -13,7 +13,7 @@ from changeover.cli.options import JsonOption, LimitOption, StoreOption, WithinO
 from changeover.cli.trouble import Mistake, plainly, tell
 
 if TYPE_CHECKING:
-    from changeover.stores.records import HandoffRow, TaskRow
+    from changeover.stores.records import ConversationRow, HandoffRow, TaskRow
     from changeover.stores.views import Views
 
 T = TypeVar("T")
@@ -22,6 +22,8 @@ TaskStatus = Literal["pending", "running", "waiting", "completed", "failed", "ca
 HandoffState = Literal["PENDING", "ACCEPTED", "REJECTED", "WORKING", "COMPLETE", "FAILED", "TIMEOUT", "RETURNED"]
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.", show_default=False)]
 AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only of this.", show_default=False)]
+
+MOST_HANDOFFS = 10_000
 
 tasks = typer.Typer(help="Tasks: each agent's leg of a run.", no_args_is_help=True)
 handoffs = typer.Typer(help="Handoffs: who passed work to whom, and why.", no_args_is_help=True)
@@ -34,7 +36,7 @@ def conversations(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List conversations: who answers now, how each stands, what its last run took."""
+    """List conversations: who answers now, how each stands, how many handoffs were made in it in all."""
     from changeover.cli.output import when
 
     wanted = {"status": status}
@@ -42,7 +44,8 @@ def conversations(
     async def find(views: Views) -> list[Any]:
         from changeover.stores.records import ConversationRow
 
-        return await views.listed(ConversationRow, given(wanted), limit=limit + 1, roots=not delegates)
+        rows = await views.listed(ConversationRow, given(wanted), limit=limit + 1, roots=not delegates)
+        return [await _with_handoffs(views, row) for row in rows]
 
     show_list(
         look(store, find),
@@ -53,11 +56,20 @@ def conversations(
             "status": row.status,
             "agent": row.agent,
             "handoffs": str(row.handoffs),
-            "turns": str(row.turns),
             "updated": when(row.updated_at),
         },
         "no conversations",
     )
+
+
+async def _with_handoffs(views: Views, row: ConversationRow) -> ConversationRow:
+    """The same with all handoffs that were made in it and below it; its own count is what limits need of one run."""
+    from msgspec.structs import replace
+
+    from changeover.stores.records import HandoffRow
+
+    offered = await views.listed(HandoffRow, within=row.id, limit=MOST_HANDOFFS)
+    return replace(row, handoffs=sum(each.accepted_at is not None for each in offered))
 
 
 @tasks.command("list")
@@ -204,7 +216,7 @@ def as_data(row: Any) -> dict[str, Any]:
     """A record for programs."""
     from changeover.cli.output import json_time
 
-    return {name: json_time(value) if _is_time(name) else value for name, value in _pairs(row)}
+    return {name: json_time(value) if _is_time(name) else value for name, value in _pairs(row) if name != "turns"}
 
 
 def fields_of(row: Any) -> dict[str, str]:

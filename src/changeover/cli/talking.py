@@ -31,6 +31,15 @@ ContextOption = Annotated[
         show_default=False,
     ),
 ]
+AttachOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attach",
+        metavar="FILE",
+        help="An image or another file for the models to see, by path or https:// address. May be given several times.",
+        show_default=False,
+    ),
+]
 
 
 def run(  # noqa: PLR0913 - each is a declared option
@@ -41,12 +50,19 @@ def run(  # noqa: PLR0913 - each is a declared option
     agent: AgentOption = None,
     user: UserOption = None,
     context: ContextOption = None,
+    attach: AttachOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
     no_handoffs: NoHandoffsOption = False,
 ) -> None:
     """Say something to a team and print its answer. Handoffs are shown beside it on a terminal."""
-    options = {"conversation": conversation, "agent": agent, "user": user, "context": variables(context)}
+    options = {
+        "conversation": conversation,
+        "agent": agent,
+        "user": user,
+        "context": variables(context),
+        "files": attach,
+    }
     with plainly():
         from changeover.cli.ending import Place, finish, told
         from changeover.cli.teams import working_team

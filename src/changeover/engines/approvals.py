@@ -15,7 +15,8 @@ from changeover.guards.approval import Approve, Decision, Reject, verdict_words
 from changeover.relay.asking import misfit
 from changeover.relay.commands import AwaitApproval
 from changeover.relay.events import ApprovalDecided
-from changeover.relay.run import Acting
+from changeover.relay.naming import call_of
+from changeover.relay.run import Acting, Awaiting
 from changeover.relay.state import State
 from changeover.relay.turn import Asked
 from changeover.relay.world import World
@@ -70,10 +71,16 @@ async def _told(engine: LocalEngine, state: State, id: str, decided: ApprovalDec
 
 
 def _pending(state: State, call: str) -> ApprovalRequest | None:
-    if state.run is None or not isinstance(state.run.phase, Acting):
-        return None
-    found = state.run.phase.turn.calls.get(call)
-    return found.phase.request if found and isinstance(found.phase, Asked) else None
+    """What awaits a decision under this id."""
+    match state.run.phase if state.run else None:
+        case Awaiting(request=request):
+            return request if request.call == call else None
+        case Acting(turn=turn):
+            found = turn.calls.get(call_of(call))
+            asked = found.phase.request if found and isinstance(found.phase, Asked) else None
+            return asked if asked and asked.call == call else None
+        case _:
+            return None
 
 
 async def await_decision(engine: LocalEngine, live: Live, command: AwaitApproval) -> ApprovalDecided:

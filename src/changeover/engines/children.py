@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from changeover.engines.inputs import call_off, say
 from changeover.engines.live import Live
+from changeover.engines.timing import in_time
 from changeover.errors import ChangeoverError, EngineError
 from changeover.facts import RunResult
 from changeover.relay.commands import CancelChild, RunChild
-from changeover.relay.events import CancelRequested, HandoffReturned
+from changeover.relay.events import CancelRequested, HandoffExpired, HandoffReturned
 from changeover.relay.returned import returned_of
+from changeover.relay.run import TURNING, Run
+from changeover.relay.turn import Delegated
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -18,13 +21,55 @@ if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
 
-async def run_child(engine: LocalEngine, parent: Live, command: RunChild) -> HandoffReturned:
+async def run_child(engine: LocalEngine, parent: Live, command: RunChild) -> HandoffReturned | HandoffExpired:
     """Open the delegate's conversation, or find it where it was left, and wait for its end."""
     child = await _child(engine, parent, command.child)
     async with child.lock:
         run = await say(engine, child, command.spoken, "given", command.opening)
         ended = child.wait(run, engine.loop.create_future(), patient=True)
+    if not await _in_time(engine, child, command.deadline, ended):
+        return await _expire(engine, child, command, run, ended)
     return await _returned(engine, child, command, run, ended)
+
+
+async def _in_time(engine: LocalEngine, child: Live, deadline: float | None, ended: Future[RunResult]) -> bool:
+    """Wait until the delegate ends, or its time is over; while a person is awaited, time stands still."""
+    await engine.tell(child)
+    over = deadline
+    while not await in_time(engine.world.clock, over, ended):
+        assert deadline is not None
+        over = deadline + waited(engine, child, engine.world.clock.now())
+        if engine.world.clock.now() >= over:
+            return False
+    return True
+
+
+def waited(engine: LocalEngine, live: Live, now: float) -> float:
+    """How long people were awaited in the run of a conversation, or below it."""
+    run = live.state.run
+    if run is None:
+        return 0.0
+    below = [engine.lives.here(f"{live.state.id}/{call}") for call in _delegated(run)]
+    longest = max((waited(engine, child, now) for child in below if child), default=0.0)
+    return run.waiting.until(now) + run.below.waited + longest
+
+
+def _delegated(run: Run) -> list[str]:
+    turn = run.phase.turn if isinstance(run.phase, TURNING) else None
+    calls = turn.calls.values() if turn else ()
+    return [call.phase.offer.call for call in calls if isinstance(call.phase, Delegated)]
+
+
+async def _expire(
+    engine: LocalEngine, child: Live, command: RunChild, run: int, ended: Future[RunResult]
+) -> HandoffReturned | HandoffExpired:
+    """Call a delegate back whose time is over. What it had finished by then counts."""
+    async with child.lock:
+        await call_off(engine, child, CancelRequested(by="its deadline"), command.opening)
+    returned = await _returned(engine, child, command, run, ended)
+    if not returned.cancelled:
+        return returned
+    return HandoffExpired(command.id, command.task, command.receiver, "it was not done in time", returned.spent)
 
 
 async def cancel_child(engine: LocalEngine, parent: Live, command: CancelChild) -> HandoffReturned:

@@ -13,3 +13,6 @@ class SystemClock:
 
     async def sleep_until(self, at: float) -> None:
         await asyncio.sleep(max(0.0, at - time.time()))
+
+    async def alarm(self, at: float) -> None:
+        await self.sleep_until(at)

@@ -33,6 +33,7 @@ class Live:
         "may_rest",
         "patient",
         "pending",
+        "promised",
         "readers",
         "stale",
         "state",
@@ -70,6 +71,8 @@ class Live:
         self.attempt = ""
         """The cause of an entry that is being committed, if observers want to know of it: whoever commits it may be
         stopped before it is told that it did."""
+        self.promised: set[str] = set()
+        """Commands that asked a receiver who has room, which is kept for them."""
         self.ended: list[int] = []
         """Runs whose end is committed and not yet told."""
 

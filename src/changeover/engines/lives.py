@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from itertools import islice
 
 from changeover.engines.live import Live
@@ -38,6 +39,9 @@ class Lives:
             # Another task may have loaded it while this one was reading.
             live = self._lives.pop(conversation, None) or Live(State(conversation).fold(entries))
         return self._keep(conversation, live)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(list(self._lives.values()))
 
     def here(self, conversation: str) -> Live | None:
         """The conversation, if it is in memory."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, assert_never
 
+from changeover.engines.answering import ask_receiver
 from changeover.engines.approvals import await_decision
 from changeover.engines.children import cancel_child, run_child
 from changeover.engines.following import Follower
@@ -19,6 +20,7 @@ from changeover.engines.watching import Watch
 from changeover.errors import Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
 from changeover.relay.commands import (
+    AskReceiver,
     AwaitApproval,
     CallFunction,
     CallModel,
@@ -186,6 +188,8 @@ class LocalEngine:
                 return cancel_child(self, live, command)
             case AwaitApproval():
                 return await_decision(self, live, command)
+            case AskReceiver():
+                return ask_receiver(self, live, command)
             case _:
                 assert_never(command)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, assert_never
 
 from changeover.messages import Call, Reply
-from changeover.models.offline_choice import Answer, AskFor, Choice, HandOver, Use, choose
+from changeover.models.offline_choice import Answer, AskFor, Choice, HandOver, Use, choose, meant
 from changeover.models.offline_reading import Reading, read
 from changeover.models.offline_voice import answer, ask_for, hand_over
 from changeover.relay.ports import Request
@@ -24,7 +24,7 @@ class OfflineModel:
 
     async def reply(self, request: Request) -> Reply:
         """The reply, by the request alone."""
-        reading = read(request)
+        reading = meant(read(request))
         return _reply(request, reading, choose(reading))
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:

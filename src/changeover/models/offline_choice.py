@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.models.offline_arguments import Known, fill, looks_up
-from changeover.models.offline_reading import Reading
+from changeover.models.offline_reading import Reading, Said
 from changeover.routing.match import rank, shared
+from changeover.routing.words import words
 from changeover.tools.definition import ToolDefinition
 
 CLEARLY = 1.2
@@ -21,6 +23,8 @@ ROUNDS = 3
 AT_ONCE = 3
 BESIDE = 0.4
 """What is called beside the best must fit at least so well in comparison."""
+TELLING = 3
+"""So many words beside values make a request, if none of them is of what we asked for."""
 OWN = "own"
 
 
@@ -62,10 +66,32 @@ class Way(Struct, frozen=True):
     receiver: str = ""
 
 
+def meant(reading: Reading) -> Reading:
+    """The same, if the user answered us; else the topic is only what was said since the last request of its own."""
+    if len(reading.said) < 2:
+        return reading
+    profiles = _profiles(reading, *_ways(reading))
+    topic = ""
+    for said in reading.said:
+        topic = f"{topic} {said.text}" if topic and not _is_request(said, topic, profiles) else said.text
+    return replace(reading, topic=topic, known=replace(reading.known, words=topic))
+
+
+def _is_request(said: Said, before: str, profiles: Mapping[str, str]) -> bool:
+    """Whether it is about something else than what was said before, and so no answer to our question."""
+    now, then = dict(rank(said.text, profiles)), rank(before, profiles)
+    if now:
+        old = then[0][0] if then else ""
+        best, score = next(iter(now.items()))
+        return best != old and score > now.get(old, 0.0) * CLEARLY
+    telling = [word for word in words(said.text) if not any(sign.isdigit() for sign in word)]
+    return len(telling) >= TELLING and not shared(said.text, said.question)
+
+
 def choose(reading: Reading) -> Choice:
     """The best thing to do, by the words alone."""
     plain, others = _ways(reading)
-    profiles = {OWN: _own(reading, plain)} | {str(index): way.about for index, way in enumerate(others)}
+    profiles = _profiles(reading, plain, others)
     scores = dict(rank(reading.topic, profiles))
     own = scores.pop(OWN, 0.0)
     best = next(iter(scores.items()), None)
@@ -77,6 +103,11 @@ def choose(reading: Reading) -> Choice:
     if chosen := _here(reading, plain) or (None if plain else _here(reading, delegates)):
         return chosen
     return Answer(bool(best or own or shared(reading.topic, profiles[OWN])))
+
+
+def _profiles(reading: Reading, plain: Sequence[Way], others: Sequence[Way]) -> dict[str, str]:
+    """What this agent is for, and each way to another."""
+    return {OWN: _own(reading, plain)} | {str(index): way.about for index, way in enumerate(others)}
 
 
 def _elsewhere(reading: Reading, best: Way, ranked: Sequence[Way], plain: Sequence[Way]) -> Choice | None:
@@ -157,6 +188,8 @@ def _is_new(reading: Reading, way: Way) -> bool:
 def _receivers(reading: Reading, tool: ToolDefinition) -> Iterator[Way]:
     if reading.settled or tool.name in reading.tried or (tool.delegate and reading.rounds):
         return
+    if not tool.delegate and any(other.delegate and other.name in reading.tried for other in reading.tools):
+        return  # whoever asked a delegate is the one to tell what it found
     if not tool.delegate and len(reading.passed) >= HOPS:
         return
     lines = _lines(tool)

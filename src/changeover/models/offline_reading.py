@@ -31,6 +31,13 @@ FENCE = re.compile(r"^(`{3,})json\n(.*?)\n\1$", re.M | re.S)
 VALUE = re.compile(r"[\d@\"“]")
 
 
+class Said(Struct, frozen=True):
+    """What a user said, and to which question of ours, if to any."""
+
+    text: str
+    question: str = ""
+
+
 class Reading(Struct, frozen=True):
     """What the offline model knows when it decides."""
 
@@ -41,6 +48,8 @@ class Reading(Struct, frozen=True):
     topic: str
     """What the user wants, in the user's words."""
     known: Known
+    said: tuple[Said, ...] = ()
+    """What the topic is made of, if the user seems to have answered questions of ours."""
     results: tuple[ToolResult, ...] = ()
     """What this agent's calls brought since the user spoke."""
     tried: frozenset[str] = frozenset()
@@ -61,6 +70,7 @@ def read(request: Request) -> Reading:
     messages = request.messages
     spoken = _last_spoken(messages, len(messages))
     said, since = _said(messages, spoken), messages[spoken + 1 :]
+    topic = " ".join(each.text for each in said)
     ways = {tool.name for tool in request.tools if tool.receivers and not tool.delegate}
     mine = [each for each in since if isinstance(each, ToolResult) and each.agent == request.agent]
     results = tuple(each for each in mine if not (each.ok and each.name in ways))
@@ -70,8 +80,9 @@ def read(request: Request) -> Reading:
         agent=request.agent,
         instructions=own,
         tools=request.tools,
-        topic=said,
-        known=Known(said, "\n".join(told(each) for each in results if each.ok), _variables(briefing)),
+        topic=topic,
+        known=Known(topic, "\n".join(told(each) for each in results if each.ok), _variables(briefing)),
+        said=said,
         results=results,
         tried=frozenset(each.name for each in mine),
         rounds=_rounds(request.agent, since, ways),
@@ -104,21 +115,22 @@ def told(result: ToolResult) -> str:
     return result.text.strip()
 
 
-def _said(messages: Sequence[Message], spoken: int) -> str:
-    """What the user said last; if that answers a question of ours, what was said before belongs to it."""
-    parts: list[str] = []
+def _said(messages: Sequence[Message], spoken: int) -> tuple[Said, ...]:
+    """What the user said last; if that may answer a question of ours, what was said before belongs to it."""
+    parts: list[Said] = []
     while spoken >= 0 and len(parts) < PARTS:
-        parts.insert(0, messages[spoken].text)
-        spoken = _last_spoken(messages, spoken) if _answers(messages, spoken) else -1
-    return " ".join(parts)
+        question = _question(messages, spoken)
+        parts.insert(0, Said(messages[spoken].text, question))
+        spoken = _last_spoken(messages, spoken) if question else -1
+    return tuple(parts)
 
 
-def _answers(messages: Sequence[Message], spoken: int) -> bool:
-    """Whether the user gave a value, or a word or two, after we asked for something."""
+def _question(messages: Sequence[Message], spoken: int) -> str:
+    """What we had asked for when the user gave a value, or a word or two."""
     asked, text = messages[spoken - 1] if spoken else None, messages[spoken].text
     if not isinstance(asked, Assistant) or not asked.text.endswith(QUESTION) or asked.text.endswith(ABOUT):
-        return False
-    return bool(VALUE.search(text)) or len(words(text)) < 3
+        return ""
+    return asked.text if VALUE.search(text) or len(words(text)) < 3 else ""
 
 
 def _last_spoken(messages: Sequence[Message], before: int) -> int:

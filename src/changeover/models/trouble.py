@@ -30,6 +30,8 @@ LONGEST_WAIT = 120.0
 """Seconds; a provider that asks for more is not waited for."""
 LONGEST = 500
 
+UNREADABLE = "it cannot read a file of this kind; leave the file out, or use a model that can"
+
 # The first that fits counts, so the finer ones come first.
 MEANINGS: list[tuple[type[BaseException], bool, str]] = [
     (
@@ -51,6 +53,8 @@ MEANINGS: list[tuple[type[BaseException], bool, str]] = [
     (TimeoutError, True, "it took too long; give it more time by Agent(settings={'request_timeout': …})"),
     (UnexpectedModelBehavior, True, "its answer could not be read"),
     (UserError, False, "it cannot be asked this way"),
+    (NotImplementedError, False, UNREADABLE),
+    (AssertionError, False, "it cannot be asked this way"),
 ]
 PASSING_STATUS = (408, 409, 425)
 """Refusals that have nothing to do with the request itself."""
@@ -75,6 +79,8 @@ def _meaning(error: Exception) -> tuple[bool, str]:
     for kind, retryable, meaning in MEANINGS:
         if isinstance(error, kind):
             return retryable, meaning
+    if isinstance(error, RuntimeError) and str(error).startswith("Unsupported"):
+        return False, UNREADABLE
     if isinstance(error, ModelHTTPError):
         return error.status_code >= 500 or error.status_code in PASSING_STATUS, ""
     return True, ""
@@ -91,6 +97,8 @@ def _words(error: Exception) -> str:
 def _message(body: Any) -> str:
     """The message in the body of an error, which every provider wraps differently."""
     if isinstance(body, dict):
-        inner = body.get("error", body.get("message", ""))
+        # Amazon writes its names with a capital, and some of its messages are empty.
+        given = {str(key).lower(): value for key, value in body.items()}
+        inner = given.get("error", given.get("message", "")) or given.get("code", "")
         return _message(inner) if isinstance(inner, dict) else str(inner)
     return body if isinstance(body, str) else ""

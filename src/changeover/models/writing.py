@@ -13,11 +13,13 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.tools import ToolDefinition as TheirTool
 
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
+from changeover.models.attaching import prompt, shown
 from changeover.models.keeping import restored
 from changeover.models.quoting import noted, quoted
 from changeover.tools.definition import ToolDefinition
@@ -63,7 +65,7 @@ class _Draft:
         self._called: list[tuple[Call, str]] = []
         """The calls of the last response, each with the id that it bears there."""
         self._results: dict[str, ToolResult] = {}
-        self._prompts: list[str] = []
+        self._prompts: list[UserContent] = []
 
     def tell(self, text: str) -> None:
         self._prompts.append(text)
@@ -73,6 +75,7 @@ class _Draft:
             match turn:
                 case User():
                     self.tell(turn.text)
+                    self._prompts += [piece for file in turn.files for piece in shown(file)]
                 case Note():
                     self.tell(noted(turn))
                 case Assistant():
@@ -105,8 +108,7 @@ class _Draft:
     def _turn_over(self) -> None:
         """End what the model reads before its next response: first a result for each of its calls, in their order."""
         results = [_result(call, id, self._results.get(call.id)) for call, id in self._called]
-        # One part: some providers run parts together, and then a user's words would stand in a quotation's last line.
-        prompts = [UserPromptPart("\n\n".join(self._prompts))] if self._prompts else []
+        prompts = [UserPromptPart(prompt(self._prompts))] if self._prompts else []
         if results or prompts:
             self._messages.append(ModelRequest(parts=[*results, *prompts]))
         self._called, self._results, self._prompts = [], {}, []

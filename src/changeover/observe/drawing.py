@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from changeover.agent.agent import Agent, Function, purpose
+from changeover.agent.agent import Agent, Function, Person, purpose
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import HandoffRecord, Mode
@@ -127,8 +127,8 @@ def _way_text(place: Place, way: Way) -> str:
     return f"{'asks    ' if way.delegate else 'hands to'}  {', '.join(others)} by {way.label}"
 
 
-def _place(id: str, seat: Seat | Function, start: bool) -> Place:
-    if isinstance(seat, Function):
+def _place(id: str, seat: Seat | Function | Person, start: bool) -> Place:
+    if not isinstance(seat, Seat):
         return Place(id, _one_line(purpose(seat)), start)
     agent: Agent = seat.agent
     moves = list(seat.moves.values())

@@ -8,8 +8,8 @@ from functools import partial
 
 from changeover.agent.moves import BadArguments, DelegateTo, NoSuchReceiver, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Seat
-from changeover.facts import ApprovalRequest
-from changeover.guards.approval import Approval, Decision, Edit
+from changeover.facts import ApprovalRequest, RequestKind
+from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
 from changeover.handoffs.context import strip_metadata
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
@@ -18,6 +18,26 @@ from changeover.relay.world import World
 from changeover.tools.context import RunContext
 
 logger = logging.getLogger("changeover.approvals")
+
+POSSIBLE: dict[RequestKind, tuple[type[Decision], ...]] = {
+    "approval": (Approve, Reject, Edit, Respond),
+    "permission": (Approve, Reject),
+    "escalation": (Reject, Edit, Respond),
+    "task": (Reject, Edit, Respond),
+}
+"""What a person may decide about each kind of request."""
+KINDS: dict[RequestKind, str] = {
+    "approval": "an approval",
+    "permission": "a permission",
+    "escalation": "an escalation",
+    "task": "a task",
+}
+WAYS: dict[RequestKind, str] = {
+    "approval": "approve it, reject it, edit it or respond",
+    "permission": "approve or reject it",
+    "escalation": "pick a receiver by Edit(receiver=…), answer by Respond(…), or give it back by Reject(…)",
+    "task": "answer it by Respond(…), reject it, or hand it on by Edit(receiver=…)",
+}
 
 
 async def seek_approval(world: World, command: SeekApproval) -> Event:
@@ -59,8 +79,12 @@ async def _needed(approval: Approval, command: SeekApproval) -> bool:
 
 def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
     """What is wrong with a decision about this request, by the declarations of now; nothing if it can hold."""
+    if type(decision) not in POSSIBLE[request.kind]:
+        return f"{verdict_words(decision)} is no answer to {KINDS[request.kind]}; {WAYS[request.kind]}"
     if not isinstance(decision, Edit):
         return ""
+    if request.kind != "approval" and decision.arguments is not None:
+        return "there are no arguments to change; give a receiver"
     if decision.receiver and not request.receiver:
         return f"{request.tool} is no handoff, so it has no receiver to change"
     if decision.receiver and decision.receiver not in world.roster.seats:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approval
 from changeover.messages import Call, Message, View
-from changeover.relay.events import Event, Started, UserSpoke
+from changeover.relay.events import Event, HandoffOffered, Started, UserSpoke
 from changeover.tools.context import RunContext
 
 
@@ -70,6 +70,18 @@ class AwaitApproval(Struct, frozen=True, gc=False):
     request: ApprovalRequest
 
 
+class AskReceiver(Struct, frozen=True, gc=False):
+    """Ask the receiver of a handoff whether it takes the task."""
+
+    id: str
+    task: int
+    context: RunContext
+    """The sender's."""
+    offer: HandoffOffered
+    thread: View[Message]
+    deadline: float | None = None
+
+
 class RunChild(Struct, frozen=True, gc=False):
     """Let a delegate work in a conversation of its own, and bring back what comes of it."""
 
@@ -79,6 +91,7 @@ class RunChild(Struct, frozen=True, gc=False):
     opening: Started
     spoken: UserSpoke
     receiver: str
+    deadline: float | None = None
 
 
 class CancelChild(Struct, frozen=True, gc=False):
@@ -101,5 +114,5 @@ class Record(Struct, frozen=True, gc=False):
 Effect = CallModel | CallFunction | RunTool | SeekApproval
 """What `perform` carries out, the same for every engine."""
 
-Command = Effect | AwaitApproval | RunChild | CancelChild
+Command = Effect | AwaitApproval | AskReceiver | RunChild | CancelChild
 """The rest is each engine's own: it knows how to wait, and where other conversations live."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changeover.agent.agent import Function
+from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import AgentFault, Fault, LimitFault, ModelFault, ReceiverFault
 from changeover.messages import View
-from changeover.relay.commands import CallFunction, CallModel, CancelChild, Command, Record
+from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, CancelChild, Command, Record
 from changeover.relay.context import context_of
+from changeover.relay.deciding import answering, people
 from changeover.relay.deciding.turns import act
-from changeover.relay.events import HandoffAccepted, RunCancelled, RunCompleted, RunFailed, RunStarted, Started
-from changeover.relay.run import Acting, Broken, Phase, Replied, Run, Stopping, Thinking
+from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunStarted, Started
+from changeover.relay.naming import call_of
+from changeover.relay.run import Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State
-from changeover.relay.turn import Asked, Begun, Delegated, Fresh, Offered
+from changeover.relay.turn import Asked, Begun, Delegated, Fresh, Offered, OpenCall
 
 
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -38,16 +40,27 @@ def awaits(state: State, command: str) -> bool:
         case Thinking(due=due):
             return due == command
         case Acting(turn=turn):
-            call = turn.calls.get(command.rstrip("?!"))
-            return call is not None and isinstance(call.phase, AWAITED.get(command[-1], (Fresh, Begun, Delegated)))
+            call = turn.calls.get(call_of(command))
+            return call is not None and _wanted(call, command)
+        case Awaiting(request=request):
+            return f"{request.call}!" == command
         case Stopping(turn=turn) if turn and command.endswith("~"):
-            return isinstance(turn.calls[command[:-1]].phase, Delegated)
+            return isinstance(turn.calls[call_of(command)].phase, Delegated)
         case _:
             return False
 
 
-AWAITED: dict[str, tuple[type, ...]] = {"?": (Fresh,), "!": (Asked,)}
-"""In which phase of its call a command is wanted, by the last character of its id; `~` calls a delegate back."""
+def _wanted(call: OpenCall, command: str) -> bool:
+    phase = call.phase
+    match command[-1]:
+        case "?":
+            return isinstance(phase, Fresh)
+        case "!":
+            return isinstance(phase, Asked) and f"{phase.request.call}!" == command
+        case "^":
+            return isinstance(phase, Offered) and f"{phase.offer.call}^" == command
+        case _:
+            return isinstance(phase, Fresh | Begun) or (isinstance(phase, Delegated) and phase.offer.call == command)
 
 
 def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -69,6 +82,8 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         return _fail(run, AgentFault(state.agent, tuple(roster.seats)))
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
+    if isinstance(seat, Person):
+        return people.think(state, run, phase, roster)
     if run.strikes > roster.second_chances:
         return _fail(run, _fault_of(state, run, seat, roster))
     turns, given = run.turns + run.below.turns, run.spoken.given
@@ -104,8 +119,11 @@ def _act(state: State, run: Run, phase: Acting, roster: Roster) -> Record | Sequ
     offered = turn.offered
     if offered is None or turn.unanswered > 1:
         return act(state, run, turn, roster)
-    assert isinstance(offered.phase, Offered)
-    return Record(HandoffAccepted(offered.id, state.task, offered.phase.offer.receiver))
+    return answering.go_on(state, run, turn, offered, roster)
+
+
+def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[Command]:
+    return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)]
 
 
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record:
@@ -121,9 +139,9 @@ def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | S
     if phase.turn is not None and phase.turn.delegated:
         opening = Started(state.root, state.id, state.depth + 1)
         return [
-            CancelChild(f"{call.id}~", state.task, call.id, f"{state.id}/{call.id}", opening, call.phase.offer.receiver)
+            CancelChild(f"{offer.call}~", state.task, offer.call, f"{state.id}/{offer.call}", opening, offer.receiver)
             for call in phase.turn.ready.values()
-            if isinstance(call.phase, Delegated)
+            if isinstance(call.phase, Delegated) and (offer := call.phase.offer)
         ]
     return Record(RunCancelled(run.id) if phase.fault is None else RunFailed(run.id, phase.fault))
 
@@ -144,6 +162,7 @@ def _fail(run: Run, fault: Fault) -> Record:
 
 PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[Command]]] = {
     Thinking: _think,
+    Awaiting: _await,
     Acting: _act,
     Replied: _complete,
     Broken: _break,

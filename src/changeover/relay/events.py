@@ -2,6 +2,7 @@
 
 Ids are positions. A run is the position of the UserSpoke that began it, a task the position of the event that gave
 it to an agent, a call `<position of the reply>.<index>`; so nobody has to make them up, and a restart finds the same.
+A handoff is named after its call; when the call is offered to others, `+1`, `+2` follow.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from changeover.facts import Fault, LimitName, Mode, Spent, Usage
+from changeover.facts import Fault, LimitName, Mode, RequestKind, Spent, Usage
 from changeover.guards.approval import Decision, OnExpiry
 from changeover.guards.limits import Limits
 from changeover.handoffs.context import Merge
-from changeover.messages import Call
+from changeover.messages import Call, File
 from changeover.tools.command import Directive
 
 SCHEMA = 1
@@ -63,6 +64,7 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     correlation_id: str = ""
     given: Given | None = None
     """With what an agent gave it, if it was an agent."""
+    files: tuple[File, ...] = ()
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):
@@ -96,12 +98,14 @@ class ModelFailed(Recordable, frozen=True, tag="model_failed"):
 
 
 class FunctionReturned(Recordable, frozen=True, tag="function_returned"):
-    """A Function member gave its answer, or said where to go."""
+    """A Function or Person member gave its answer, or said where to go."""
 
     agent: str
     task: int
     text: str = ""
     directive: Directive | None = None
+    by: str = ""
+    """Who answered, if it was a person."""
 
 
 class FunctionFailed(Recordable, frozen=True, tag="function_failed"):
@@ -138,7 +142,7 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
     call: str
     task: int
     reason: str
-    why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit"]
+    why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit", "declined"]
     receiver: str = ""
 
 
@@ -164,6 +168,15 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     max_iterations: int = 0
     recent: int = 5
     """How many of the last messages a delegate is told; all, if it is negative."""
+    deadline: float | None = None
+    """Until when a transfer has to be accepted, and a delegate be back."""
+    alternatives: tuple[str, ...] = ()
+    """Who is asked when the receiver does not want it."""
+    attempt: int = 1
+    retry_of: str = ""
+    """The handoff of the same task that was declined before."""
+    declined_by: tuple[str, ...] = ()
+    """Who did not want it, and is not asked again."""
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
@@ -174,6 +187,44 @@ class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
     task: int
     receiver: str
     mode: Mode = Mode.TRANSFER
+    by: str = ""
+    """Who accepted, if it was a person."""
+    deadline: float | None = None
+    """Until when a delegate has to be back."""
+    estimate: float | None = None
+    """In how many seconds the receiver thinks to be done."""
+
+
+class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
+    """The receiver does not take the task; it is still its sender's."""
+
+    call: str
+    task: int
+    receiver: str
+    reason: str
+    suggested: str = ""
+    """Who would be better, as the receiver says."""
+    by: str = ""
+
+
+class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
+    """The receiver would take the task if it had more context, or a permission."""
+
+    call: str
+    task: int
+    receiver: str
+    needs_context: tuple[str, ...] = ()
+    needs_permission: tuple[str, ...] = ()
+
+
+class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
+    """The receiver did not answer, or did not finish, in time; what it did until then is withdrawn."""
+
+    call: str
+    task: int
+    receiver: str
+    reason: str
+    spent: Spent = Spent()
 
 
 class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
@@ -189,6 +240,8 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     error: str = ""
     fault: Fault | None = None
     cancelled: bool = False
+    declined: bool = False
+    """Nobody took it."""
     iterations: int = 0
     tool_calls: int = 0
     duration: float = 0.0
@@ -198,7 +251,7 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
 
 
 class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
-    """A person has to decide whether this call is carried out."""
+    """A person has to decide how this call goes on, or answer in an agent's stead."""
 
     call: str
     task: int
@@ -209,6 +262,7 @@ class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
     message: str = ""
     expires_at: float | None = None
     on_expiry: OnExpiry = "reject"
+    kind: RequestKind = "approval"
 
 
 class ApprovalWaived(Recordable, frozen=True, tag="approval_waived"):
@@ -309,6 +363,9 @@ Event = (
     | CancelRequested
     | RunStopped
     | RunCancelled
+    | HandoffRejected
+    | HandoffConditional
+    | HandoffExpired
 )
 """What this version can write."""
 

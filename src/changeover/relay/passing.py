@@ -11,7 +11,8 @@ from changeover.relay.events import Given, HandoffOffered, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.turn import Offered, OpenCall
 
-IN_WORK = advance(Standing.PENDING, Signal.ACCEPT, Signal.START)
+OFFERED = Standing.PENDING
+IN_WORK = advance(OFFERED, Signal.ACCEPT, Signal.START)
 """In process, a receiver begins in the very append that records its acceptance."""
 
 
@@ -19,7 +20,7 @@ def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: O
     """The handoff that was accepted, as people read it; its receiver got this task."""
     offer = offered.offer
     return HandoffRecord(
-        f"{conversation}:{call.id}",
+        f"{conversation}:{offer.call}",
         offer.sender,
         offer.receiver,
         offer.message,
@@ -31,6 +32,9 @@ def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: O
         offer.strategy,
         run.ref,
         task,
+        "",
+        offer.attempt,
+        offer.retry_of,
     )
 
 
@@ -54,7 +58,7 @@ def thread_of(offer: HandoffOffered, run: Run, thread: list[Message]) -> list[Me
     if offer.strategy != MessageOnly.name:
         return thread
     # A new list: the old one is still read through the views of earlier requests.
-    request: list[Message] = [User(run.spoken.text, author_of(run.spoken))]
+    request: list[Message] = [User(run.spoken.text, author_of(run.spoken), run.spoken.files)]
     return [*request, Note(offer.message, offer.sender)] if offer.message else request
 
 

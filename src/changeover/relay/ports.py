@@ -66,7 +66,13 @@ class Clock(Protocol):
 
     def now(self) -> float: ...
 
-    async def sleep_until(self, at: float) -> None: ...
+    async def sleep_until(self, at: float) -> None:
+        """Let time pass until then: nothing is to happen before."""
+        ...
+
+    async def alarm(self, at: float) -> None:
+        """Return if it comes to be then: something else may happen before, and is wished for."""
+        ...
 
 
 class Head(Struct, frozen=True, gc=False):
@@ -123,6 +129,10 @@ class Log(Protocol):
 
     async def approvals(self) -> list[ApprovalRequest]:
         """What waits for a person's decision, in all conversations, the oldest first."""
+        ...
+
+    async def at_work(self, agent: str) -> list[str]:
+        """The conversations in which this agent works now."""
         ...
 
     async def claim(self, conversation: str) -> bool:

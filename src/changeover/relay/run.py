@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from changeover.facts import Fault, Handed, HandoffRecord, Ledger, LimitFault, Spent, Usage
-from changeover.relay.events import CallRefused, UserSpoke
+from changeover.facts import ApprovalRequest, Fault, Handed, HandoffRecord, Ledger, LimitFault, Spent, Usage
+from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
 from changeover.relay.turn import Travelling, Turn
 
 NOTHING = Spent()
@@ -17,6 +17,13 @@ class Thinking(Struct, frozen=True, gc=False):
     due: str
     attempt: int = 1
     not_before: float = 0.0
+
+
+class Awaiting(Struct, frozen=True, gc=False):
+    """The active member is a person, who was asked and has not answered."""
+
+    due: str
+    request: ApprovalRequest
 
 
 class Acting(Struct, frozen=True, gc=False):
@@ -44,9 +51,42 @@ class Stopping(Struct, frozen=True, gc=False):
     turn: Turn | None
 
 
-Phase = Thinking | Acting | Replied | Broken | Stopping
+Phase = Thinking | Awaiting | Acting | Replied | Broken | Stopping
 TURNING = (Acting, Stopping)
 """Phases that have a turn. A tuple: a union would be made anew wherever it is asked for."""
+
+
+class Refusal(Struct, frozen=True, gc=False):
+    """A handoff that was declined: the next one of the same task follows it."""
+
+    task: int
+    handoff: str
+    attempt: int
+    by: tuple[str, ...]
+    """Everybody who declined so far."""
+
+
+class Waiting(Struct, gc=False):
+    """How long people were awaited."""
+
+    asked: int = 0
+    """How many questions are open."""
+    since: float = 0.0
+    before: float = 0.0
+
+    def ask(self, at: float) -> None:
+        if not self.asked:
+            self.since = at
+        self.asked += 1
+
+    def hear(self, at: float) -> None:
+        self.asked -= 1
+        if not self.asked:
+            self.before += at - self.since
+
+    def until(self, at: float) -> float:
+        """In all by then."""
+        return self.before + (at - self.since if self.asked else 0.0)
 
 
 class Run:
@@ -57,6 +97,7 @@ class Run:
         "at",
         "below",
         "cost",
+        "declined",
         "delegates",
         "first",
         "handoffs",
@@ -74,6 +115,8 @@ class Run:
         "told",
         "tool_calls",
         "turns",
+        "verdict",
+        "waiting",
     )
 
     def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
@@ -97,6 +140,11 @@ class Run:
         """Whether somebody worked for it in a conversation of its own."""
         self.struck: LimitFault | None = None
         """A limit of the whole run that a delegate ran into."""
+        self.declined: Refusal | None = None
+        """The last handoff that nobody took, until one is taken."""
+        self.verdict: ApprovalDecided | None = None
+        """What the person said who is the active member."""
+        self.waiting = Waiting()
 
     def spend(self, usage: Usage) -> None:
         """Count one reply."""
@@ -115,6 +163,7 @@ class Run:
             before.handoffs + spent.handoffs,
             before.retries + spent.retries,
             before.usage + spent.usage,
+            waited=before.waited + spent.waited,
         )
         self.agents.update(spent.agents)
 
@@ -142,6 +191,7 @@ class Run:
             self.retries + below.retries,
             self.usage,
             tuple(sorted(self.agents)),
+            self.waiting.before + below.waited,
         )
 
     def ledger(self, now: float) -> Ledger:

@@ -8,6 +8,7 @@ from changeover.agent.roster import Roster
 from changeover.relay.commands import Command, Record
 from changeover.relay.decide import decide
 from changeover.relay.events import Event
+from changeover.relay.naming import call_of
 from changeover.relay.run import TURNING
 from changeover.relay.state import State
 
@@ -24,5 +25,5 @@ def settle(state: State, roster: Roster, at: float, events: Iterable[Event]) -> 
         batch.append(decision.event)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
-            phase.turn.give_out(command.id.rstrip("?!~"))
+            phase.turn.give_out(call_of(command.id))
     return batch, decision

@@ -13,7 +13,7 @@ from changeover.handoffs.protocol import Signal, advance
 from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.events import Entry, Event, Unreadable, UserSpoke
-from changeover.relay.folding import calls, handoffs, runs
+from changeover.relay.folding import answers, asking, calls, handoffs, runs
 from changeover.relay.run import TURNING, Outcome, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
@@ -199,12 +199,15 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.ToolStarted: calls.intend,
     events.ToolFinished: calls.finish,
     events.CallRefused: calls.refuse,
-    events.ApprovalRequested: calls.ask,
-    events.ApprovalWaived: calls.waive,
-    events.ApprovalDecided: calls.rule,
+    events.ApprovalRequested: asking.ask,
+    events.ApprovalWaived: asking.waive,
+    events.ApprovalDecided: asking.rule,
     events.HandoffOffered: handoffs.offer,
     events.HandoffAccepted: handoffs.accept,
     events.HandoffReturned: handoffs.take_back,
+    events.HandoffRejected: answers.reject,
+    events.HandoffConditional: answers.condition,
+    events.HandoffExpired: answers.expire,
     events.LimitReached: runs.reach_limit,
     events.CancelRequested: runs.call_off,
     events.RunStopped: runs.stop,

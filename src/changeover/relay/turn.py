@@ -9,18 +9,12 @@ from msgspec import Struct
 from changeover.facts import ApprovalRequest, DelegateResult
 from changeover.guards.approval import Edit
 from changeover.messages import Call, Message, ToolResult
-from changeover.relay.events import HandoffOffered
+from changeover.relay.events import ApprovalDecided, HandoffOffered
 from changeover.tools.command import Directive
 
 
 class Fresh(Struct, frozen=True, gc=False):
     """Nothing was recorded of this call yet, or only that it may be carried out."""
-
-
-class Asked(Struct, frozen=True, gc=False):
-    """A person has to decide about it."""
-
-    request: ApprovalRequest
 
 
 class Begun(Struct, frozen=True, gc=False):
@@ -34,6 +28,44 @@ class Offered(Struct, frozen=True, gc=False):
     at: float
     commanded: bool = False
     """By code, so that the message for the receiver stands nowhere else."""
+    index: int = -1
+    """Where its record stands among the conversation's handoffs, once it was answered."""
+    needs: tuple[str, ...] = ()
+    """What its receiver needs permission for."""
+    waited: float = 0.0
+    """For how long people were awaited, which does not count."""
+    verdict: ApprovalDecided | None = None
+    """What a person said to it: the permission, or the answer of a person who is the receiver."""
+
+    @property
+    def until(self) -> float | None:
+        """Its deadline, and as much longer as people were awaited."""
+        return None if self.offer.deadline is None else self.offer.deadline + self.waited
+
+
+class Declined(Struct, frozen=True, gc=False):
+    """It became a handoff that its receiver did not want, at least not as it was."""
+
+    offer: HandoffOffered
+    at: float
+    """When it was offered."""
+    reason: str
+    needs: tuple[str, ...] = ()
+    """What its receiver would have to know."""
+    suggested: str = ""
+    by: str = ""
+    """The person who declined, if it was one: whom it suggests is asked."""
+    commanded: bool = False
+    verdict: ApprovalDecided | None = None
+    """What a person said who was asked when nobody wanted it."""
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """A person has to decide about it."""
+
+    request: ApprovalRequest
+    before: Offered | Declined | None = None
+    """The handoff that it is about."""
 
 
 class Delegated(Struct, frozen=True, gc=False):
@@ -42,6 +74,7 @@ class Delegated(Struct, frozen=True, gc=False):
     offer: HandoffOffered
     index: int
     """Where its record stands among the conversation's handoffs."""
+    deadline: float | None = None
 
 
 class Directed(Struct, frozen=True, gc=False):
@@ -67,7 +100,7 @@ class Answered(Struct, frozen=True, gc=False):
     ok: bool = True
 
 
-Phase = Fresh | Asked | Begun | Offered | Delegated | Directed | Fanned | Answered
+Phase = Fresh | Asked | Begun | Offered | Declined | Delegated | Directed | Fanned | Answered
 FRESH, BEGUN = Fresh(), Begun()
 DONE = (Answered, Directed, Fanned)
 """Phases in which the call itself has been carried out."""

@@ -13,7 +13,7 @@ from changeover.relay.events import (
     RunFailed,
     RunStopped,
 )
-from changeover.relay.folding.calls import refusal
+from changeover.relay.folding.asking import refusal
 from changeover.stores.sheet import Sheet
 from changeover.stores.wording import decision_words, fault_words, limit_words
 

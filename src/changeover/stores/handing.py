@@ -6,9 +6,16 @@ import msgspec
 
 from changeover.facts import Mode
 from changeover.facts import State as Standing
-from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffReturned
+from changeover.relay.events import (
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffOffered,
+    HandoffRejected,
+    HandoffReturned,
+)
 from changeover.stores.legs import Leg, Offered
-from changeover.stores.rows import as_json
+from changeover.stores.rows import Said, as_json
 from changeover.stores.sheet import Sheet, merged
 from changeover.stores.wording import returned_words
 
@@ -39,9 +46,38 @@ def accept(sheet: Sheet, event: HandoffAccepted) -> None:
 
 
 def come_back(sheet: Sheet, event: HandoffReturned) -> None:
+    if event.declined:
+        return sheet.say(_result(sheet, event.call, event.task, event.error))
     state = Standing.RETURNED if event.success or event.cancelled else Standing.FAILED
-    sheet.rows.ended_handoffs.append((state, sheet.at, f"{sheet.id}:{event.call}"))
-    sheet.say(("tool_result", returned_words(event), sheet.task(event.task), sheet.agent, event.call))
+    sheet.end_handoff(event.call, state, event.error)
+    return sheet.say(("tool_result", returned_words(event), sheet.task(event.task), sheet.agent, event.call))
+
+
+def reject(sheet: Sheet, event: HandoffRejected) -> None:
+    sheet.end_handoff(event.call, Standing.REJECTED, event.reason)
+    _note(sheet, event.call, event.task, f"{event.receiver} rejected it: {event.reason}")
+
+
+def condition(sheet: Sheet, event: HandoffConditional) -> None:
+    if event.needs_context:
+        reason = f"it has to know {', '.join(event.needs_context)}"
+        sheet.end_handoff(event.call, Standing.RETURNED, reason)
+    else:
+        reason = f"it needs permission for {', '.join(event.needs_permission)}"
+    _note(sheet, event.call, event.task, f"{event.receiver} did not accept yet: {reason}")
+
+
+def expire(sheet: Sheet, event: HandoffExpired) -> None:
+    sheet.end_handoff(event.call, Standing.TIMEOUT, event.reason)
+    sheet.say(_result(sheet, event.call, event.task, f"{event.receiver}: {event.reason}"))
+
+
+def _note(sheet: Sheet, call: str, task: int, text: str) -> None:
+    sheet.say(("status_change", text, sheet.task(task), sheet.agent, call))
+
+
+def _result(sheet: Sheet, call: str, task: int, text: str) -> Said:
+    return "tool_result", text, sheet.task(task), sheet.agent, call
 
 
 def _transfer(sheet: Sheet, event: HandoffAccepted, sender: Leg, offered: Offered) -> None:

@@ -30,7 +30,7 @@ class MemoryLog:
         """The entries of each root's tree, by seq."""
         self._causes: dict[tuple[str, str], int] = {}
         self._running: dict[str, str] = {}
-        """The conversations in which something is outstanding, and their roots."""
+        """The conversations in which something is outstanding, and who works there."""
         self._tallies: dict[str, Tally] = {}
         self._pending = Pending()
 
@@ -63,10 +63,12 @@ class MemoryLog:
             else:
                 entries.append(entry)
             self._grow(root, entry)
-            if head is not None and head.status != "running":
+            if head is None:
+                self._running.setdefault(conversation, "")
+            elif head.status == "running":
+                self._running[conversation] = head.agent
+            else:
                 self._running.pop(conversation, None)
-            elif conversation not in self._running:
-                self._running[conversation] = root
             self._pending.note(entry)
 
     async def find(self, conversation: str, cause: str) -> int | None:
@@ -75,11 +77,15 @@ class MemoryLog:
 
     async def unfinished(self) -> list[str]:
         with self._lock:
-            return sorted(set(self._running.values()))
+            return sorted({self._entries[conversation][0].root for conversation in self._running})
 
     async def approvals(self) -> list[ApprovalRequest]:
         with self._lock:
             return self._pending.all()
+
+    async def at_work(self, agent: str) -> list[str]:
+        with self._lock:
+            return [conversation for conversation, worker in self._running.items() if worker == agent]
 
     async def claim(self, conversation: str) -> bool:
         """Nobody else can have it, also if there is no such conversation yet."""

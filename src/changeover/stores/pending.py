@@ -16,7 +16,7 @@ from changeover.relay.events import (
     RunStarted,
     RunStopped,
 )
-from changeover.relay.folding.calls import request_of
+from changeover.relay.folding.asking import request_of
 
 
 class Pending:

@@ -74,14 +74,19 @@ class HandoffRow(Struct, frozen=True, kw_only=True):
     offered_at: float
     accepted_at: float | None
     ended_at: float | None
+    deadline: float | None
+    attempt: int
+    retry_of: str | None
     variables: dict[str, Any]
     message: str
+    reason: str | None
 
 
 class ApprovalRow(Struct, frozen=True, kw_only=True):
     """Something that a person was asked."""
 
     id: str
+    kind: str
     conversation: str
     root: str
     agent: str

@@ -8,7 +8,7 @@ import msgspec
 
 from changeover.facts import State
 from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
-from changeover.relay.folding.calls import request_of
+from changeover.relay.folding.asking import request_of
 from changeover.stores.database import Row
 from changeover.stores.legs import Leg
 
@@ -47,12 +47,13 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "given_messages": ("task_id", "conversation", "position"),
     "handoffs": (
         *("id", "conversation", "run_id", "sender_task_id", "task_id", "sender", "receiver", "mode", "state", "tool"),
-        *("strategy", "merge", "offered_at", "accepted_at", "ended_at", "variables", "message"),
+        *("strategy", "merge", "offered_at", "accepted_at", "ended_at", "deadline", "attempt", "retry_of", "variables"),
+        *("message", "reason"),
     ),
     "accepted_handoffs": ("state", "task_id", "accepted_at", "id"),
-    "ended_handoffs": ("state", "ended_at", "id"),
+    "ended_handoffs": ("state", "ended_at", "reason", "id"),
     "approvals": (
-        *("id", "conversation", "root", "call", "task_id", "agent", "tool", "receiver", "message", "arguments"),
+        *("id", "kind", "conversation", "root", "call", "task_id", "agent", "tool", "receiver", "message", "arguments"),
         *("status", "requested_at", "expires_at", "on_expiry", "decided_at", "decided_by", "note"),
     ),
     "decided_approvals": ("status", "decided_at", "decided_by", "note", "id"),
@@ -100,11 +101,12 @@ class Rows:
         state, accepted = (State.WORKING, at) if task else (State.PENDING, None)
         who = (offer.sender, offer.receiver, offer.mode, state)
         how = (tool, offer.strategy, offer.merge)
-        self.handoffs.append((*names, *who, *how, at, accepted, None, as_json(offer.variables), offer.message))
+        times = (at, accepted, None, offer.deadline, offer.attempt, offer.retry_of or None)
+        self.handoffs.append((*names, *who, *how, *times, as_json(offer.variables), offer.message, None))
 
     def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
         id, at = entry.conversation, entry.at
-        names = (request_of(id, asked, at).id, id, entry.root, asked.call, f"{id}#{asked.task}")
+        names = (request_of(id, asked, at).id, asked.kind, id, entry.root, asked.call, f"{id}#{asked.task}")
         what = (asked.agent, asked.tool, asked.receiver, asked.message, as_json(asked.arguments))
         self.approvals.append((*names, *what, "pending", at, asked.expires_at, asked.on_expiry, None, None, None))
 

@@ -149,15 +149,21 @@ handoffs = Table(
     _time("offered_at"),
     Column("accepted_at", Double),
     Column("ended_at", Double),
+    Column("deadline", Double),
+    _number("attempt"),
+    Column("retry_of", Text),
     _text("variables"),
     _text("message"),
+    Column("reason", Text),
 )
-"""Every handoff that was offered; `task_id` is the task that its receiver got, a delegate's in its own conversation."""
+"""Every handoff that was offered; `task_id` is the task that its receiver got, a delegate's in its own conversation.
+`retry_of` is the handoff of the same task that was declined before; `reason` says why this one was, or failed."""
 
 approvals = Table(
     "approvals",
     METADATA,
     _text("id", key=True),
+    _text("kind"),
     _text("conversation"),
     _text("root"),
     _text("call"),

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from changeover.facts import State as Standing
 from changeover.handoffs.context import merge_variables
+from changeover.messages import with_labels
 from changeover.relay.events import Entry, Event, HandoffOffered, ModelReplied, Unreadable, UserSpoke
+from changeover.relay.naming import call_of
 from changeover.stores.codec import Events
 from changeover.stores.legs import Leg, Offered
 from changeover.stores.rows import Kind, Rows, Said, as_json
@@ -82,15 +84,21 @@ class Sheet:
         """The task goes on like this."""
         self._moved = (status, None)
 
-    def end_leg(self, status: str, state: Standing, output: str | None = None) -> None:
+    def end_leg(self, status: str, state: Standing, output: str | None = None, reason: str | None = None) -> None:
         """The task is over, and the handoff that led to it."""
         self._moved = (status, output)
-        self.stand(state, self.at)
+        self.stand(state, self.at, reason)
 
-    def stand(self, state: Standing, ended: float | None) -> None:
+    def stand(self, state: Standing, ended: float | None, reason: str | None = None) -> None:
         """How the handoff stands that led to the leg. The one that made a delegate is its sender's to end."""
         if self.leg and self.leg.handoff_id and self.leg.handoff_id.startswith(f"{self.id}:"):
-            self.rows.ended_handoffs.append((state, ended, self.leg.handoff_id))
+            self.rows.ended_handoffs.append((state, ended, reason, self.leg.handoff_id))
+
+    def end_handoff(self, call: str, state: Standing, reason: str = "") -> None:
+        """A handoff of this conversation is over; it may have been offered in this very entry."""
+        if offer := self.offers.pop(call, None):
+            self.add_handoff(offer, None)
+        self.rows.ended_handoffs.append((state, self.at, reason or None, f"{self.id}:{call}"))
 
     def widen(self, variables: dict[str, Any], call: str) -> None:
         """The context of the leg has these from now on. What the calls of a turn add stands in call order, whichever
@@ -121,7 +129,8 @@ class Sheet:
     def quote(self, spoken: UserSpoke, position: int, task: str | None) -> None:
         """What a user said, or the agent that gave the task; which may have been a while ago."""
         speaker = spoken.given.sender if spoken.given else None
-        self.rows.add_message(self.entry, position, ("user_message", spoken.text, task, speaker, None))
+        text = with_labels(spoken.text, spoken.files) if spoken.files else spoken.text
+        self.rows.add_message(self.entry, position, ("user_message", text, task, speaker, None))
 
     def _let_go(self) -> None:
         """Write down what became of the leg's task."""
@@ -133,7 +142,7 @@ class Sheet:
 
     def _tool(self, call: str) -> str:
         """The name under which a model called for this handoff; none if it was no model, or no call, that led to it."""
-        position, _, index = call.partition(".")
+        position, _, index = call_of(call).partition(".")
         if not index:
             return ""  # a Function member's
         here, number = int(position) - self.entry.position, int(index.partition(".")[0])

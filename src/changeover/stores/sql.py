@@ -79,6 +79,10 @@ class SqlLog:
         self._check()
         return [_pending_of(row) for row in await self._reader.rows(self._sql.views.approvals())]
 
+    async def at_work(self, agent: str) -> list[str]:
+        self._check()
+        return [row[0] for row in await self._reader.rows(self._sql.log.at_work(agent=agent))]
+
     async def claim(self, conversation: str) -> bool:
         """Own this conversation, unless another live process does; what does not exist yet, anybody may begin."""
         self._check()
@@ -159,7 +163,7 @@ def entry_of(row: Row) -> Entry:
 
 
 def _pending_of(row: Row) -> ApprovalRequest:
-    conversation, call, agent, tool, arguments, receiver, message, at, expires_at, on_expiry = row
+    conversation, call, agent, tool, arguments, receiver, message, kind, at, expires_at, on_expiry = row
     return ApprovalRequest(
         conversation=conversation,
         call=call,
@@ -171,6 +175,7 @@ def _pending_of(row: Row) -> ApprovalRequest:
         at=at,
         expires_at=expires_at,
         on_expiry=on_expiry,
+        kind=kind,
     )
 
 

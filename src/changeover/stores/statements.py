@@ -43,6 +43,7 @@ class LogStatements:
         due = c.due <= sa.select(now()).scalar_subquery()
         left = sa.union(sa.select(c.root).where(RUNNING, _left()), sa.select(c.root).where(due, _left()))
         self.unfinished = say(left.order_by(FIRST))
+        self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent")))
         self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
 
 
@@ -83,7 +84,7 @@ class ViewStatements:
         last = leg.where(t.conversation == bind("conversation")).order_by(t.position.desc())
         self.leg = say(last.limit(ONE).offset(ZERO))
         self.offer = say(sa.select(h.merge, h.variables, h.mode).where(h.id == bind("id")))
-        what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message)
+        what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message, a.kind)
         pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry).where(PENDING)
         self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
 

@@ -16,7 +16,8 @@ ROUNDS = 50
 
 
 class ManualClock:
-    """Time that passes only in `advance`; with `auto=True`, whoever sleeps moves it to the end of the sleep at once."""
+    """Time that passes only in `advance`; with `auto=True`, whoever sleeps moves it to the end of the sleep at once.
+    An alarm moves nothing: it goes off when time has come so far."""
 
     def __init__(self, start: float = START, *, auto: bool = False) -> None:
         self._now = start
@@ -32,9 +33,15 @@ class ManualClock:
 
     async def sleep_until(self, at: float) -> None:
         """Return when the clock shows `at`; at once if it already does."""
+        if self._auto:
+            while (woken := self._next_until(at)) is not None:
+                _wake(woken)
+            self._now = max(self._now, at)
+        await self.alarm(at)
+
+    async def alarm(self, at: float) -> None:
+        """Return when the clock shows `at`, however it comes to do so."""
         with self._lock:
-            if self._auto:
-                self._now = max(self._now, at)
             if at <= self._now:
                 woken = None
             else:

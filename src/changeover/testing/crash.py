@@ -72,6 +72,10 @@ class MortalLog:
         self._alive()
         return await self._log.approvals()
 
+    async def at_work(self, agent: str) -> list[str]:
+        self._alive()
+        return await self._log.at_work(agent)
+
     async def release(self, conversation: str, position: int) -> None:
         self._alive()
         await self._log.release(conversation, position)

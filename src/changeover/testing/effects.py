@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Function
+from changeover.agent.agent import Function, Person
 from changeover.agent.moves import UseTool
 from changeover.agent.roster import Seat
 from changeover.messages import Reply
@@ -68,8 +68,8 @@ class Effects:
         entries = [entry for id in self.conversations for entry in await log.read(id)]
         return any(isinstance(event, ToolFinished) and event.unknown for entry in entries for event in entry.events)
 
-    def _watched(self, seat: Seat | Function) -> Seat | Function:
-        if isinstance(seat, Seat):
+    def _watched(self, seat: Seat | Function | Person) -> Seat | Function | Person:
+        if not isinstance(seat, Function):
             return seat
         fn = seat.fn
 
@@ -113,7 +113,7 @@ class WatchedToolkit:
         return await self._toolkit.call(name, args, context)
 
 
-def _once(seat: Seat | Function) -> frozenset[str]:
+def _once(seat: Seat | Function | Person) -> frozenset[str]:
     """The at-most-once tools of an agent."""
     moves = seat.moves.items() if isinstance(seat, Seat) else ()
     return frozenset(name for name, move in moves if isinstance(move, UseTool) and move.tool.at_most_once)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from changeover.agent.handoff import TIMEOUT
 from changeover.agent.moves import BadArguments, DelegateTo
 from changeover.agent.roster import Roster
 from changeover.facts import Mode
@@ -12,6 +13,7 @@ from changeover.messages import Call, View
 from changeover.relay.commands import Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.failing import alone, handoffs_left, over_limit
+from changeover.relay.deciding.offering import following, until
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -33,23 +35,25 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
         return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
     if refusal := forbidden(state, run, (call.id, receiver), roster):
         return refusal
-    return Record(
-        HandoffOffered(
-            call.id,
-            state.task,
-            sender=state.agent,
-            receiver=receiver,
-            message=asked.task,
-            mode=Mode.DELEGATE,
-            instructions=declared.instructions,
-            strategy=(strategy := roster.briefing_for(receiver, declared.strategy)).name,
-            recent=recent_of(strategy),
-            dropped=dropped,
-            about=asked.about,
-            final=declared.final,
-            max_iterations=declared.max_iterations,
-        )
+    strategy = roster.briefing_for(receiver, declared.strategy)
+    offer = HandoffOffered(
+        call.id,
+        state.task,
+        sender=state.agent,
+        receiver=receiver,
+        message=asked.task,
+        mode=Mode.DELEGATE,
+        variables=asked.variables,
+        instructions=declared.instructions,
+        strategy=strategy.name,
+        recent=recent_of(strategy),
+        dropped=dropped,
+        about=asked.about,
+        final=declared.final,
+        max_iterations=declared.max_iterations,
+        alternatives=declared.alternatives,
     )
+    return Record(following(state, run, until(state, offer, declared.timeout, roster)))
 
 
 def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster: Roster) -> Record:
@@ -61,19 +65,19 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         return Record(CallRefused(branch, state.task, reason, "ignored", errand.receiver))
     if refusal := forbidden(state, run, (branch, errand.receiver), roster):
         return refusal
-    return Record(
-        HandoffOffered(
-            branch,
-            state.task,
-            sender=state.agent,
-            receiver=errand.receiver,
-            message=errand.task,
-            mode=Mode.DELEGATE,
-            variables=errand.context,
-            strategy=(strategy := roster.briefing_for(errand.receiver, None)).name,
-            recent=recent_of(strategy),
-        )
+    strategy = roster.briefing_for(errand.receiver, None)
+    offer = HandoffOffered(
+        branch,
+        state.task,
+        sender=state.agent,
+        receiver=errand.receiver,
+        message=errand.task,
+        mode=Mode.DELEGATE,
+        variables=errand.context,
+        strategy=strategy.name,
+        recent=recent_of(strategy),
     )
+    return Record(until(state, offer, TIMEOUT, roster))
 
 
 def forbidden(state: State, run: Run, call: tuple[str, str], roster: Roster) -> Record | None:
@@ -111,9 +115,10 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             state.artifacts,
             state.workflow_state,
         ),
+        run.spoken.files,
     )
     opening = Started(state.root, state.id, state.depth + 1)
-    return RunChild(call.id, state.task, f"{state.id}/{call.id}", opening, spoken, offer.receiver)
+    return RunChild(offer.call, state.task, f"{state.id}/{offer.call}", opening, spoken, offer.receiver, phase.deadline)
 
 
 def _briefing(state: State, run: Run, turn: Turn, offer: HandoffOffered, task: str) -> str:

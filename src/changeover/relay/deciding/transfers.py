@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from changeover.agent.handoff import TIMEOUT
 from changeover.agent.moves import (
     BadArguments,
     Intent,
@@ -19,6 +20,7 @@ from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.delegates import not_json, send
 from changeover.relay.deciding.failing import alone, fail, handoffs_left, over_limit
+from changeover.relay.deciding.offering import following, until
 from changeover.relay.events import CallRefused, HandoffOffered, RunCompleted
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -36,7 +38,7 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
             return send(state, run, turn, f"{call.id}.{sent}", call.phase.directive.sends[sent], roster)
     first = leading[0]
     if turn.offered is not None:
-        assert isinstance(turn.offered.phase, Offered)
+        assert isinstance(turn.offered.phase, Offered)  # nobody is asked before the others are answered
         return _ignore(state, first, f"this conversation already goes to {turn.offered.phase.offer.receiver}")
     if isinstance(first.phase, Directed):
         if first.phase.directive.end:
@@ -69,16 +71,15 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
     if handoffs_left(state, run, limits) <= 0:
         return over_limit(state, run, (call.id, directive.goto), limits, "max_handoffs")
     strategy = roster.strategy_for(state.agent, directive.goto, None)
-    return Record(
-        HandoffOffered(
-            call.id,
-            state.task,
-            sender=state.agent,
-            receiver=directive.goto,
-            message=directive.message,
-            strategy=strategy.name,
-        )
+    offer = HandoffOffered(
+        call.id,
+        state.task,
+        sender=state.agent,
+        receiver=directive.goto,
+        message=directive.message,
+        strategy=strategy.name,
     )
+    return Record(following(state, run, until(state, offer, TIMEOUT, roster)))
 
 
 def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
@@ -97,7 +98,9 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
             if not call.cleared and (approval := move.approval) is not None:
                 context = context_of(state, run, call.id)
                 return [SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.message)]
-            return Record(_offered(state, call, receiver, asked, dropped, roster))
+            strategy = roster.strategy_for(state.agent, receiver, asked.strategy).name
+            offer = _offered(state, call, receiver, asked, (dropped, strategy))
+            return Record(following(state, run, until(state, offer, asked.timeout, roster)))
         case NoSuchReceiver():
             reason = f"no agent is called {asked.receiver!r}; you can hand off to: {', '.join(asked.available)}"
             return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))
@@ -109,8 +112,9 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
 
 
 def _offered(
-    state: State, call: OpenCall, receiver: str, asked: Intent, dropped: tuple[str, ...], roster: Roster
+    state: State, call: OpenCall, receiver: str, asked: Intent, more: tuple[tuple[str, ...], str]
 ) -> HandoffOffered:
+    dropped, strategy = more
     return HandoffOffered(
         call.id,
         state.task,
@@ -119,8 +123,9 @@ def _offered(
         message=asked.message,
         variables=asked.variables,
         instructions=asked.instructions,
-        strategy=roster.strategy_for(state.agent, receiver, asked.strategy).name,
+        strategy=strategy,
         merge=asked.merge,
         return_to=asked.return_to,
         dropped=dropped,
+        alternatives=asked.alternatives,
     )

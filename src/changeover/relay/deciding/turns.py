@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from changeover.agent.agent import Function
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import AgentFault, Mode
+from changeover.facts import AgentFault
 from changeover.relay.commands import AwaitApproval, Command, Record, RunTool, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding import delegates, transfers
+from changeover.relay.deciding.answering import answer
 from changeover.relay.deciding.failing import fail
-from changeover.relay.events import CallRefused, HandoffAccepted, ToolFinished
+from changeover.relay.events import CallRefused, ToolFinished
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import (
     DONE,
     Asked,
     Begun,
+    Declined,
     Delegated,
     Directed,
     Fanned,
@@ -36,7 +37,7 @@ TRANSFERS = frozenset({TransferToAny, Transfer})
 def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
     """The next decision in this turn or, if there is none, every command that was not given yet."""
     seat = roster.seats.get(turn.agent)
-    if seat is None or (isinstance(seat, Function) and not turn.quiet):
+    if seat is None or not (turn.quiet or isinstance(seat, Seat)):
         return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
     if run.struck is not None and (run.spoken.limits or roster.limits).on_limit == "raise":
         return fail(run, run.struck)
@@ -57,7 +58,7 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
 def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
     """The first decision, or what can be begun now and what leads elsewhere."""
     seat = roster.seats[turn.agent]
-    moves = {} if isinstance(seat, Function) else seat.moves
+    moves = seat.moves if isinstance(seat, Seat) else {}
     commands: list[Command] = []
     leading: list[OpenCall] = []
     for call in turn.idle.values():
@@ -88,10 +89,8 @@ def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> 
     match phase:
         case Fresh() | Begun():
             return _begin(state, run, turn, call, roster)
-        case Offered():
-            if call is turn.offered:
-                return None
-            return Record(HandoffAccepted(call.id, state.task, phase.offer.receiver, Mode.DELEGATE))
+        case Offered() | Declined():
+            return None if call is turn.offered else answer(state, run, turn, call, roster)
         case _:
             return None
 
@@ -100,7 +99,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
     """What carries on a call that is decided about."""
     phase = call.phase
     if isinstance(phase, Asked):
-        return AwaitApproval(f"{call.id}!", state.task, phase.request)
+        return AwaitApproval(f"{phase.request.call}!", state.task, phase.request)
     assert isinstance(phase, Delegated)
     return delegates.run_child(state, run, turn, call, phase, roster)
 

@@ -1,24 +1,16 @@
-"""What events mean for the calls of a turn: asked about, begun, finished, refused."""
+"""What events mean for the calls of a turn: begun, finished, refused."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
 
-from changeover.facts import ApprovalRequest, DelegateResult
-from changeover.guards.approval import Approve, Edit, Reject, Respond
-from changeover.relay.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ApprovalWaived,
-    CallRefused,
-    ToolFinished,
-    ToolStarted,
-)
+from changeover.facts import DelegateResult
+from changeover.relay.events import CallRefused, ToolFinished, ToolStarted
+from changeover.relay.naming import call_of
 from changeover.relay.run import TURNING, Acting, Run, Stopping
-from changeover.relay.turn import BEGUN, FRESH, Answered, Asked, Directed, Fanned, Fresh, OpenCall, Turn
+from changeover.relay.turn import BEGUN, Answered, Directed, Fanned, Fresh, OpenCall, Turn
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -28,9 +20,9 @@ UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known w
 
 
 def find(run: Run, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
-    """The call of this id in the current turn, if it is in this phase and has no answer."""
+    """The call in the current turn that this is about, if it is in this phase and has no answer."""
     turn = run.phase.turn if isinstance(run.phase, TURNING) else None
-    found = turn.calls.get(call) if turn else None
+    found = (turn.calls.get(call) or turn.calls.get(call_of(call))) if turn else None
     if turn is None or found is None or type(found.phase) is Answered:
         return None
     return (turn, found) if isinstance(found.phase, phase) else None
@@ -71,67 +63,6 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
         if call.branch_of:
             call.result = DelegateResult(f"{state.id}:{call.id}", event.receiver, False, error=event.reason)
         state.answer(run, turn, call, event.reason, ok=False)
-
-
-def ask(state: State, run: Run, event: ApprovalRequested) -> None:
-    if found := find(run, event.call):
-        found[0].move(found[1], Asked(request_of(state.id, event, state.at)))
-
-
-def request_of(conversation: str, event: ApprovalRequested, at: float) -> ApprovalRequest:
-    """The request as people see it."""
-    return ApprovalRequest(
-        conversation=conversation,
-        call=event.call,
-        agent=event.agent,
-        tool=event.tool,
-        arguments=event.arguments,
-        receiver=event.receiver,
-        message=event.message,
-        at=at,
-        expires_at=event.expires_at,
-        on_expiry=event.on_expiry,
-    )
-
-
-def waive(state: State, run: Run, event: ApprovalWaived) -> None:
-    if found := find(run, event.call, Fresh):
-        turn, call = found
-        call.cleared = True
-        turn.idle[call.id] = call
-
-
-def rule(state: State, run: Run, event: ApprovalDecided) -> None:
-    if isinstance(run.phase, Stopping) or not (found := find(run, event.call, Asked)):
-        return
-    turn, call = found
-    assert isinstance(call.phase, Asked)
-    if call.phase.request.digest != event.digest:
-        return
-    match event.decision:
-        case Approve():
-            _clear(turn, call, None)
-        case Edit():
-            _clear(turn, call, event.decision)
-        case Respond(text=text):
-            state.answer(run, turn, call, text)
-        case Reject(note=note):
-            state.answer(run, turn, call, refusal(event, note), ok=False)
-
-
-def _clear(turn: Turn, call: OpenCall, edit: Edit | None) -> None:
-    call.cleared, call.edit = True, edit
-    if edit is not None and edit.arguments is not None:
-        call.call = replace(call.call, args=edit.arguments, malformed="")
-    turn.move(call, FRESH)
-
-
-def refusal(event: ApprovalDecided, note: str) -> str:
-    """What a model is told of a call that nobody approved."""
-    if event.expired:
-        return "not approved: nobody decided in time"
-    by = f" by {event.by}" if event.by else ""
-    return f"not approved{by}: {note}" if note else f"not approved{by}"
 
 
 def gather(state: State, run: Run, turn: Turn, sender: OpenCall) -> None:

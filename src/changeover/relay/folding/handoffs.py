@@ -8,21 +8,25 @@ import msgspec
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, LimitFault, Mode
+from changeover.guards.approval import Decision, Respond
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, advance
 from changeover.handoffs.strategies import MessageOnly
 from changeover.messages import Note
 from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffReturned
 from changeover.relay.folding.calls import dropped, edited, find
+from changeover.relay.naming import call_of
 from changeover.relay.passing import handed_of, record_of, thread_of
 from changeover.relay.run import Acting, Run, Stopping
-from changeover.relay.turn import Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
 
-OFFERABLE = (Fresh, Directed)
+OFFERABLE = (Fresh, Directed, Declined)
+BROUGHT_BACK = (Delegated, Offered, Declined)
+"""Phases from which a result comes back: of a delegate, of a person, or that nobody took it."""
 SUMMARY = 200
 """From how many characters on a response also has a summary."""
 
@@ -32,33 +36,50 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
         return
     turn = run.phase.turn
     delegated = event.mode is Mode.DELEGATE
-    if delegated and event.call not in turn.calls:
+    if delegated and call_of(event.call) not in turn.calls:
         turn.send_out(event.call)
     if not (found := find(run, event.call, OFFERABLE)):
         return
     call = found[1]
+    commanded = call.phase.commanded if isinstance(call.phase, Declined) else isinstance(call.phase, Directed)
     if delegated:
         call.phase = Offered(event, state.at)
-    elif turn.offered is None:
-        call.phase, turn.offered = Offered(event, state.at, isinstance(call.phase, Directed)), call
+    elif turn.offered in (None, call):
+        call.phase, turn.offered = Offered(event, state.at, commanded), call
+    else:
+        return
+    run.handoffs += 1  # from the offer on: what a limit forbids must not be offered
 
 
 def accept(state: State, run: Run, event: HandoffAccepted) -> None:
     found = find(run, event.call, Offered)
-    if not found or not isinstance(offered := found[1].phase, Offered):
+    if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
         return
     turn, call = found
-    if offered.offer.mode is Mode.DELEGATE:
-        _delegate(state, run, turn, call, offered)
-    else:
+    run.declined = None
+    if offered.offer.mode is Mode.TRANSFER:
+        run.verdict = offered.verdict if isinstance(_decision(offered), Respond) else None
         _hand_over(state, run, turn, call, offered)
+    elif isinstance(_decision(offered), Respond):
+        _answer_for(state, run, call, offered)
+    else:
+        _delegate(state, run, turn, call, offered, event.deadline)
 
 
-def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
+def _decision(offered: Offered) -> Decision | None:
+    return offered.verdict.decision if offered.verdict else None
+
+
+def _answer_for(state: State, run: Run, call: OpenCall, offered: Offered) -> None:
+    """A person is delegated to, and has the answer ready."""
+    call.phase = replace(offered, index=len(state.handoffs))
+    state.handoffs.append(record_of(state.id, "", run, call, offered))
+
+
+def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered, deadline: float | None) -> None:
     """The receiver works on it in a conversation of its own; its first task always stands at the same place there."""
-    turn.move(call, Delegated(offered.offer, len(state.handoffs)))
-    state.handoffs.append(record_of(state.id, f"{state.id}/{call.id}#2", run, call, offered))
-    run.handoffs += 1
+    turn.move(call, Delegated(offered.offer, len(state.handoffs), deadline))
+    state.handoffs.append(record_of(state.id, f"{state.id}/{offered.offer.call}#2", run, call, offered))
     run.delegates = True
 
 
@@ -70,7 +91,6 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
     state.handoffs.append(record_of(state.id, f"{state.id}#{state.position}", run, call, offered))
-    run.handoffs += 1
     run.agents.add(offer.receiver)
     state.variables = merge_variables(state.variables, offer.variables, offer.merge)
     state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
@@ -82,12 +102,13 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
 
 
 def take_back(state: State, run: Run, event: HandoffReturned) -> None:
-    found = find(run, event.call, Delegated)
-    if not found or not isinstance(delegated := found[1].phase, Delegated):
+    found = find(run, event.call, BROUGHT_BACK)
+    if not found or not isinstance(delegated := found[1].phase, BROUGHT_BACK) or delegated.offer.call != event.call:
         return
     turn, call = found
     run.take_back(event.spent)
-    _note_end(state, delegated, event)
+    if not isinstance(delegated, Declined):
+        _note_end(state, delegated.index, event)
     note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()
     call.result = result = _result(state.id, event, note)
     text = msgspec.json.encode(result).decode()
@@ -104,13 +125,13 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
         state.answer(run, turn, call, text, event.success)
 
 
-def _note_end(state: State, delegated: Delegated, event: HandoffReturned) -> None:
-    record = state.handoffs[delegated.index]
+def _note_end(state: State, index: int, event: HandoffReturned) -> None:
+    record = state.handoffs[index]
     if event.success:
         standing = advance(record.state, Signal.COMPLETE, Signal.RETURN)
     else:
         standing = advance(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
-    state.handoffs[delegated.index] = replace(record, state=standing, error=event.error)
+    state.handoffs[index] = replace(record, state=standing, error=event.error)
 
 
 def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:

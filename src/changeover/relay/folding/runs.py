@@ -60,7 +60,7 @@ def begin(state: State, event: RunStarted) -> None:
         _receive(state, spoken)
     else:
         state.limits = set()
-    state.add(User(spoken.text, author_of(spoken)))
+    state.add(User(spoken.text, author_of(spoken), spoken.files))
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
     state.run = run
@@ -126,7 +126,7 @@ def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
 def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     if not isinstance(run.phase, Thinking):
         return
-    state.returned = ()
+    state.returned, run.verdict = (), None
     if event.directive is None:
         state.add(Assistant(event.agent, event.text))
         run.phase = Replied(event.text)

@@ -112,8 +112,12 @@ def _read_models() -> None:
         sa.Column("offered_at", sa.Double, nullable=False),
         sa.Column("accepted_at", sa.Double),
         sa.Column("ended_at", sa.Double),
+        sa.Column("deadline", sa.Double),
+        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("retry_of", sa.Text),
         sa.Column("variables", sa.Text, nullable=False),
         sa.Column("message", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text),
     )
 
 
@@ -121,6 +125,7 @@ def _approvals() -> None:
     op.create_table(
         "approvals",
         sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("kind", sa.Text, nullable=False),
         sa.Column("conversation", sa.Text, nullable=False),
         sa.Column("root", sa.Text, nullable=False),
         sa.Column("call", sa.Text, nullable=False),

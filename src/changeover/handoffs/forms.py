@@ -1,0 +1,203 @@
+"""The form of a result: a JSON schema or a Python type, and what can be said against a value in its words."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from changeover.errors import PackageError
+from changeover.handoffs.package import Moment
+from changeover.handoffs.plain import plain
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SHOWN = 10
+"""Whoever got a thousand values wrong learns as much from the first few."""
+LONGEST = 300
+"""Of one complaint, more is not told."""
+LITERAL = frozenset({"const", "default", "enum", "examples"})
+"""Below these a schema holds values, not schemas."""
+REMARKS = frozenset({"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "title"})
+"""These say something about a value and demand nothing of it."""
+
+
+class Form(Protocol):
+    """What a value has to be like."""
+
+    def fault(self) -> str:
+        """What is wrong with the form itself; empty if nothing is."""
+
+    def schema(self) -> dict[str, Any]:
+        """The form as a JSON schema."""
+
+    def fit(self, value: Any) -> tuple[Any, str]:
+        """The value as the form holds it, and what is wrong with it; that is empty if it fits."""
+
+
+def form_of(output: Any) -> Form:
+    """The form that was declared by a schema or a type."""
+    return SchemaForm(dict(output)) if isinstance(output, Mapping) else TypeForm(output)
+
+
+def takes_text(schema: dict[str, Any]) -> bool:
+    """Whether words alone can fit: not where a schema only forgets to say that it wants an object."""
+    if "type" in schema:
+        return schema["type"] == "string" or "string" in schema["type"]
+    literals = [*schema.get("enum", ()), schema.get("const")]
+    choices = [each for key in ("anyOf", "oneOf") for each in schema.get(key, ()) if isinstance(each, dict)]
+    return any(isinstance(each, str) for each in literals) or any(map(takes_text, choices)) or schema.keys() <= REMARKS
+
+
+@dataclass(frozen=True)
+class SchemaForm:
+    """A form that is given as a JSON schema."""
+
+    given: dict[str, Any]
+
+    def fault(self) -> str:
+        from jsonschema import SchemaError
+
+        try:
+            plain(self.given)
+            _validator(self.given).check_schema(self.given)
+        except SchemaError as error:
+            return f"expects a JSON schema that is none: {_shown(error)}"
+        except PackageError as error:
+            return f"expects a JSON schema that is none: {error}"
+        return next(_dangling(self.given), "") or self._endless()
+
+    def schema(self) -> dict[str, Any]:
+        return self.given
+
+    def fit(self, value: Any) -> tuple[Any, str]:
+        try:
+            errors = list(islice(_validator(self.given).iter_errors(value), SHOWN))
+        except Exception as error:  # a reference that leads nowhere or back to itself
+            return value, f"it cannot be checked against the schema ({_short(error)})"
+        return value, "; ".join(_shown(_nearest(error)) for error in errors)
+
+    def _endless(self) -> str:
+        samples: list[Any] = [None, True, 0, "", [], {}]
+        for sample in samples:
+            try:
+                list(_validator(self.given).iter_errors(sample))
+            except RecursionError:
+                return "expects a JSON schema that refers to itself without end"
+        return ""
+
+
+@dataclass(frozen=True)
+class TypeForm:
+    """A form that is given as a Python type."""
+
+    given: Any
+
+    def fault(self) -> str:
+        if inspect.isroutine(self.given) or isinstance(self.given, functools.partial):
+            return f"expects the function {self.given!r}; a function that judges goes into Expects(criteria=[…])"
+        if isinstance(self.given, str):
+            return f"expects the text {self.given!r}; a sentence goes into Expects(criteria=[…])"
+        try:
+            self.schema()
+        except Exception as error:  # whatever pydantic, or a type of the user's, makes of it
+            return f"expects {self.given!r}, which is no JSON schema and no type that pydantic knows ({_short(error)})"
+        return ""
+
+    def schema(self) -> dict[str, Any]:
+        return self._adapter().json_schema()
+
+    def fit(self, value: Any) -> tuple[Any, str]:
+        from pydantic import ValidationError
+
+        try:
+            # As JSON, which it is: a type that is strict still takes a date from a string.
+            return self._adapter().validate_json(json.dumps(value)), ""
+        except ValidationError as error:
+            faults = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+            return value, "; ".join(fault[:LONGEST] for fault in faults[:SHOWN])
+        except Exception as error:  # a validator of the user's that breaks
+            return value, f"{type(error).__name__}: {_short(error)}"
+
+    def _adapter(self) -> TypeAdapter[Any]:
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(self.given)
+
+
+def _validator(schema: dict[str, Any]) -> Any:
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+    from jsonschema_specifications import REGISTRY
+
+    spoken = isinstance(schema.get("$schema"), str)
+    kind = validator_for(schema, default=Draft202012Validator) if spoken else Draft202012Validator
+    # With a registry of its own: without one, an address in a schema would be fetched from the network.
+    return kind(schema, registry=REGISTRY, format_checker=_formats())
+
+
+@functools.cache
+def _formats() -> Any:
+    from jsonschema import FormatChecker
+
+    formats = FormatChecker(tuple(FormatChecker.checkers))
+    formats.checks("date-time", msgspec.ValidationError)(_is_moment)
+    return formats
+
+
+def _is_moment(value: object) -> bool:
+    return not isinstance(value, str) or bool(msgspec.convert(value, Moment))
+
+
+def _dangling(schema: dict[str, Any]) -> Iterator[str]:
+    """The references in a schema that lead nowhere."""
+    from jsonschema_specifications import REGISTRY
+    from referencing import Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    if any("$id" in below for below in list(_schemas(schema))[1:]):
+        return  # what a reference means depends on where it stands
+    resolver = REGISTRY.resolver_with_root(Resource.from_contents(schema, default_specification=DRAFT202012))
+    for reference in [below["$ref"] for below in _schemas(schema) if isinstance(below.get("$ref"), str)]:
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            yield f"expects a JSON schema that refers to {reference!r}, which is not in it; nothing is fetched"
+
+
+def _schemas(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        value = [below for key, below in value.items() if key not in LITERAL]
+    if isinstance(value, list):
+        for below in value:
+            yield from _schemas(below)
+
+
+def _nearest(error: Any) -> Any:
+    """Of a choice of forms, what is wrong with the one that comes nearest."""
+    from jsonschema.exceptions import best_match
+
+    return best_match(iter([error]))
+
+
+def _shown(error: Any) -> str:
+    return f"{_place(error.absolute_path)}: {error.message}"[:LONGEST]
+
+
+def _place(path: Any) -> str:
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(steps).removeprefix(".") or "the whole"
+
+
+def _short(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:LONGEST] if lines else type(error).__name__

@@ -1,0 +1,184 @@
+"""What follows from an offer: its receiver answers, others are asked in turn and, when nobody wants it, a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from changeover.agent.agent import Function, Person
+from changeover.agent.roster import Roster, Seat
+from changeover.facts import Mode, RequestKind
+from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
+from changeover.messages import View
+from changeover.relay.commands import AskReceiver, AwaitApproval, Command, Record
+from changeover.relay.context import context_of
+from changeover.relay.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallRefused,
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffOffered,
+    HandoffRejected,
+    HandoffReturned,
+)
+from changeover.relay.naming import offered_again
+from changeover.relay.run import Run
+from changeover.relay.state import State
+from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
+
+
+def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
+    """What is due for the transfer of a turn, which is all that is left of the turn."""
+    phase = call.phase
+    if type(phase) is Offered and phase.verdict is None and _takes_all(phase.offer.receiver, roster):
+        return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
+    if isinstance(phase, Asked):
+        return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)] if call.id in turn.ready else ()
+    due = answer(state, run, turn, call, roster)
+    return due if isinstance(due, Record) else [due] if due else ()
+
+
+def _takes_all(receiver: str, roster: Roster) -> bool:
+    """Whether it takes whatever it is offered, so that nobody has to be asked."""
+    seat = roster.seats.get(receiver)
+    return not seat.asks if type(seat) is Seat else type(seat) is Function
+
+
+def answer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | AskReceiver | None:
+    """What is due for a call that was offered, or declined; None if it has to wait."""
+    match call.phase:
+        case Offered(verdict=None) as phase:
+            return _answer_of(state, run, turn, call, phase, roster)
+        case Offered(verdict=verdict, index=-1) as phase if verdict:
+            return _answer_by(state, phase, verdict)
+        case Offered(verdict=verdict) as phase if verdict:
+            return _result_by(state, phase.offer, verdict)
+        case Declined() as phase:
+            return _ask_on(state, turn, call, phase, roster)
+        case _:
+            return None
+
+
+def _answer_of(
+    state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, roster: Roster
+) -> Record | AskReceiver | None:
+    """The receiver's answer, if its declaration gives it; else the question."""
+    offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
+    if isinstance(seat, Person):
+        return _ask(state, call, offer, "task")
+    if phase.needs:
+        return _ask(state, call, offer, "permission", {"permission": list(phase.needs)})
+    if _takes_all(offer.receiver, roster):
+        return _accepted(state, phase)
+    if not isinstance(seat, Seat):
+        return _rejected(state, offer, "it is no longer in the team")
+    if refusal := _refusal(state, offer, seat):
+        return refusal
+    if seat.agent.accepts is None and seat.agent.max_concurrency is None:
+        return _accepted(state, phase)
+    if call.id not in turn.idle:
+        return None
+    context = context_of(state, run, offer.call)
+    return AskReceiver(f"{offer.call}^", state.task, context, offer, View(state.thread), phase.until)
+
+
+def _refusal(state: State, offer: HandoffOffered, seat: Seat) -> Record | None:
+    """Why the receiver does not take it, as far as its declaration says."""
+    if not seat.agent.accepts_handoffs:
+        return _rejected(state, offer, "it takes no handoffs")
+    if lacks := seat.lacks({**state.variables, **offer.variables}):
+        return Record(HandoffConditional(offer.call, state.task, offer.receiver, needs_context=lacks))
+    return None
+
+
+def _accepted(state: State, phase: Offered, by: str = "") -> Record:
+    offer = phase.offer
+    deadline = phase.until if offer.mode is Mode.DELEGATE else None
+    return Record(HandoffAccepted(offer.call, state.task, offer.receiver, offer.mode, by, deadline))
+
+
+def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", by: str = "") -> Record:
+    return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, suggested, by))
+
+
+def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record:
+    """The answer that a person gave: who is the receiver, or may permit it."""
+    offer = phase.offer
+    match verdict.decision:
+        case Approve() | Respond():
+            return _accepted(state, phase, verdict.by)
+        case Edit(receiver=receiver):
+            return _rejected(state, offer, f"handed on to {receiver}", receiver, verdict.by or "a person")
+        case Reject(note=note):
+            return _rejected(state, offer, note or f"{verdict_words(verdict.decision)} by a person", by=verdict.by)
+
+
+def _result_by(state: State, offer: HandoffOffered, verdict: ApprovalDecided) -> Record:
+    """What a person who was delegated to brings back."""
+    text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
+    return Record(HandoffReturned(offer.call, state.task, offer.receiver, success=True, response=text))
+
+
+def _ask_on(state: State, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
+    """Ask the next one, tell the sender, or ask a person."""
+    offer = phase.offer
+    if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
+        return _offer_to(state, phase, phase.verdict.decision.receiver)
+    if phase.suggested and phase.by and phase.suggested in roster.seats:
+        return _offer_to(state, phase, phase.suggested)
+    asked = {*offer.declined_by, offer.receiver}
+    others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
+    if offer.attempt >= roster.attempts:
+        return _escalate(state, call, phase)
+    if others and not phase.needs:
+        return _offer_to(state, phase, others[0])
+    if offer.mode is Mode.DELEGATE:
+        error = f"{offer.receiver} did not take it: {phase.reason}"
+        who = (offer.call, state.task, offer.receiver)
+        return Record(HandoffReturned(*who, success=False, error=error, declined=True))
+    if turn.quiet:  # code, which cannot be told
+        return _escalate(state, call, phase)
+    return Record(CallRefused(call.id, state.task, _told(phase), "declined", offer.receiver))
+
+
+def _told(phase: Declined) -> str:
+    receiver = phase.offer.receiver
+    if phase.needs:
+        return f"{receiver} takes it only if it knows {', '.join(phase.needs)}; hand off again and give that, or go on"
+    return f"{receiver} did not take it: {phase.reason}; you still have the task"
+
+
+def _offer_to(state: State, phase: Declined, receiver: str) -> Record:
+    """The same to another receiver: a new handoff, which says which one it follows."""
+    before = phase.offer
+    deadline = None if before.deadline is None else state.at + before.deadline - phase.at
+    return Record(
+        replace(
+            before,
+            call=offered_again(before.call),
+            receiver=receiver,
+            attempt=before.attempt + 1,
+            retry_of=f"{state.id}:{before.call}",
+            declined_by=(*before.declined_by, before.receiver),
+            deadline=deadline,
+        )
+    )
+
+
+def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:
+    """Nobody wants it: a person picks a receiver, answers, or gives it back."""
+    offer = phase.offer
+    about = {"declined": [*offer.declined_by, offer.receiver], "reason": phase.reason}
+    return _ask(state, call, offer, "escalation", about)
+
+
+def _ask(
+    state: State, call: OpenCall, offer: HandoffOffered, kind: RequestKind, about: dict[str, Any] | None = None
+) -> Record:
+    """Put it into the inbox of people."""
+    id, who = f"{offer.call}={kind}", (offer.sender, call.call.name)
+    asked = about if about is not None else offer.variables
+    return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, offer.message, kind=kind))

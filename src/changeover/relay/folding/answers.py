@@ -1,0 +1,85 @@
+"""What events mean for handoffs that were not simply accepted: rejected, given conditions, too late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import DelegateResult, Mode
+from changeover.handoffs.protocol import Signal, advance
+from changeover.relay.events import HandoffConditional, HandoffExpired, HandoffRejected
+from changeover.relay.folding.calls import find
+from changeover.relay.passing import OFFERED, record_of
+from changeover.relay.run import Refusal, Run, Stopping
+from changeover.relay.turn import Declined, Delegated, Offered, OpenCall, Turn
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+
+def reject(state: State, run: Run, event: HandoffRejected) -> None:
+    if found := _offered(run, event.call):
+        turn, call, offered = found
+        _decline(state, run, call, offered, Signal.REJECT, event.reason)
+        at = (offered.offer, offered.at, event.reason)
+        turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded))
+
+
+def condition(state: State, run: Run, event: HandoffConditional) -> None:
+    found = _offered(run, event.call)
+    if not found:
+        return
+    turn, call, offered = found
+    if event.needs_context:
+        reason = f"it has to know {', '.join(event.needs_context)}"
+        _decline(state, run, call, offered, Signal.RETURN, reason)
+        turn.move(call, Declined(offered.offer, offered.at, reason, event.needs_context, commanded=offered.commanded))
+    else:
+        turn.move(call, replace(offered, needs=event.needs_permission))
+
+
+def expire(state: State, run: Run, event: HandoffExpired) -> None:
+    found = find(run, event.call, (Offered, Delegated))
+    if not found:
+        return
+    turn, call = found
+    run.take_back(event.spent)
+    if isinstance(phase := call.phase, Offered) and phase.offer.call == event.call:
+        _note(state, run, call, phase, Signal.EXPIRE, event.reason)
+        if phase.offer.mode is Mode.TRANSFER:
+            return state.answer(run, turn, call, f"{event.receiver} did not take it: {event.reason}", ok=False)
+    elif isinstance(phase, Delegated) and phase.offer.call == event.call:
+        record = state.handoffs[phase.index]
+        standing = advance(record.state, Signal.EXPIRE)
+        state.handoffs[phase.index] = replace(record, state=standing, error=event.reason)
+    else:
+        return None
+    call.result = DelegateResult(f"{state.id}:{event.call}", event.receiver, False, error=event.reason)
+    text = msgspec.json.encode(call.result).decode()
+    if isinstance(run.phase, Stopping):
+        turn.answer(call, text, ok=False)
+    else:
+        state.answer(run, turn, call, text, ok=False)
+    return None
+
+
+def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:
+    found = find(run, id, Offered)
+    if found and isinstance(phase := found[1].phase, Offered) and phase.offer.call == id and phase.index < 0:
+        return *found, phase
+    return None
+
+
+def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:
+    _note(state, run, call, offered, signal, reason)
+    offer = offered.offer
+    run.declined = Refusal(state.task, f"{state.id}:{offer.call}", offer.attempt, (*offer.declined_by, offer.receiver))
+
+
+def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:
+    """Keep the record of a handoff that came to nothing, and so is none that a limit counts."""
+    run.handoffs -= 1
+    record = record_of(state.id, "", run, call, offered)
+    state.handoffs.append(replace(record, state=advance(OFFERED, signal), error=reason))

@@ -1,0 +1,24 @@
+"""Ids inside a conversation, and the marks that follow the id of a call in them.
+
+`5.0` is a call, and the handoff or the tool run that it became; `5.0+1` the handoff to the next receiver, after the
+first did not want it; `5.0^` asks a receiver, `5.0?` whether a person must be asked, `5.0!` waits for the person,
+`5.0~` calls a delegate back; `5.0=task`, `5.0=permission` and `5.0=escalation` are what a person is asked beside an
+approval of the call itself.
+"""
+
+from __future__ import annotations
+
+import re
+
+MARKS = re.compile(r"[+=?!^~]")
+
+
+def call_of(id: str) -> str:
+    """The call that a command, a handoff or a request is about: what stands before the first mark."""
+    return MARKS.split(id, maxsplit=1)[0]
+
+
+def offered_again(id: str) -> str:
+    """The handoff of the same call that comes after this one."""
+    call, _, times = id.partition("+")
+    return f"{call}+{int(times or 0) + 1}"

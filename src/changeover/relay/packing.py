@@ -1,0 +1,46 @@
+"""A handoff inside a conversation as a package: what its receiver is shown before it answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from changeover.handoffs.history import history_of
+from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
+from changeover.relay.commands import AskReceiver
+
+
+def package_of(command: AskReceiver) -> HandoffPackage:
+    """All that the sender would hand over."""
+    offer, context = command.offer, command.context
+    described = offer.message or context.input
+    return HandoffPackage(
+        Task(described or offer.receiver, id=f"{context.conversation}:{offer.call}"),
+        Context(
+            original_request=context.input,
+            current_state=offer.about,
+            history=history_of(command.thread),
+            variables={**context.variables, **offer.variables},
+            artifacts=dict(context.artifacts),
+            workflow_state=Progress.from_dict(dict(context.workflow_state)),
+        ),
+        Metadata(
+            sender=offer.sender,
+            receiver=offer.receiver,
+            mode=offer.mode,
+            reason=offer.message,
+            instructions=offer.instructions,
+            deadline=None if command.deadline is None else datetime.fromtimestamp(command.deadline, UTC),
+            attempt=offer.attempt,
+            max_iterations=offer.max_iterations or None,
+            conversation=context.conversation,
+            correlation_id=context.correlation_id,
+            user=context.user,
+            **_follows(offer.retry_of),
+        ),
+        Expectations(timeout=None),
+    )
+
+
+def _follows(handoff: str) -> dict[str, Any]:
+    return {"extra": {"retry_of": handoff}} if handoff else {}
