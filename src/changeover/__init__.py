@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import DelegateResult as DelegateResult
     from changeover.facts import HandoffRecord as HandoffRecord
+    from changeover.facts import HandoffResult as HandoffResult
     from changeover.facts import Ledger as Ledger
     from changeover.facts import Mode as Mode
+    from changeover.facts import Rollback as Rollback
     from changeover.facts import RunResult as RunResult
     from changeover.facts import State as State
     from changeover.facts import Usage as Usage
@@ -36,9 +38,12 @@ if TYPE_CHECKING:
     from changeover.handoffs.expecting import Expects as Expects
     from changeover.handoffs.package import Context as Context
     from changeover.handoffs.package import Expectations as Expectations
+    from changeover.handoffs.package import FileReference as FileReference
     from changeover.handoffs.package import HandoffPackage as HandoffPackage
     from changeover.handoffs.package import Metadata as Metadata
     from changeover.handoffs.package import Priority as Priority
+    from changeover.handoffs.package import Progress as Progress
+    from changeover.handoffs.package import Step as Step
     from changeover.handoffs.package import Task as Task
     from changeover.handoffs.strategies import Full as Full
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
@@ -76,10 +81,12 @@ _HOMES = {
     "Expectations": "handoffs.package",
     "Expects": "handoffs.expecting",
     "File": "messages",
+    "FileReference": "handoffs.package",
     "Full": "handoffs.strategies",
     "Function": "agent.agent",
     "HandoffPackage": "handoffs.package",
     "HandoffRecord": "facts",
+    "HandoffResult": "facts",
     "Ledger": "facts",
     "LimitedModel": "models.limits",
     "Limits": "guards.limits",
@@ -89,17 +96,20 @@ _HOMES = {
     "Mode": "facts",
     "Person": "agent.agent",
     "Priority": "handoffs.package",
+    "Progress": "handoffs.package",
     "Received": "tools.context",
     "Recent": "handoffs.strategies",
     "Recorded": "relay.stream",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
     "Respond": "guards.approval",
+    "Rollback": "facts",
     "RunContext": "tools.context",
     "RunFinished": "relay.stream",
     "RunResult": "facts",
     "Send": "tools.command",
     "State": "facts",
+    "Step": "handoffs.package",
     "Store": "stores.open",
     "Task": "handoffs.package",
     "Team": "team",

@@ -10,11 +10,13 @@ from changeover.facts import (
     Fault,
     FunctionFault,
     HandoffRecord,
+    HandoffResult,
     LimitFault,
     LimitName,
     Mode,
     ModelFault,
     ReceiverFault,
+    ResultFault,
     RunResult,
 )
 
@@ -67,6 +69,24 @@ class HandoffTargetNotFoundError(HandoffError):
         super().__init__(f"{sender!r} tried to hand off to {receiver!r}, who does not exist; there are: {names}")
 
 
+class HandoffTimeoutError(HandoffError):
+    """A receiver did not answer, or did not finish, in time."""
+
+    def __init__(self, handoff: HandoffResult) -> None:
+        self.handoff, self.handoff_id, self.agent = handoff, handoff.handoff_id, handoff.agent
+        super().__init__(
+            f"{handoff.agent!r} took too long over {handoff.handoff_id}: {handoff.reason or handoff.error}"
+        )
+
+
+class ExpectationError(HandoffError):
+    """What came of a handoff is not what was expected of it, also not after a second try."""
+
+    def __init__(self, agent: str, reason: str) -> None:
+        self.agent, self.reason = agent, reason
+        super().__init__(f"what {agent!r} answered is not what was expected: {reason}")
+
+
 class EconomicLimitExceeded(ChangeoverError):
     """A run reached one of its limits."""
 
@@ -111,6 +131,14 @@ class ConversationNotFound(ChangeoverError):
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
         super().__init__(f"no conversation has the id {conversation!r}")
+
+
+class HandoffNotFound(ChangeoverError):
+    """No handoff has this id."""
+
+    def __init__(self, handoff: str) -> None:
+        self.handoff = handoff
+        super().__init__(f"no handoff has the id {handoff!r}")
 
 
 class ApprovalError(ChangeoverError):
@@ -158,6 +186,14 @@ class StoreUnavailable(EngineError):
     """The store cannot be reached, or refuses to be used; nothing was half-written."""
 
 
+class KeyConflict(ProtocolError):
+    """An idempotency key was given to something else before."""
+
+    def __init__(self, key: str, text: str) -> None:
+        self.key = key
+        super().__init__(f"the key {key!r} was given before, to something else: {text[:200]!r}")
+
+
 class PackageError(ProtocolError):
     """A handoff package, or a part of it, holds what it cannot hold; `path` says where."""
 
@@ -178,6 +214,8 @@ def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
             error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
         case ModelFault():
             error = ModelError(f"{fault.agent!r} got no usable reply from its model: {fault.reason}", agent=fault.agent)
+        case ResultFault():
+            error = ExpectationError(fault.agent, fault.reason)
         case FunctionFault():
             error = FunctionError(f"the function of {fault.agent!r} raised {fault.reason}", agent=fault.agent)
         case AgentFault():

@@ -101,6 +101,30 @@ class HandoffRecord(Struct, frozen=True, gc=False):
         return datetime.fromtimestamp(self.at, UTC)
 
 
+class Expected(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the result of a handoff has to be like, as far as it can be written down."""
+
+    schema: dict[str, Any] = {}
+    """A JSON schema; any form will do if it is empty."""
+    criteria: tuple[str, ...] = ()
+    """What makes it a good one, in words."""
+
+
+class Rollback(Struct, frozen=True, gc=False):
+    """A handoff that was undone, as whoever cleans up after it is told."""
+
+    handoff: HandoffRecord
+    reason: str
+    by: str
+    partial_result: str
+    """What the receiver had said last."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same however often it is tried."""
+        return f"{self.handoff.id}<"
+
+
 class Handed(Struct, frozen=True, gc=False):
     """The handoff under which an agent works: what its metadata and its metrics are made of."""
 
@@ -114,6 +138,7 @@ class Handed(Struct, frozen=True, gc=False):
     path: list[str]
     """Every agent of the conversation in turn; it grows, so `hops` says how much of it was walked by then."""
     hops: int
+    expected: Expected | None = None
 
 
 class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -131,18 +156,6 @@ class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
     error: str = ""
     note: str = ""
     """What its sender should know of the call itself."""
-
-
-class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a delegate and everybody below it cost the run."""
-
-    turns: int = 0
-    handoffs: int = 0
-    retries: int = 0
-    usage: Usage = Usage()
-    agents: tuple[str, ...] = ()
-    waited: float = 0.0
-    """For how many seconds people were awaited."""
 
 
 RequestKind = Literal["approval", "permission", "escalation", "task"]
@@ -176,6 +189,38 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 
+class HandoffResult(Struct, frozen=True, kw_only=True):
+    """What came of a package that code offered."""
+
+    handoff_id: str
+    agent: str
+    """Who took it, or was asked last."""
+    state: State
+    result: str = ""
+    reason: str = ""
+    """Why nobody took it, or whom it waits for."""
+    error: str = ""
+    """Why whoever took it could not do it."""
+    summary: str = ""
+    iterations: int = 0
+    duration: float = 0.0
+    conversation_id: str = ""
+    pending: list[ApprovalRequest] = field(default_factory=list)
+    """What a person has to decide before it goes on."""
+
+
+class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a delegate and everybody below it cost the run."""
+
+    turns: int = 0
+    handoffs: int = 0
+    retries: int = 0
+    usage: Usage = Usage()
+    agents: tuple[str, ...] = ()
+    waited: float = 0.0
+    """For how many seconds people were awaited."""
+
+
 class ModelFault(Struct, frozen=True, tag="model"):
     """A model gave no usable reply."""
 
@@ -185,6 +230,13 @@ class ModelFault(Struct, frozen=True, tag="model"):
 
 class FunctionFault(Struct, frozen=True, tag="function"):
     """A Function member raised."""
+
+    agent: str
+    reason: str
+
+
+class ResultFault(Struct, frozen=True, tag="result"):
+    """What came of a handoff is not what was expected of it, also not after a second try."""
 
     agent: str
     reason: str
@@ -215,7 +267,7 @@ class AgentFault(Struct, frozen=True, tag="agent"):
     available: tuple[str, ...]
 
 
-Fault = ModelFault | FunctionFault | ReceiverFault | LimitFault | AgentFault
+Fault = ModelFault | FunctionFault | ResultFault | ReceiverFault | LimitFault | AgentFault
 """Why a run could not go on; stored, and turned into an exception where a caller waits."""
 
 Status = Literal["completed", "waiting", "cancelled", "failed"]
@@ -241,6 +293,8 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     pending: list[ApprovalRequest] = field(default_factory=list)
     """What is awaited while the status is "waiting"."""
     fell_back: bool = False
+    returned: tuple[DelegateResult, ...] = ()
+    """What came back, if it was code that delegated."""
 
     @cached_property
     def context(self) -> dict[str, Any]:

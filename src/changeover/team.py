@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as redeclare
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -21,50 +18,34 @@ from changeover.engines.approvals import decide
 from changeover.engines.cancelling import cancel, cancel_handoff
 from changeover.engines.home import Home
 from changeover.engines.local import LocalEngine
-from changeover.engines.reading import Reading
+from changeover.engines.reading import Reading, read_along
+from changeover.engines.rolling import roll_back
 from changeover.errors import (
     ApprovalError,
     ConversationNotFound,
     EngineError,
+    HandoffTimeoutError,
     MisconfiguredError,
-    UnknownAgentError,
 )
-from changeover.facts import ApprovalRequest, HandoffRecord, RunResult
+from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, RunResult
+from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
 from changeover.guards.limits import Limits
+from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
-from changeover.messages import File
 from changeover.observe.hooks import Hook, Hooks
-from changeover.relay.events import CancelRequested, Entry, RunStarted, UserSpoke
+from changeover.relay.events import CancelRequested, Entry, UserSpoke
+from changeover.relay.offered import handoff_of
 from changeover.relay.ports import Clock, Log
-from changeover.relay.spoken import spoken
+from changeover.relay.result import handoffs_of
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem, recorded
 from changeover.relay.world import Ask, World
+from changeover.saying import RunOptions, offered, package_of, said
 from changeover.stores.memory import MemoryLog
 
 if TYPE_CHECKING:
     from changeover.stores.open import Store
-
-CONVERSATION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-
-
-class RunOptions(TypedDict, total=False):
-    """What may be said beside the text of a run."""
-
-    agent: str | None
-    """Who is to answer, if not the agent that is active."""
-    conversation: str | None
-    """A known one goes on, an unknown one begins under this id."""
-    context: Mapping[str, Any] | None
-    """Context variables to begin with."""
-    limits: Limits | None
-    user: str | None
-    correlation_id: str | None
-    key: str | None
-    """Makes the call idempotent: the same key gives the same run."""
-    files: Sequence[File | str | Path] | None
-    """What is shown with the text: paths, addresses, or bytes as a File."""
 
 
 class Team:
@@ -132,21 +113,34 @@ class Team:
 
     async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """Say something to the team and wait for its answer."""
-        return await self._home.carry(partial(self._run, *self._said(text, **options)))
+        return await self._home.carry(partial(self._run, *said(self.roster, text, **options)))
 
     def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that does not await: scripts, threads, notebooks."""
-        return self._home.wait(partial(self._run, *self._said(text, **options)))
+        return self._home.wait(partial(self._run, *said(self.roster, text, **options)))
 
     async def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
         """`run`, read along: pieces of text, recorded events, and last the result. Leaving it cancels nothing."""
-        said, reading = self._said(text, **options), Reading()
-        answer = asyncio.ensure_future(self._home.carry(partial(self._run, *said, reading)))
+        told, reading = said(self.roster, text, **options), Reading()
+        answer = asyncio.ensure_future(self._home.carry(partial(self._run, *told, reading)))
         try:
             async for item in reading.items(answer):
                 yield item
         finally:
             reading.leave(answer)
+
+    async def offer(self, package: HandoffPackage | Mapping[str, Any] | str) -> HandoffResult:
+        """Hand a package to its receiver and wait for what comes of it; its JSON form will do.
+
+        Raise HandoffTimeoutError if the receiver takes too long. Where somebody has to decide first, the result says
+        so, and the same package with the same idempotency key gives what came of it later.
+        """
+        whole = package_of(package)
+        told = offered(self.roster, whole, self._world.clock.now())
+        handoff = handoff_of(await self._home.carry(partial(self._run, *told)), whole)
+        if handoff.state is Standing.TIMEOUT:
+            raise HandoffTimeoutError(handoff)
+        return handoff
 
     async def resume(self, conversation: str) -> RunResult:
         """Wait for the run under way, wherever it is; else the last result. A run that failed tries its step again."""
@@ -195,6 +189,15 @@ class Team:
             raise MisconfiguredError(f"cancel by the id of a conversation, a run or a handoff, not by {id!r}")
         return await self._home.carry(partial(self._cancel, id, by, reason))
 
+    async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
+        """Undo a handoff: its task goes back to its sender, with the reason and what the receiver said last, and its
+        `on_rollback` is called until it succeeds. Transfers that followed it are undone with it.
+
+        Raise IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
+        """
+        id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
+        return await self._home.carry(partial(self._roll_back, id, reason, by))
+
     async def history(self, conversation: str) -> list[Recorded]:
         """Everything that was recorded of a conversation and its delegates, in order."""
         return list(recorded(await self._home.carry(partial(self._tree, conversation))))
@@ -204,7 +207,7 @@ class Team:
         entries = await self._home.carry(partial(self._tree, conversation))
         ids = dict.fromkeys(entry.conversation for entry in entries)
         states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
-        return sorted((record for state in states for record in state.handoffs), key=lambda record: record.at)
+        return sorted((record for state in states for record in handoffs_of(state)), key=lambda record: record.at)
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; what was under way can be taken up again."""
@@ -250,18 +253,7 @@ class Team:
             engine.leave(where[0], reading.put)
 
     async def _read_along(self, conversation: str, reading: Reading) -> None:
-        """Read the run under way, or the last one, from its beginning."""
-        live, meanwhile = await self._running().lives.get(conversation), list[Any]()
-        live.readers.append(meanwhile.append)
-        try:
-            past = list(recorded(await self._tree(conversation)))
-        finally:
-            live.readers.remove(meanwhile.append)
-        live.readers.append(reading.put)
-        run = _last_run(past, conversation)
-        begun = (index for index, each in enumerate(past) if each.id == f"{conversation}:{run}")
-        for item in [(conversation, run), *past[next(begun, 0) :], *meanwhile]:
-            reading.put(item)
+        await read_along(self._running(), conversation, reading)
 
     async def _followed(
         self, conversation: str, first: Callable[[], Awaitable[None]] | None, reading: Reading
@@ -321,21 +313,11 @@ class Team:
                 raise error
         return ending is not None
 
+    async def _roll_back(self, id: str, reason: str, by: str) -> HandoffRecord:
+        return await roll_back(self._running(), id, reason, by)
+
     async def _decide(self, id: str, decision: Decision, by: str) -> None:
         await decide(self._running(), id, decision, by)
-
-    def _said(
-        self, text: str, *, conversation: str | None = None, key: str | None = None, files: Any = None, **options: Any
-    ) -> tuple[str, UserSpoke, str]:
-        """What the caller wants recorded, and where."""
-        if unknown := options.keys() - RunOptions.__annotations__.keys():
-            known = ", ".join(RunOptions.__annotations__)
-            raise TypeError(f"a run has no option {', '.join(sorted(unknown))}; it has: {known}")
-        seats = self._world.roster.seats
-        if (agent := options.get("agent")) is not None and agent not in seats:
-            raise UnknownAgentError(agent, list(seats))
-        said = spoken(text, **options)
-        return _conversation(conversation, key or ""), _with_files(said, files) if files else said, key or ""
 
 
 def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float | None]:
@@ -351,24 +333,3 @@ def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float |
         return partial(open_log, store), store.lease / 3
     given: Log = store
     return lambda: given, None
-
-
-def _last_run(past: Sequence[Recorded], conversation: str) -> int:
-    """The run that is under way in a conversation, or was the last."""
-    runs = [each.event.run for each in past if each.conversation == conversation and isinstance(each.event, RunStarted)]
-    return runs[-1] if runs else 1
-
-
-def _with_files(said: UserSpoke, files: Sequence[File | str | Path]) -> UserSpoke:
-    from changeover.models.files import attached
-
-    return replace(said, files=attached(files))
-
-
-def _conversation(id: str | None, key: str) -> str:
-    """The id of a conversation; nothing for a new one that only its result will name."""
-    if id is None:
-        return f"key-{hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else ""
-    if not CONVERSATION_ID.fullmatch(id):
-        raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
-    return id

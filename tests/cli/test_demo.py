@@ -97,7 +97,7 @@ def test_the_demo_says_at_once_that_it_is_scripted(demo: str):
 
 
 def test_the_demo_shows_each_handoff_with_its_reason_and_variables(demo: str):
-    first, second = re.findall(r"^HANDOFF +(\w+) ──▶ (\w+)\n((?: {11}.*\n)+)", demo, re.M)
+    first, second, *_ = re.findall(r"^HANDOFF +(\w+) ──▶ (\w+)\n((?: {11}.*\n)+)", demo, re.M)
     assert first[:2] == ("triage", "billing")
     assert re.search(r'order_id +"1042"\n +amount +24.95\n +reason +"charged twice"', first[2])
     assert second[:2] == ("billing", "technical")
@@ -105,8 +105,10 @@ def test_the_demo_shows_each_handoff_with_its_reason_and_variables(demo: str):
 
 
 def test_the_demo_shows_who_answers_and_what_the_tools_gave(demo: str):
-    speakers = re.findall(r"^(customer|triage|billing|technical|research) ", demo, re.M)
-    assert " ".join(speakers) == "customer triage billing customer billing technical customer technical"
+    names = "customer|triage|billing|technical|research|accounts|goodwill"
+    speakers = re.findall(rf"^({names}) ", demo, re.M)
+    first = "customer triage billing customer billing technical"
+    assert " ".join(speakers) == f"{first} customer technical accounts goodwill accounts"
     assert 'payments(order_id="1042")\n           └─ pay_71' in demo
     assert "24.95 EUR of pay_72 sent back" in demo
 
@@ -123,11 +125,38 @@ def test_a_refund_waits_for_a_yes(demo: str):
     assert order == sorted(order)
 
 
+def test_a_rejected_handoff_finds_another_receiver(demo: str):
+    tried = (
+        r"^HANDOFF +technical ──▶ billing\n(?: {11}.*\n)+\n"
+        r"REJECTED +billing does not take it: it may send back 100 EUR at most\n\n"
+        r"HANDOFF +technical ──▶ accounts  try 2\n\n"
+        r"accounts +answers now\n"
+    )
+    assert re.search(tried, demo, re.M)
+
+
+def test_what_nobody_takes_is_decided_by_a_person(demo: str):
+    escalated = (
+        r"^REJECTED +billing does not take it: .*\n\n"
+        r"ESCALATION nobody takes this from goodwill, so a person decides who does\n"
+        r" {11}given to accounts by you\n\n"
+        r"HANDOFF +goodwill ──▶ accounts  try 2\n\n"
+        r"accounts +answers now\n +The next month is on us"
+    )
+    assert re.search(escalated, demo, re.M)
+
+
 def test_the_demo_ends_with_the_chain_drawn_and_the_totals(demo: str):
     drawn = demo[demo.index("── what happened") :]
     assert re.search(r"^triage\n└──▶ billing  order_id=.*\n     ├─ asked technical: .*\n", drawn, re.M)
-    assert re.search(r"^     └──▶ technical\n          └─ asked research: ", drawn, re.M)
-    totals = r"2 handoffs, 3 delegates, 16 model turns, 6 tool calls, 1 approval,\s+\d\.\d s\n"
+    assert re.search(
+        r"^     └──▶ technical\n          ├─ asked research: .*\n          ├─ tried billing: it may ", drawn, re.M
+    )
+    assert re.search(r"^          └──▶ accounts  order_id=\"1077\".*\n               └──▶ goodwill\n", drawn, re.M)
+    totals = (
+        r"5 handoffs, 2 declined, 3 delegates, 19 model turns, 7 tool calls, 1\s+approval,\s+1 escalation,"
+        r"\s+\d\.\d s\n"
+    )
     assert re.search(totals, drawn)
 
 
@@ -135,9 +164,10 @@ def test_the_three_commands_that_the_demo_recommends_work(demo: str):
     shown = [finished(command, NO_COLOR="1", COLUMNS="80") for command in commands(demo)]
     assert [done.returncode for done in shown] == [0, 0, 0]
     conversations, chain, graph = (done.stdout for done in shown)
-    assert re.search(r"demo +completed +technical", conversations)
+    assert re.search(r"demo +completed +accounts", conversations)
     assert len(re.findall(r"triage|research", chain)) >= 3
-    assert "billing" in graph
+    assert len(re.findall(r"\bREJECTED +transfer +\w+ +billing\b", chain)) == 2
+    assert "tried billing: Money is for billing again." in graph
 
 
 def test_commands_are_copyable_also_where_the_terminal_is_narrow():
@@ -221,6 +251,21 @@ def test_a_refund_is_asked_about_in_the_chat(answer: str, sent: bool):
     assert page.count("Do you approve? y/n:") == 2
     assert f"{'approved' if sent else 'rejected'} by you" in page
     assert ("└─ 24.95 EUR of pay_72 sent back" in page) is sent
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("accounts", "given to accounts by you\n\nHANDOFF    goodwill ──▶ accounts  try 2\n"),
+        ("A month for free", "answered by you: A month for free\n"),
+    ],
+)
+def test_what_nobody_takes_is_asked_about_in_the_chat(typed: str, shown: str):
+    page = chat("Please refund 112 EUR for order 1077", "And what do I get for my trouble, goodwill?", "", typed)
+    assert handoffs(page)[:3] == [("triage", "billing"), ("accounts", "goodwill"), ("goodwill", "billing")]
+    assert "HANDOFF    triage ──▶ accounts  try 2\n" in page
+    assert page.count("Who takes it? One of the desk, or your own answer to the customer:") == 2
+    assert shown in page
 
 
 def test_an_empty_line_ends_the_chat_and_the_command_it_names_goes_on(tmp_path: Path):

@@ -30,8 +30,18 @@ from changeover import (
 )
 from changeover.engines.local import LocalEngine
 from changeover.errors import ChangeoverError
-from changeover.facts import AgentFault, ApprovalRequest, FunctionFault, LimitFault, ModelFault, ReceiverFault, Spent
+from changeover.facts import (
+    AgentFault,
+    ApprovalRequest,
+    Expected,
+    FunctionFault,
+    LimitFault,
+    ModelFault,
+    ReceiverFault,
+    Spent,
+)
 from changeover.guards.approval import Decision
+from changeover.handoffs.package import HandoffPackage, Metadata, Task
 from changeover.messages import Call
 from changeover.relay.commands import Record
 from changeover.relay.decide import awaits, decide
@@ -134,6 +144,8 @@ FAULTS = st.sampled_from(
         AgentFault("gone", ("a",)),
     ]
 )
+PACKAGE = HandoffPackage(Task("count"), metadata=Metadata(receiver="b")).to_dict()
+TRANSFERRED = HandoffPackage(Task("count"), metadata=Metadata(receiver="gone", mode=Mode.TRANSFER)).to_dict()
 DIRECTIVES = st.sampled_from(
     [
         Directive("b"),
@@ -170,6 +182,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),
     "files": st.just(()),
+    "package": st.none() | st.sampled_from([PACKAGE, TRANSFERRED]),
+    "expected": st.none() | st.sampled_from([Expected({"type": "object"}), Expected(criteria=("It is short.",))]),
+    **dict.fromkeys(("problem", "partial"), TEXTS),
+    "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),
     **dict.fromkeys(("final", "success", "cancelled", "declined", "expired"), st.booleans()),
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
@@ -190,7 +206,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def builds(kind: type[Any]) -> st.SearchStrategy[Any]:
-    return st.builds(kind, **{own.name: FIELDS[own.name] for own in msgspec.structs.fields(kind)})
+    own = msgspec.structs.fields(kind)
+    return st.builds(kind, **{each.name: st.floats(0, 10) if each.type is float else FIELDS[each.name] for each in own})
 
 
 ANY_EVENT: st.SearchStrategy[Event] = st.one_of([builds(kind) for kind in get_args(Event)])

@@ -1,16 +1,22 @@
 """All stories, of every theme, for whoever tells them: on memory, on a database, through crashes."""
 
 from tests.stories import (
+    answers,
     approvals,
     branches,
     cancelling,
     commands,
+    conditions,
     conversations,
+    declining,
     delegates,
+    escalations,
     functions,
     limits,
     mistakes,
+    people,
     thinking,
+    timeouts,
     tools,
     transfers,
     trees,
@@ -22,6 +28,7 @@ from tests.stories.stage import STORIES, Stage, Story
 THEMES = (
     *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
+    *(answers, declining, conditions, escalations, people, timeouts),
 )
 
 __all__ = ["STORIES", "THEMES", "Stage", "Story"]

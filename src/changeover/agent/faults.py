@@ -130,6 +130,11 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
     seconds = way.timeout
     if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
         yield f"has timeout={seconds!r}; give seconds above 0, or None for no limit"
+    if way.expects is not None:
+        from changeover.handoffs.expecting import fault
+
+        if wrong := fault(way.expects):
+            yield wrong
     for other in way.alternatives:
         if other not in ids:
             yield f"has the alternative {other!r}, which is not in the team; choose one of {_listed(ids)}"

@@ -11,6 +11,7 @@ from changeover.agent.agent import Agent, Member, purpose
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import TIMEOUT, Handoff
 from changeover.agent.variable import Check, Variable, compile_variables
+from changeover.facts import Expected
 from changeover.guards.approval import Approval, approval_of
 from changeover.handoffs.context import Merge, fence
 from changeover.handoffs.strategies import Strategy
@@ -44,6 +45,7 @@ class Intent(Struct, frozen=True):
     return_to: str = ""
     alternatives: tuple[str, ...] = ()
     timeout: float | None = TIMEOUT
+    expected: Expected | None = None
 
 
 class Assignment(Struct, frozen=True):
@@ -98,6 +100,7 @@ class Transfer(Struct, frozen=True):
     definition: ToolDefinition
     check: Check
     approval: Approval | None = None
+    expected: Expected | None = None
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         variables = self.check(args)
@@ -113,7 +116,8 @@ class Transfer(Struct, frozen=True):
             declared.merge,
             declared.return_to or "",
             declared.alternatives,
-            declared.timeout,
+            patience(declared),
+            self.expected,
         )
 
 
@@ -123,6 +127,7 @@ class DelegateTo(Struct, frozen=True):
     delegate: Delegate
     definition: ToolDefinition
     approval: Approval | None = None
+    expected: Expected | None = None
 
     def read(self, args: dict[str, Any]) -> Assignment | BadArguments:
         task, about = args.get("task"), args.get("context", "")
@@ -197,7 +202,7 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
         parameters=schema,
         receivers=(declared.receiver,),
     )
-    return Transfer(declared, definition, check, approval_of(declared.approval))
+    return Transfer(declared, definition, check, approval_of(declared.approval), _expected(declared.expects))
 
 
 def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> DelegateTo:
@@ -220,4 +225,19 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
         receivers=(declared.receiver,),
         delegate=True,
     )
-    return DelegateTo(declared, definition, approval_of(declared.approval))
+    return DelegateTo(declared, definition, approval_of(declared.approval), _expected(declared.expects))
+
+
+def patience(declared: Handoff | Delegate) -> float | None:
+    """How many seconds the receiver may take: what is expected of the result may say so too."""
+    return getattr(declared.expects, "timeout", None) or declared.timeout
+
+
+def _expected(expects: Any) -> Expected | None:
+    """What a declaration expects, as it can be written down."""
+    if expects is None:
+        return None
+    from changeover.handoffs.expecting import expectations_of
+
+    written = expectations_of(expects)
+    return Expected(written.output_schema, written.success_criteria)

@@ -14,6 +14,7 @@ from changeover.cli.trouble import EXITS, plainly
 if TYPE_CHECKING:
     from changeover.guards.approval import Decision
     from changeover.stores.views import Views
+    from changeover.team import Team
 
 Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "withdrawn", "all"]
 
@@ -43,8 +44,8 @@ def list_approvals(
     as_json: JsonOption = False,
 ) -> None:
     """List what people were asked; without --status, what still waits."""
-    from changeover.cli.output import line_of, when
-    from changeover.cli.showing import listed
+    from changeover.cli.output import when
+    from changeover.cli.requests import kind_words, what_words
 
     async def find(views: Views) -> list[Any]:
         from changeover.stores.records import ApprovalRow
@@ -60,8 +61,9 @@ def list_approvals(
             "approval": row.id,
             "status": row.status,
             "agent": row.agent,
+            "kind": kind_words(row),
             "asked": when(row.requested_at),
-            "what": line_of(f"{row.tool}({listed(row.arguments)}){f' to {row.receiver}' if row.receiver else ''}"),
+            "what": what_words(row),
         },
         "nothing waits for a decision" if status == "pending" else "no approvals",
     )
@@ -75,7 +77,7 @@ def approve(
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have it done. The run goes on here, and its answer is printed."""
+    """Have it done: an approval, or a permission. The run goes on here, and its answer is printed."""
     from changeover.guards.approval import Approve
 
     _decide(id, Approve(), by, (team, store), as_json)
@@ -91,14 +93,48 @@ def reject(
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have it left undone. The agent reads the note; the run goes on here, and its answer is printed."""
+    """Have it left undone, or give it back. The agent reads the note; the run goes on here, and its answer is
+    printed."""
     from changeover.guards.approval import Reject
 
     _decide(id, Reject(note), by, (team, store), as_json)
 
 
-approve.__doc__ = f"{approve.__doc__}\n\n{EXITS}"
-reject.__doc__ = f"{reject.__doc__}\n\n{EXITS}"
+@app.command()
+def answer(
+    id: IdArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer, or the result.", show_default=False)],
+    team: DecidingTeam = None,
+    *,
+    by: ByOption = None,
+    store: TeamStoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer it yourself: a task, what nobody took, or a call that is not made then. The run goes on here."""
+    from changeover.guards.approval import Respond
+
+    _decide(id, Respond(text), by, (team, store), as_json)
+
+
+@app.command()
+def route(
+    id: IdArgument,
+    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Who gets it.", show_default=False)],
+    team: DecidingTeam = None,
+    *,
+    by: ByOption = None,
+    store: TeamStoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send it to this member of the team: a task, what nobody took, or a handoff to be approved. The run goes on
+    here."""
+    from changeover.guards.approval import Edit
+
+    _decide(id, Edit(receiver=receiver), by, (team, store), as_json)
+
+
+for command in (approve, reject, answer, route):
+    command.__doc__ = f"{command.__doc__}\n\n{EXITS}"
 
 
 def _decide(id: str, decision: Decision, by: str | None, where: tuple[str | None, str | None], as_json: bool) -> None:
@@ -113,13 +149,31 @@ def _decide(id: str, decision: Decision, by: str | None, where: tuple[str | None
         from changeover.cli.asking import user_name
         from changeover.cli.ending import Place, finish, told
         from changeover.cli.teams import working_team
+        from changeover.cli.watching import resumed
         from changeover.facts import RunResult
 
         team, _ = working_team(address, store)
+        # The run is the root's, whichever of its delegates asked.
+        conversation = id.partition(":")[0].partition("/")[0]
+
+        async def decide() -> None:
+            await team.decide(id, decision, by=by if by is not None else user_name())
 
         async def decided() -> RunResult:
-            await team.decide(id, decision, by=by if by is not None else user_name())
-            # The run is the root's, whichever of its delegates asked.
-            return await team.resume(id.partition(":")[0].partition("/")[0])
+            if not await _awaited(team, id, decision):
+                await decide()  # which says what is wrong; the same decision once more is not
+                return await resumed(team, conversation)
+            return await resumed(team, conversation, decide)
 
         finish(asyncio.run(told(team, decided, Place(address, store), as_json)))
+
+
+async def _awaited(team: Team, id: str, decision: Decision) -> bool:
+    """Whether this request waits for a decision; raises ApprovalError if another command would fit it."""
+    from changeover.cli.requests import VERBS, misfit
+    from changeover.errors import ApprovalError
+
+    request = next((each for each in await team.approvals() if each.id == id), None)
+    if request is not None and (fault := misfit(request, VERBS[type(decision)])):
+        raise ApprovalError(fault, approval=id)
+    return request is not None

@@ -1,20 +1,27 @@
-"""Asking a person at the terminal: yes, no, otherwise, or later."""
+"""Asking a person at the terminal: yes, no, otherwise, or later; whatever fits what is asked."""
 
 from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from changeover.cli.showing import request_words
+from changeover.cli.requests import request_words
 from changeover.cli.trouble import tell
-from changeover.facts import ApprovalRequest
+from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 
-CHOICES = "  y(es), n(o), e(dit), r(espond), Enter for later: "
+CHOICES: dict[RequestKind, tuple[str, ...]] = {
+    "approval": ("y(es)", "n(o)", "e(dit)", "r(espond)"),
+    "permission": ("y(es)", "n(o)"),
+    "escalation": ("h(and to somebody)", "r(espond)", "n(o)"),
+    "task": ("r(espond)", "h(and on)", "n(o)"),
+}
+"""What can be typed; its first letter is enough."""
 
 
 def user_name() -> str:
@@ -28,14 +35,17 @@ def user_name() -> str:
 class Asker:
     """Asks until there is a decision, or it is left for later."""
 
-    def __init__(self, out: Console) -> None:
+    def __init__(self, out: Console, members: Iterable[str] = ()) -> None:
         self._out, self.name = out, user_name()
+        self._members = list(members)
 
     def ask(self, request: ApprovalRequest) -> Decision | None:
         """What was decided; None for later."""
         self._out.print(Text(f"  {request_words(request)}", "yellow"), soft_wrap=True)
-        while (answer := input(CHOICES).strip().lower()[:1]) != "":
-            if (decision := self._decision(answer, request)) is not None:
+        choices = CHOICES[request.kind]
+        letters = {choice[0] for choice in choices}
+        while (answer := input(f"  {', '.join(choices)}, Enter for later: ").strip().lower()[:1]) != "":
+            if answer in letters and (decision := self._decision(answer, request)) is not None:
                 return decision
         return None
 
@@ -49,8 +59,14 @@ class Asker:
                 return self._edit(request)
             case "r":
                 return Respond(input("  the result, in your words: "))
+            case "h":
+                return self._hand_to()
             case _:
                 return None
+
+    def _hand_to(self) -> Edit | None:
+        receiver = input(f"  to whom ({', '.join(self._members)}): ").strip()
+        return Edit(receiver=receiver) if receiver else None
 
     def _edit(self, request: ApprovalRequest) -> Edit | None:
         receiver = input(f"  receiver [{request.receiver}]: ").strip() if request.receiver else ""

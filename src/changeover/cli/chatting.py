@@ -35,7 +35,7 @@ class Chat:
         self._new = conversation is None
         self._out = console()
         self._show = Show(self._out)
-        self._asker = Asker(self._out)
+        self._asker = Asker(self._out, team.roster.seats)
         self._begun = False
 
     def talk(self) -> None:

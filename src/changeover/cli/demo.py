@@ -23,7 +23,7 @@ def demo(
         typer.Option(min=0, help="Slower above 1, faster below.", show_default="1 on a terminal, 0 in a pipe"),
     ] = None,
 ) -> None:
-    """Watch four agents of a support desk hand a customer on. It needs no model, no key and no network."""
+    """Watch five agents of a support desk hand a customer on. It needs no model, no key and no network."""
     if chat and crash:
         raise typer.BadParameter("choose one", param_hint="--chat and --crash")
     with plainly():

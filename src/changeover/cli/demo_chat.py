@@ -10,20 +10,23 @@ from rich.text import Text
 from changeover.cli.demo_show import Show
 from changeover.cli.demo_store import program, store_url
 from changeover.cli.demo_talk import YOU, Talk, hold
-from changeover.cli.desk import AGENTS, desk
+from changeover.cli.desk import MEMBERS, desk
 from changeover.cli.output import console
 from changeover.cli.page import Page, pace_on
-from changeover.guards.approval import Approve, Decision, Reject
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 
 ID = "chat"
-TITLE = "Changeover: talk with a support desk of four agents"
+TITLE = "Changeover: talk with a support desk of five agents"
 OFFLINE = (
     "Offline: no model, no key, no network. Words are compared with what agents and tools are for, and texts marked "
     "(offline) are put together from that. The team, its handoffs and its log are the real ones."
 )
 QUESTION = "Do you approve? y/n:"
+WHO = "Who takes it? One of the desk, or your own answer to the customer:"
 EXAMPLES = (
     "Please refund the second payment of order 1042",
+    "Please refund 112 EUR for order 1077",
     "The app shows error E42",
     "Compare the Basic plan with the Team plan",
 )
@@ -32,7 +35,7 @@ EXAMPLES = (
 def chat_with_desk(store: str | None = None, pace: float | None = None) -> None:
     """Talk until an empty line or the end of the input; the conversation is kept, and goes on from the same store."""
     out, url = console(), store_url(store)
-    page = Page(out, [YOU, *(agent.id for agent in AGENTS)])
+    page = Page(out, [YOU, *(member.id for member in MEMBERS)])
     show, keyboard = Show(page, pace_on(out) if pace is None else pace), Keyboard(page)
     page.title(TITLE, OFFLINE)
     with Talk(desk("offline", url, hold), show, keyboard.judge) as talk:
@@ -59,13 +62,23 @@ class Keyboard:
         self._page.speaker(YOU)
         return self._typed(self._page.margin - len(YOU))
 
-    def judge(self) -> Decision:
+    def judge(self, request: ApprovalRequest) -> Decision:
         """A decision about the request on the page."""
+        if request.kind == "escalation":
+            return self._settled()
         answer = ""
         while answer not in ("y", "n"):
             self._page.write(QUESTION)
             answer = self._typed(1).lower()[:1]
         return Approve() if answer == "y" else Reject()
+
+    def _settled(self) -> Decision:
+        """Who takes what nobody wanted."""
+        answer = ""
+        while not answer:
+            self._page.write(WHO)
+            answer = self._typed(1)
+        return Edit(receiver=answer) if answer in {member.id for member in MEMBERS} else Respond(answer)
 
     def _typed(self, space: int) -> str:
         typed = input(" " * space if self._terminal else "").strip()
@@ -86,7 +99,7 @@ def _begin(show: Show, talk: Talk) -> None:
     page.line("Order 1042 was paid twice, for instance. You might type:", margin=0)
     for example in EXAMPLES:
         page.line(Text(example, "italic"), margin=2)
-    page.line("An empty line or Ctrl-D ends. Refunds need a yes: yours.", margin=0)
+    page.line("An empty line or Ctrl-D ends. Billing's refunds need a yes: yours.", margin=0)
 
 
 def _leave(page: Page, url: str) -> None:

@@ -14,7 +14,7 @@ from changeover.cli.demo_script import MESSAGES
 from changeover.cli.demo_show import FIELD, Show
 from changeover.cli.demo_store import show_store, store_url
 from changeover.cli.demo_worker import ID, LEASE, Journal
-from changeover.cli.desk import AGENTS
+from changeover.cli.desk import MEMBERS
 from changeover.cli.output import console
 from changeover.cli.page import Page
 from changeover.cli.trouble import Mistake
@@ -48,7 +48,7 @@ class Crash:
 
     def __init__(self, url: str, journal: Path) -> None:
         self._url, self._path, self._journal = url, journal, Journal(journal)
-        self._page = Page(console(), [CUSTOMER, *(agent.id for agent in AGENTS)])
+        self._page = Page(console(), [CUSTOMER, *(member.id for member in MEMBERS)])
         self._show = Show(self._page)
         self._workers: list[subprocess.Popen[bytes]] = []
         self._entries: list[Entry] = []

@@ -1,4 +1,4 @@
-"""The played demo: a customer, four agents and a script, on a store that stays."""
+"""The played demo: a customer, five agents and a script, on a store that stays."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from changeover.cli.demo_show import Show
 from changeover.cli.demo_store import program, show_store, store_url
 from changeover.cli.demo_summary import show_summary
 from changeover.cli.demo_talk import Talk, hold
-from changeover.cli.desk import AGENTS, desk
+from changeover.cli.desk import MEMBERS, desk
 from changeover.cli.output import console
 from changeover.cli.page import Page, pace_on
-from changeover.guards.approval import Approve, Decision
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve, Decision, Edit
 from changeover.testing import ScriptedModel
 
 CUSTOMER = "customer"
-TITLE = "Changeover: four agents of a support desk hand a customer on"
+TITLE = "Changeover: five agents of a support desk hand a customer on"
 SCRIPTED = (
     "Scripted: every reply was written beforehand, so this needs no model, no key and no network. "
     "The team, its tools, its handoffs and its log are the real ones."
@@ -27,20 +28,20 @@ SCRIPTED = (
 def play(pace: float | None = None, store: str | None = None) -> None:
     """Play the conversation on standard output; unless told otherwise, at a pace to read along on a terminal."""
     out, url = console(), store_url(store)
-    page = Page(out, [CUSTOMER, *(agent.id for agent in AGENTS)])
+    page = Page(out, [CUSTOMER, *(member.id for member in MEMBERS)])
     show = Show(page, pace_on(out) if pace is None else pace)
     page.title(TITLE, SCRIPTED)
 
-    def judge() -> Decision:
-        show.wait(0.8)
-        return Approve()
+    def judge(request: ApprovalRequest) -> Decision:
+        show.wait(0.6)
+        return Edit(receiver="accounts") if request.kind == "escalation" else Approve()
 
     with Talk(desk(ScriptedModel(line), url, hold), show, judge) as talk:
         talk.id = next(id for id in _names() if not talk.past(id))
         for message in MESSAGES:
             page.speaker(CUSTOMER)
             page.write(message)
-            show.wait(0.7)
+            show.wait(0.6)
             talk.say(message)
         show_summary(page, talk.handoffs(), talk.past())
         show_store(page, url, talk.id, len(talk.past()))

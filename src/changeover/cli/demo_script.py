@@ -11,7 +11,7 @@ from changeover.tools.definition import ToolDefinition
 MESSAGES = (
     "I was charged 24.95 EUR twice for order 1042. Can I have one payment back?",
     "Thank you! Since this morning the app shows error E42. What can I do?",
-    "That worked. You are quick!",
+    "That worked! I sent order 1077 back: may I have my 112 EUR, and something for the trouble?",
 )
 ASKED_TECHNICAL = "Was the second payment of order 1042 our own mistake?"
 ASKED_RESEARCH = "What do our terms say about paying twice?"
@@ -47,7 +47,12 @@ SCRIPT = {
         calls(("diagnose", {"problem": "error E42"})),
         delegates("research", ASKED_MANUAL),
         says("Your session is older than the last update. Sign out, update the app and sign in again: E42 is gone."),
-        says("Glad to hear it. I stay with you: whatever you write next comes to me."),
+        hands_off("billing", "Money is for billing again.", order_id="1077", amount=112.0, reason="sent back"),
+    ],
+    "accounts": [
+        calls(("refund", {"payment_id": "pay_80", "amount": 112.0}), text="Large amounts are ours."),
+        hands_off("goodwill", "For the trouble.", text="Your 112 EUR are on their way. Now the rule for goodwill."),
+        says("The next month is on us. And I stay with you: whatever you write next comes to me."),
     ],
     "technical for billing": [
         calls(("diagnose", {"problem": "payment of order 1042"})),

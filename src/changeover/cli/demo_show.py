@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from rich.text import Text
 
 from changeover.cli.output import clean, line_of
 from changeover.cli.page import Page
+from changeover.cli.requests import listed, request_words
+from changeover.cli.showing import answer_words, offered_again
 from changeover.facts import Mode
-from changeover.guards.approval import Reject, verdict_words
+from changeover.guards.approval import Edit, Reject, Respond, verdict_words
 from changeover.messages import Call
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
+    FunctionReturned,
     HandoffAccepted,
+    HandoffConditional,
+    HandoffExpired,
     HandoffOffered,
+    HandoffRejected,
     HandoffReturned,
     ModelReplied,
     RunStarted,
@@ -30,6 +35,11 @@ from changeover.relay.stream import Recorded, StreamItem, TextDelta
 SHORT = 500
 """Of a long result, so much is shown; the log has all of it."""
 FIELD = 12
+ANSWERS: dict[type, str] = {
+    HandoffRejected: "REJECTED",
+    HandoffConditional: "CONDITION",
+    HandoffExpired: "TIMEOUT",
+}
 STILL = "still answers: a message goes to the active agent"
 
 
@@ -41,7 +51,8 @@ class Show:
         self._calls: dict[str, Call] = {}
         self._said = ""
         self._active, self._still = "", STILL
-        self._asked = 0
+        self._asked: set[str] = set()
+        """The handoffs to delegates that are not back yet."""
         self.seq = 0
         """Of the last event that was shown."""
 
@@ -54,14 +65,16 @@ class Show:
             text = clean(item.text)
             self.page.write(text)
             self._said += text
-            self.wait(0.018)
+            self.wait(0.016)
 
     def event(self, recorded: Recorded) -> None:
         """Show what was recorded, if a newcomer should see it."""
         self._know(recorded)
         at = recorded.conversation
         match recorded.event:
-            case ModelReplied(text=text):
+            case FunctionReturned(text=""):
+                self.page.line(Text("plain Python: a rule says who works next", "dim"))
+            case ModelReplied(text=text) | FunctionReturned(text=text):
                 self._reply(at, clean(text))
             case ToolFinished(call=id, text=text):
                 self._tool(at, recorded.agent, self._calls[f"{at}:{id}"], line_of(text)[:SHORT])
@@ -98,7 +111,7 @@ class Show:
             self._calls |= {f"{at}.{index}": call for index, call in enumerate(recorded.event.calls)}
 
     def _passing(self, at: str, event: object) -> None:
-        """The events by which work passes from one to another, and those by which a person has a say."""
+        """The events by which work passes from one to another."""
         match event:
             case RunStarted(agent=agent) if "/" not in at:
                 self._turn_to(agent, self._still if self._active else "answers now")
@@ -108,8 +121,16 @@ class Show:
                 self._ask(at, offer)
             case HandoffOffered() as offer:
                 self._handoff(offer)
+            case HandoffRejected() | HandoffConditional() | HandoffExpired() as answer:
+                self._declined(at, answer)
             case HandoffReturned() as back:
                 self._answer(at, back)
+            case _:
+                self._people(event)
+
+    def _people(self, event: object) -> None:
+        """The events by which a person has a say."""
+        match event:
             case ApprovalRequested() as request:
                 self._request(request)
             case ApprovalDecided() as decided:
@@ -127,6 +148,7 @@ class Show:
         if note == STILL:
             self._still = "still answers"  # once is enough to explain it
         self._active, self._said = agent, ""
+        self._asked.clear()
         self.page.speaker(agent)
         self.page.line(Text(note, "dim"))
 
@@ -134,7 +156,7 @@ class Show:
         who: list[Text | str] = [self.page.name(agent), ": "] if "/" in at else []
         self._nested(at, "", *who, Text(f"{call.name}({listed(call.args)})", "bold"))
         self._nested(at, f"{self.page.marks.elbow} ", Text(text, "dim"))
-        self.wait(0.35)
+        self.wait(0.3)
 
     def _nested(self, at: str, mark: str, *parts: Text | str) -> None:
         """A line that stands as deep as its conversation."""
@@ -146,7 +168,7 @@ class Show:
     def _ask(self, at: str, offer: HandoffOffered) -> None:
         if not self._asked:
             self.page.gap()
-        self._asked += 1
+        self._asked = (self._asked - {offer.retry_of}) | {f"{at}:{offer.call}"}
         name = self.page.name(offer.receiver)
         self._nested(at, f"{self.page.marks.top} ", "asks ", name, f": {_one(offer.message)}")
         self.wait(0.3)
@@ -154,41 +176,66 @@ class Show:
     def _answer(self, at: str, back: HandoffReturned) -> None:
         said = f" answers: {_one(back.response or back.error)}"
         self._nested(at, f"{self.page.marks.bottom} ", self.page.name(back.receiver), said)
-        self._asked = max(0, self._asked - 1)
+        self._back(f"{at}:{back.call}")
+
+    def _back(self, handoff: str) -> None:
+        self._asked.discard(handoff)
         if not self._asked:
             self.page.gap()
-        self.wait(0.4)
+        self.wait(0.3)
 
     def _handoff(self, offer: HandoffOffered) -> None:
         page = self.page
-        page.label("HANDOFF", page.name(offer.sender), f" {page.marks.arrow} ", page.name(offer.receiver))
+        again = Text(f"  try {offer.attempt}", "dim") if offered_again(offer) else ""
+        page.label("HANDOFF", page.name(offer.sender), f" {page.marks.arrow} ", page.name(offer.receiver), again)
+        if again:  # whatever it says was read with the first offer
+            self.wait(0.4)
+            return
         # A declared handoff takes the text beside the call as its message, and that is on the page already.
         said = _one(offer.message)
         if said and said != _one(self._said):
             self._field("message", said)
         for name, value in offer.variables.items():
             self._field(name, json.dumps(value, ensure_ascii=False))
-        self.wait(0.5)
+        self.wait(0.4)
 
     def _field(self, name: str, text: str) -> None:
         self.page.line(text, lead=Text(f"{name:<{FIELD}}", "yellow"), more=" " * FIELD)
 
+    def _declined(self, at: str, answer: HandoffRejected | HandoffConditional | HandoffExpired) -> None:
+        if (handoff := f"{at}:{answer.call}") not in self._asked:
+            self.page.label(ANSWERS[type(answer)], answer_words(answer), colour="white on red")
+            self.wait(0.45)
+            return
+        self._nested(at, f"{self.page.marks.bar} ", Text(answer_words(answer), "red"))
+        if isinstance(answer, HandoffExpired):
+            self._back(handoff)
+
     def _request(self, request: ApprovalRequested) -> None:
-        call = Text(f"{request.tool}({listed(request.arguments)})", "bold")
-        self.page.label("APPROVAL", self.page.name(request.agent), " wants ", call)
-        self.wait(0.6)
+        name = self.page.name(request.agent)
+        match request.kind:
+            case "approval":
+                call = Text(f"{request.tool}({listed(request.arguments)})", "bold")
+                self.page.label("APPROVAL", name, " wants ", call)
+            case "escalation":
+                self.page.label("ESCALATION", "nobody takes this from ", name, ", so a person decides who does")
+            case kind:
+                self.page.label(kind.upper(), request_words(request))
+        self.wait(0.45)
 
     def _decided(self, decided: ApprovalDecided) -> None:
-        colour = "red" if isinstance(decided.decision, Reject) else "green"
-        by = {"ask": "the program"}.get(decided.by, decided.by)
-        self.page.line(Text(f"{verdict_words(decided.decision)} by {by or 'nobody in time'}", colour))
+        decision, by = decided.decision, {"ask": "the program"}.get(decided.by, decided.by)
+        who = f"by {by or 'nobody in time'}"
+        match decision:
+            case Edit(receiver=receiver) if receiver:
+                self.page.line(Text("given to ", "green"), self.page.name(receiver), Text(f" {who}", "green"))
+            case Respond(text=text):
+                self.page.line(Text(f"answered {who}: {_one(text)}", "green"))
+            case _:
+                colour = "red" if isinstance(decision, Reject) else "green"
+                self.page.line(Text(f"{verdict_words(decision)} {who}", colour))
         self.page.gap()
-        self.wait(0.35)
-
-
-def listed(values: Mapping[str, Any]) -> str:
-    """Arguments as they would stand in a call."""
-    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+        self.wait(0.3)
 
 
 def _one(text: str) -> str:

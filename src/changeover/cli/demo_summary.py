@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from changeover.cli.demo_show import listed
 from changeover.cli.page import Page
+from changeover.cli.requests import listed
 from changeover.facts import HandoffRecord, Mode
-from changeover.relay.events import ApprovalDecided, ModelReplied, ToolFinished
+from changeover.observe.drawing import declined
+from changeover.relay.events import ApprovalRequested, ModelReplied, ToolFinished
 from changeover.relay.stream import Recorded
 
 STEP = 5
@@ -33,26 +35,30 @@ def _steps(page: Page, handoffs: Sequence[HandoffRecord]) -> Iterator[tuple[int,
     marks, margin = page.marks, 0
     for index, handoff in enumerate(handoffs, 1):
         name = page.name(handoff.receiver)
-        if handoff.mode is Mode.TRANSFER:
+        mark = f"{marks.bottom if index == len(handoffs) else marks.tee}{marks.dash}"
+        if declined(handoff):
+            yield margin, [f"{mark} tried ", name, Text(f": {handoff.error}", "dim")]
+        elif handoff.mode is Mode.TRANSFER:
             yield margin, [f"{marks.bottom}{marks.arrow} ", name, Text(f"  {listed(handoff.variables)}", "dim")]
             margin += STEP
         else:
-            mark = marks.bottom if index == len(handoffs) else marks.tee
-            yield margin, [f"{mark}{marks.dash} asked ", name, Text(f": {handoff.message}", "dim")]
+            yield margin, [f"{mark} asked ", name, Text(f": {handoff.message}", "dim")]
 
 
 def _totals(handoffs: Sequence[HandoffRecord], past: Sequence[Recorded]) -> str:
-    transfers = sum(each.mode is Mode.TRANSFER for each in handoffs)
+    made = [each for each in handoffs if not declined(each)]
+    transfers = sum(each.mode is Mode.TRANSFER for each in made)
     replies = [each.event for each in past if isinstance(each.event, ModelReplied)]
     tools = sum(isinstance(each.event, ToolFinished) for each in past)
-    approvals = sum(isinstance(each.event, ApprovalDecided) for each in past)
+    asked = Counter(each.event.kind for each in past if isinstance(each.event, ApprovalRequested))
     tokens = sum(reply.usage.total_tokens for reply in replies if reply.usage)
     parts = [
         _counted(transfers, "handoff"),
-        _counted(len(handoffs) - transfers, "delegate"),
+        *([f"{len(handoffs) - len(made)} declined"] if len(handoffs) > len(made) else []),
+        _counted(len(made) - transfers, "delegate"),
         _counted(len(replies), "model turn"),
         _counted(tools, "tool call"),
-        _counted(approvals, "approval"),
+        *(_counted(number, kind) for kind, number in asked.items()),
         *([f"{tokens} tokens"] if tokens else []),
         f"{past[-1].at - past[0].at:.1f} s",
     ]

@@ -15,7 +15,7 @@ from changeover.relay.events import ApprovalRequested, RunCancelled, RunComplete
 from changeover.relay.stream import Recorded, StreamItem
 from changeover.team import Team
 
-Judge = Callable[[], Decision]
+Judge = Callable[[ApprovalRequest], Decision]
 """Decides about the request that was shown last."""
 ENDED = (RunCompleted, RunFailed, RunCancelled)
 PAUSE = 0.05
@@ -90,7 +90,7 @@ class Talk:
             return
         for request in self._runner.run(self._team.approvals(recorded.conversation)):
             if (request.conversation, request.call) == (recorded.conversation, recorded.event.call):
-                self._runner.run(self._team.decide(request, self._judge(), by=YOU))
+                self._runner.run(self._team.decide(request, self._judge(request), by=YOU))
 
 
 async def _next(stream: AsyncGenerator[StreamItem, Any]) -> StreamItem | None:

@@ -1,4 +1,4 @@
-"""The desk of the demo: four agents with their tools, handoffs and delegates, for any model.
+"""The desk of the demo: five agents and a rule, with their tools, handoffs and delegates, for any model.
 
 Inside this package names come from their rooms; your own code says `from changeover import Agent, Team, handoff`.
 """
@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from changeover.agent.agent import Agent
+from changeover.agent.agent import Agent, Function, Member
 from changeover.agent.delegate import delegate
 from changeover.agent.handoff import handoff
 from changeover.agent.variable import Variable
+from changeover.handoffs.answers import Rejected
+from changeover.handoffs.package import HandoffPackage
 from changeover.relay.world import Ask
 from changeover.stores.open import Store
 from changeover.team import Team
+from changeover.tools.command import Command
+from changeover.tools.context import RunContext
 from changeover.tools.tool import tool
 
+MOST, LITTLE = 100, 20
+"""How many EUR billing may send back, and up to how many a rule is enough for goodwill."""
 PAYMENTS = {
     "1042": "pay_71 24.95 EUR at 09:14, pay_72 24.95 EUR at 09:16",
     "1077": "pay_80 112.00 EUR on Monday",
@@ -47,7 +53,12 @@ def payments(order_id: str) -> str:
     return PAYMENTS.get(order_id, f"there is no order {order_id}; this desk knows {' and '.join(PAYMENTS)}")
 
 
-@tool(approval=True, at_most_once=True)
+def needs_a_yes(ctx: RunContext, arguments: dict[str, Any]) -> bool:
+    """Whether a person is asked before a refund."""
+    return ctx.agent != "accounts"
+
+
+@tool(approval=needs_a_yes, at_most_once=True)
 def refund(payment_id: str, amount: float) -> str:
     """Send a payment back to the customer: a refund, money back."""
     return f"{amount:.2f} EUR of {payment_id} sent back"
@@ -71,23 +82,34 @@ def search_manuals(query: str) -> str:
     return _page(MANUALS, query, "the manuals say nothing about that")
 
 
+def within_its_rights(package: HandoffPackage) -> Rejected | None:
+    """Whether billing takes a handoff."""
+    too_much = package.context.variables.get("amount", 0) > MOST
+    return Rejected(f"it may send back {MOST} EUR at most") if too_much else None
+
+
+def goodwill(ctx: RunContext) -> str | Command:
+    """Says by a rule what a customer gets for the trouble."""
+    if ctx.context.get("amount", 0) <= LITTLE:
+        return "The next delivery is free of charge."
+    return Command(goto="billing", message=f"Goodwill for an order above {LITTLE} EUR.")
+
+
+TO_BILLING = handoff(
+    "billing",
+    description="For payments, invoices, refunds, prices, subscriptions and money back.",
+    variables=[
+        Variable("order_id", required=False),
+        Variable("amount", type="number", required=False, description="In EUR."),
+        Variable("reason", required=False, description="What is wrong, in a few words."),
+    ],
+    alternatives=["accounts"],
+)
 TRIAGE = Agent(
     "triage",
     instructions="Find out what the customer needs and who can do it. Money goes to billing, errors to technical.",
     description="Finds out what the customer needs",
-    handoffs=[
-        handoff(
-            "billing",
-            description="For payments, invoices, refunds, prices, subscriptions and money back.",
-            variables=[
-                Variable("order_id", required=False),
-                Variable("amount", type="number", required=False, description="In EUR."),
-                Variable("reason", required=False, description="What is wrong, in a few words."),
-            ],
-        ),
-        "technical",
-        "research",
-    ],
+    handoffs=[TO_BILLING, "technical", "research"],
 )
 BILLING = Agent(
     "billing",
@@ -96,6 +118,7 @@ BILLING = Agent(
     capabilities=["payments", "refunds", "invoices", "cards"],
     examples=["I was charged twice", "Where is my invoice?"],
     tools=[payments, refund],
+    accepts=within_its_rights,
     handoffs=[
         "triage",
         "technical",
@@ -110,7 +133,7 @@ TECHNICAL = Agent(
     capabilities=["errors", "login", "installation"],
     examples=["The app crashes", "I cannot log in"],
     tools=[diagnose, service_status],
-    handoffs=["triage", "billing", delegate("research", description="Looks things up in manuals, terms, plans.")],
+    handoffs=["triage", TO_BILLING, delegate("research", description="Looks things up in manuals, terms, plans.")],
 )
 RESEARCH = Agent(
     "research",
@@ -121,9 +144,18 @@ RESEARCH = Agent(
     tools=[search_manuals],
     handoffs=["triage", "billing", "technical"],
 )
-AGENTS = [TRIAGE, BILLING, TECHNICAL, RESEARCH]
+ACCOUNTS = Agent(
+    "accounts",
+    instructions="You look after large payments, and after what customers get for their trouble.",
+    description="Sends large amounts back",
+    capabilities=["large refunds"],
+    tools=[payments, refund],
+    handoffs=["triage", "goodwill"],
+)
+GOODWILL = Function("goodwill", goodwill)
+MEMBERS: list[Member] = [TRIAGE, BILLING, TECHNICAL, RESEARCH, ACCOUNTS, GOODWILL]
 
 
 def desk(model: Any = "offline", store: str | Store | None = None, ask: Ask | None = None) -> Team:
     """The team; unless told otherwise it thinks with the offline model and keeps nothing."""
-    return Team(AGENTS, start="triage", model=model, store=store, ask=ask)
+    return Team(MEMBERS, start="triage", model=model, store=store, ask=ask)

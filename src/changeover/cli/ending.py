@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from changeover.cli.output import clean, print_json
-from changeover.cli.showing import request_words
+from changeover.cli.requests import MORE, USUAL, fitting, request_words
 from changeover.cli.trouble import Exit, lined, tell
 from changeover.errors import ChangeoverError
 from changeover.facts import RunResult
@@ -33,7 +33,7 @@ class Place:
 
     def deciding(self, verb: str, approval: str) -> str:
         """The command that decides."""
-        return self._typed("approvals", verb, approval, "--team", self._team)
+        return self._typed("approvals", verb, approval, *MORE[verb], "--team", self._team)
 
     def _typed(self, *words: str) -> str:
         store = f" --store {self._shown}" if self._store else ""
@@ -100,5 +100,5 @@ def _awaited(result: RunResult, place: Place) -> Iterator[str]:
     yield f"The conversation {result.conversation_id} waits for a person:"
     for request in result.pending:
         yield f"  {request_words(request)}"
-        yield f"    {place.deciding('approve', request.id)}"
-        yield f"    {place.deciding('reject', request.id)} --note '...'"
+        for verb in USUAL if request.kind == "approval" else fitting(request):
+            yield f"    {place.deciding(verb, request.id)}"

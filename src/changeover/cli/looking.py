@@ -156,7 +156,8 @@ def list_handoffs(
             "mode": row.mode,
             "from": row.sender,
             "to": row.receiver,
-            "message": line_of(row.message),
+            "try": f"{row.attempt}, after {row.retry_of}" if row.retry_of else "",
+            "message": line_of(f"{row.message}{f' ({row.reason})' if row.reason else ''}"),
         },
         "no handoffs",
     )
@@ -207,9 +208,15 @@ def show_list(rows: list[Any], limit: int, as_json: bool, shown: Callable[[Any],
     if as_json:
         print_json([as_data(row) for row in rows[:limit]])
     else:
-        print_table([shown(row) for row in rows[:limit]], nothing)
+        print_table(_filled([shown(row) for row in rows[:limit]]), nothing)
     if len(rows) > limit:
         tell(f"There are more than {limit}: --limit shows more of them.")
+
+
+def _filled(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The same without columns that say nothing in any row."""
+    telling = {name for row in rows for name, value in row.items() if value}
+    return [{name: value for name, value in row.items() if name in telling} for row in rows]
 
 
 def as_data(row: Any) -> dict[str, Any]:
@@ -247,4 +254,4 @@ def _pairs(row: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _is_time(name: str) -> bool:
-    return name == "at" or name.endswith("_at")
+    return name in ("at", "deadline") or name.endswith("_at")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 WIDTH = 80
 """Lines longer than this are hard to read, however wide the terminal is."""
-COLOURS = ("default", "cyan", "magenta", "green", "blue")
+COLOURS = ("default", "cyan", "magenta", "green", "blue", "bright_cyan", "bright_magenta")
 
 
 def pace_on(console: Console) -> float:
@@ -65,10 +65,10 @@ class Page:
         self.gap()
         self._put(self.name(name))
 
-    def label(self, text: str, *parts: Text | str) -> None:
+    def label(self, text: str, *parts: Text | str, colour: str = "black on yellow") -> None:
         """Begin a paragraph that nobody speaks: it says what happens."""
         self.gap()
-        self._put(Text(text, "black on yellow"))
+        self._put(Text(text, colour))
         self.line(*parts)
 
     def gap(self) -> None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
+from typing import assert_never
 
 from rich.console import Console
 from rich.text import Text
 
 from changeover.cli.output import clean, line_of
-from changeover.facts import ApprovalRequest, Mode, RunResult
+from changeover.cli.requests import listed
+from changeover.facts import Mode, RunResult
 from changeover.messages import Call
 from changeover.relay.events import (
+    CallRefused,
+    HandoffConditional,
+    HandoffExpired,
     HandoffOffered,
+    HandoffRejected,
     HandoffReturned,
     ModelFailed,
     ModelReplied,
     ToolFinished,
     UserSpoke,
 )
+from changeover.relay.naming import call_of
 from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 FULL = 400
@@ -53,22 +57,33 @@ class Show:
 
     def event(self, recorded: Recorded) -> None:
         """Show what was recorded, if a user would want to see it."""
-        self.seq = max(self.seq, recorded.seq)
+        self.recall(recorded)
         at = recorded.conversation
         match recorded.event:
             case ModelReplied() as reply:
-                self._calls |= {f"{at}:{recorded.position}.{index}": call for index, call in enumerate(reply.calls)}
                 self._reply(at, reply)
             case ToolFinished(call=id) as done if call := self._calls.get(f"{at}:{id}"):
                 self._note(f"{call.name}({listed(call.args)}) {self._mark('→', '->')} {done.text}")
             case HandoffOffered() as offer:
                 self._handoff(offer)
+            case HandoffRejected() | HandoffConditional() | HandoffExpired() as answer:
+                self._line(answer_words(answer), "yellow" if isinstance(answer, HandoffConditional) else "red")
+            case HandoffReturned(declined=True) | CallRefused(why="declined"):
+                self._note(f"{recorded.agent} is told, and goes on")
             case HandoffReturned() as back:
                 self._note(f"{back.receiver} came back: {back.response or back.error or 'with nothing'}")
             case ModelFailed(reason=reason, retry_at=again) if again:
                 self._note(f"the model failed ({reason}); trying again")
             case UserSpoke() | _:
                 pass
+
+    def recall(self, recorded: Recorded) -> None:
+        """Know what was recorded, without showing it."""
+        self.seq = max(self.seq, recorded.seq)
+        if isinstance(recorded.event, ModelReplied):
+            # The log names a call by its place: the position of the reply, and its number there.
+            at = f"{recorded.conversation}:{recorded.position}"
+            self._calls |= {f"{at}.{index}": call for index, call in enumerate(recorded.event.calls)}
 
     def end(self, result: RunResult) -> None:
         """Show the answer, unless it was shown while it was written."""
@@ -114,27 +129,42 @@ class Show:
         asks = offer.mode is Mode.DELEGATE
         arrow = self._mark("⇄" if asks else "→", "<->" if asks else "->")
         lead = Text(f"  {offer.sender} {arrow} {offer.receiver}", "yellow")
+        if offer.attempt > 1:
+            lead.append(f" (try {offer.attempt})")
+        if offered_again(offer):
+            self._out.print(lead, soft_wrap=True)
+            return
         same = offer.message.strip() == self._said.strip()
         about = "" if same or not offer.message else f": {line_of(offer.message)[:FULL]}"
         values = f" ({line_of(listed(offer.variables))[:FULL]})" if offer.variables else ""
         self._out.print(Text.assemble(lead, about, values), soft_wrap=True)
 
     def _note(self, text: str) -> None:
+        self._line(text, "dim")
+
+    def _line(self, text: str, colour: str) -> None:
         self.rest()
-        self._out.print(Text(f"  {line_of(text)[:FULL]}", "dim"), soft_wrap=True)
+        self._out.print(Text(f"  {line_of(text)[:FULL]}", colour), soft_wrap=True)
 
     def _mark(self, drawn: str, typed: str) -> str:
         return drawn if self._fancy else typed
 
 
-def listed(values: Mapping[str, Any]) -> str:
-    """Arguments as they would stand in a call."""
-    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+def offered_again(offer: HandoffOffered) -> bool:
+    """Whether it is the very call that others declined before; whatever it says was read then."""
+    return call_of(offer.call) != offer.call
 
 
-def request_words(request: ApprovalRequest) -> str:
-    """What a person is asked, on one line."""
-    what = f"{request.tool}({listed(request.arguments)})"
-    to = f" to {request.receiver}" if request.receiver else ""
-    said = f": {request.message}" if request.message and request.receiver else ""
-    return line_of(f"{request.agent} wants {what}{to}{said}")
+def answer_words(answer: HandoffRejected | HandoffConditional | HandoffExpired) -> str:
+    """What a receiver said to an offer that it did not simply accept."""
+    match answer:
+        case HandoffRejected(receiver=receiver, reason=reason, suggested=suggested):
+            return f"{receiver} does not take it: {reason}{f' (better: {suggested})' if suggested else ''}"
+        case HandoffExpired(receiver=receiver, reason=reason):
+            return f"{receiver} was too slow: {reason}"
+        case HandoffConditional(receiver=receiver, needs_context=missing) if missing:
+            return f"{receiver} takes it only if it knows {', '.join(missing)}"
+        case HandoffConditional(receiver=receiver, needs_permission=needed):
+            return f"{receiver} takes it only with permission for {', '.join(needed)}"
+        case _:
+            assert_never(answer)

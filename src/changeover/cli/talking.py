@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from changeover.cli.options import JsonOption, NoHandoffsOption, TeamArgument, TeamStoreOption, UserOption
 from changeover.cli.trouble import EXITS, Exit, plainly, tell
-
-if TYPE_CHECKING:
-    from changeover.facts import RunResult
-    from changeover.team import Team
 
 ConversationOption = Annotated[
     str | None,
@@ -66,10 +61,11 @@ def run(  # noqa: PLR0913 - each is a declared option
     with plainly():
         from changeover.cli.ending import Place, finish, told
         from changeover.cli.teams import working_team
+        from changeover.cli.watching import said
 
         found, where = working_team(team, store, not no_handoffs)
         place = Place(team, where.url if store and where else None)
-        code = _interruptible(told(found, lambda: _watched(found, text, options), place, as_json))
+        code = _interruptible(told(found, lambda: said(found, text, options), place, as_json))
         finish(code)
 
 
@@ -83,10 +79,11 @@ def resume(
     with plainly():
         from changeover.cli.ending import Place, finish, told
         from changeover.cli.teams import working_team
+        from changeover.cli.watching import resumed
 
         found, where = working_team(team, store)
         place = Place(team, where.url if store and where else None)
-        code = _interruptible(told(found, lambda: found.resume(conversation), place, as_json))
+        code = _interruptible(told(found, lambda: resumed(found, conversation), place, as_json))
         finish(code)
 
 
@@ -127,22 +124,6 @@ def variables(given: list[str] | None) -> dict[str, Any]:
         except ValueError:
             found[key] = value
     return found
-
-
-async def _watched(team: Team, text: str, options: Any) -> RunResult:
-    """The answer; who watches at a terminal sees what leads to it."""
-    if not sys.stderr.isatty():
-        return await team.run(text, **options)
-    from changeover.cli.output import console
-    from changeover.cli.showing import Show
-    from changeover.relay.stream import RunFinished
-
-    show = Show(console(error=True), texts=False)
-    async for item in team.stream(text, **options):
-        if isinstance(item, RunFinished):
-            return item.result
-        show.item(item)
-    raise AssertionError("a stream ends with its result")
 
 
 def _interruptible(work: Any) -> Exit:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.delegate import Delegate, delegate
 from changeover.agent.handoff import Handoff, handoff
 from changeover.agent.variable import TYPES, Variable
@@ -53,32 +54,42 @@ class _Reader:
             "model": _model,
             "tools": lambda place: [self._thing(each) for each in place.items("a list of tools by import path")],
             "handoffs": self._handoffs,
-            "parallel_tools": Place.flag,
+            **dict.fromkeys(("parallel_tools", "accepts_handoffs", "person"), Place.flag),
             "settings": Place.anything,
-            "function": self._thing,
+            **dict.fromkeys(("function", "accepts"), self._function),
+            "requires": _variables,
+            "max_concurrency": _count,
         }
         either: dict[str, Read] = {
             "to": self._agent,
             "delegate": Place.flag,
             **dict.fromkeys(("name", "description", "instructions"), Place.text),
             "approval": self._approval,
+            "alternatives": lambda place: [self._agent(each) for each in place.items("a list of ids")],
+            "timeout": _timeout,
         }
         self._transfer = {
             **either,
-            "variables": lambda place: [_variable(each) for each in place.items("a list of variables")],
+            "variables": _variables,
             "return_to": self._agent,
             "merge": lambda place: place.one_of("merge", "replace"),
         }
         self._delegate = {**either, "final": Place.flag, "max_iterations": Place.whole}
 
     def member_at(self, place: Place) -> Member:
-        """An agent, or a function that is one."""
+        """An agent; or a function, or a person, in the place of one."""
         found = place.mapping("an agent with an id", self.member, ("id",))
-        if "function" not in found:
+        is_person = found.pop("person", False)
+        if not is_person and "function" not in found:
             return Agent(found.pop("id"), **found)
+        if is_person and "function" in found:
+            raise place.wrong("a member is a person or has a function, and not both")
         if extra := found.keys() - {"id", "function", "name", "description"}:
-            raise place.wrong(f"a member with a function has id, name and description beside it, not {min(extra)!r}")
-        return Function(found.pop("id"), found.pop("function"), **found)
+            what = "a member that is a person" if is_person else "a member with a function"
+            raise place.wrong(f"{what} has id, name and description beside it, not {min(extra)!r}")
+        return (
+            Person(found.pop("id"), **found) if is_person else Function(found.pop("id"), found.pop("function"), **found)
+        )
 
     def _handoffs(self, place: Place) -> Any:
         if not place.is_list() and place.anything() == "auto":
@@ -118,6 +129,11 @@ class _Reader:
         except Mistake as mistake:
             raise place.wrong(f"{address} cannot be imported: {mistake}") from mistake
 
+    def _function(self, place: Place) -> Any:
+        if not callable(found := self._thing(place)):
+            raise place.wrong(f"expected a function, and {place.text()} is of type {type(found).__name__}")
+        return found
+
 
 def _model(place: Place) -> str | list[str]:
     """A name, or several of which each stands in for those before it."""
@@ -126,6 +142,10 @@ def _model(place: Place) -> str | list[str]:
 
 def _texts(place: Place, expected: str) -> list[str]:
     return [each.text() for each in place.items(expected)]
+
+
+def _variables(place: Place) -> list[Variable]:
+    return [_variable(each) for each in place.items("a list of variables")]
 
 
 def _variable(place: Place) -> Variable:
@@ -139,6 +159,21 @@ def _seconds(place: Place) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise place.wrong(f"expected a number of seconds, found {value!r}")
     return float(value)
+
+
+def _timeout(place: Place) -> float | None:
+    """Seconds; null for as long as it takes."""
+    if place.anything() is None:
+        return None
+    if not 0 < (seconds := _seconds(place)) < inf:
+        raise place.wrong(f"expected seconds above 0, or null for no limit, found {seconds:g}")
+    return seconds
+
+
+def _count(place: Place) -> int:
+    if (number := place.whole()) < 1:
+        raise place.wrong(f"expected a whole number above 0, found {number}")
+    return number
 
 
 def _among(choices: Sequence[str]) -> Read:

@@ -24,24 +24,35 @@ if TYPE_CHECKING:
 async def run_child(engine: LocalEngine, parent: Live, command: RunChild) -> HandoffReturned | HandoffExpired:
     """Open the delegate's conversation, or find it where it was left, and wait for its end."""
     child = await _child(engine, parent, command.child)
+    if _over(engine, child, command.deadline):  # while nobody worked on it
+        return await _expire(engine, parent, command)
     async with child.lock:
         run = await say(engine, child, command.spoken, "given", command.opening)
         ended = child.wait(run, engine.loop.create_future(), patient=True)
     if not await _in_time(engine, child, command.deadline, ended):
-        return await _expire(engine, child, command, run, ended)
+        child.stop_waiting(run, ended)
+        return await _expire(engine, parent, command)
     return await _returned(engine, child, command, run, ended)
 
 
 async def _in_time(engine: LocalEngine, child: Live, deadline: float | None, ended: Future[RunResult]) -> bool:
     """Wait until the delegate ends, or its time is over; while a person is awaited, time stands still."""
     await engine.tell(child)
-    over = deadline
-    while not await in_time(engine.world.clock, over, ended):
-        assert deadline is not None
-        over = deadline + waited(engine, child, engine.world.clock.now())
-        if engine.world.clock.now() >= over:
+    now, until = engine.world.clock.now, deadline
+    while not await in_time(engine.world.clock, until, ended):
+        if _over(engine, child, deadline):
             return False
+        assert deadline is not None
+        until = deadline + waited(engine, child, now())
     return True
+
+
+def _over(engine: LocalEngine, child: Live, deadline: float | None) -> bool:
+    """Whether a delegate that is not done has used up its time."""
+    now = engine.world.clock.now()
+    # One without a run has not begun, or has ended: then what it brings back counts, however late it is fetched.
+    ended = child.state.position > 0 and child.state.run is None and not child.state.inbox
+    return deadline is not None and not ended and now >= deadline + waited(engine, child, now)
 
 
 def waited(engine: LocalEngine, live: Live, now: float) -> float:
@@ -60,30 +71,29 @@ def _delegated(run: Run) -> list[str]:
     return [call.phase.offer.call for call in calls if isinstance(call.phase, Delegated)]
 
 
-async def _expire(
-    engine: LocalEngine, child: Live, command: RunChild, run: int, ended: Future[RunResult]
-) -> HandoffReturned | HandoffExpired:
+async def _expire(engine: LocalEngine, parent: Live, command: RunChild) -> HandoffReturned | HandoffExpired:
     """Call a delegate back whose time is over. What it had finished by then counts."""
-    async with child.lock:
-        await call_off(engine, child, CancelRequested(by="its deadline"), command.opening)
-    returned = await _returned(engine, child, command, run, ended)
+    returned = await cancel_child(engine, parent, command, by="its deadline")
     if not returned.cancelled:
         return returned
     return HandoffExpired(command.id, command.task, command.receiver, "it was not done in time", returned.spent)
 
 
-async def cancel_child(engine: LocalEngine, parent: Live, command: CancelChild) -> HandoffReturned:
+async def cancel_child(
+    engine: LocalEngine, parent: Live, command: CancelChild | RunChild, by: str = "its sender"
+) -> HandoffReturned:
     """Call the delegate back; one that was never opened is opened as cancelled, so that nobody opens it later."""
     child = await _child(engine, parent, command.child)
     async with child.lock:
-        await call_off(engine, child, CancelRequested(by="its sender"), command.opening)
+        await call_off(engine, child, CancelRequested(by=by), command.opening)
         runs = [child.state.run.id] if child.state.run else list(child.state.outcomes)
         ended = child.wait(runs[0], engine.loop.create_future(), patient=True) if runs else None
     if ended is not None:
         return await _returned(engine, child, command, runs[0], ended)
     await engine.tell(child)
-    who = (command.call, command.task, command.receiver)
-    return HandoffReturned(*who, success=False, error="cancelled", cancelled=True)
+    who = (command.id.removesuffix("~"), command.task, command.receiver)
+    reason = command.reason if isinstance(command, CancelChild) else "cancelled"
+    return HandoffReturned(*who, success=False, error=reason, cancelled=True)
 
 
 async def _child(engine: LocalEngine, parent: Live, conversation: str) -> Live:
@@ -104,4 +114,4 @@ async def _returned(
         pass  # how it failed stands in its outcome
     finally:
         child.stop_waiting(run, ended)
-    return returned_of(command, child.state.outcomes[run])
+    return returned_of(command, child.state.outcomes[run], child.state.record)

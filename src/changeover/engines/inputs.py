@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from changeover.engines.live import Live
-from changeover.errors import Conflict, ConversationNotFound, EngineError, LeaseLost, Owned
+from changeover.errors import Conflict, ConversationNotFound, EngineError, KeyConflict, LeaseLost, Owned
+from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.relay.events import CancelRequested, Entry, Event, RunResumed, Started, UserSpoke
 from changeover.relay.state import State
 
@@ -26,11 +27,32 @@ async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str, open
         if key and live.state.position and (position := await engine.log.find(live.state.id, key)) is not None:
             live.stale = live.stale or position >= live.state.position
             await engine.go_on(live)
-            return position or 1  # at 0 stands the beginning of the conversation itself
+            run = position or 1  # at 0 stands the beginning of the conversation itself
+            _compare(live.state, run, spoken, key)
+            return run
         events: list[Event] = [spoken] if live.state.position else [opening, spoken]
         run = live.state.position + len(events) - 1
         if await put(engine, live, key or f"said@{run}", events):
             return run
+
+
+def _compare(state: State, run: int, spoken: UserSpoke, key: str) -> None:
+    """Raise KeyConflict if the key was given to something else before."""
+    if spoken.given is not None:
+        return  # our own key: what a delegate is given says how much time has passed
+    said = dict(state.inbox).get(run)
+    if said is None and state.run is not None and state.run.id == run:
+        said = state.run.spoken
+    if said is None and (outcome := state.outcomes.get(run)):
+        said = outcome.run.spoken
+    if said is not None and _meant(said) != _meant(spoken):
+        raise KeyConflict(key.removeprefix("key:").removeprefix("offer:"), said.text)
+
+
+def _meant(spoken: UserSpoke) -> tuple[object, ...]:
+    """What two inputs have in common that are the same."""
+    package = fingerprint(HandoffPackage.from_dict(spoken.package)) if spoken.package else ""
+    return spoken.text, spoken.agent, spoken.context, spoken.files, package
 
 
 async def call_off(engine: LocalEngine, live: Live, request: CancelRequested, opening: Started | None = None) -> bool:

@@ -25,7 +25,9 @@ from changeover.relay.commands import (
     CallFunction,
     CallModel,
     CancelChild,
+    CleanUp,
     Command,
+    JudgeResult,
     RunChild,
     RunTool,
     SeekApproval,
@@ -36,6 +38,7 @@ from changeover.relay.events import (
     CancelRequested,
     Entry,
     Event,
+    RollbackRequested,
     RunCancelled,
     RunFailed,
     RunStopped,
@@ -51,10 +54,12 @@ from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.engine")
 
-EFFECTS = (CallModel, CallFunction, RunTool, SeekApproval)
+EFFECTS = (CallModel, CallFunction, RunTool, SeekApproval, JudgeResult, CleanUp)
+PATIENT = (CallModel, CleanUp)
+"""What may have to wait before it is tried again."""
 """What is performed the same by every engine; the rest is this one's own."""
 
-ABANDONING = frozenset({ApprovalDecided, CancelRequested, RunStopped, RunFailed, RunCancelled})
+ABANDONING = frozenset({ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled})
 """Events after which something that is in flight may not be wanted any more."""
 
 
@@ -162,7 +167,7 @@ class LocalEngine:
 
     async def _step(self, live: Live, command: Command, task: asyncio.Task[None]) -> Command | None:
         outcome: Event | None = None
-        if isinstance(command, CallModel) and command.not_before:
+        if isinstance(command, PATIENT) and command.not_before:
             await self.world.clock.sleep_until(command.not_before)
         if self._may_begin(live):
             try:
@@ -231,7 +236,7 @@ class LocalEngine:
                 await self.lives.refresh(live)
             self._abandon(live)
             state = live.state
-            if state.unreadable or (state.run is None and not state.inbox):
+            if state.unreadable or not (state.run or state.inbox or state.rollbacks):
                 return
             try:
                 epoch = self._epoch()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from changeover.errors import ConversationNotFound
 from changeover.facts import RunResult
 from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunResumed, RunStarted
-from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta, recorded
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
 
 Item = Recorded | TextDelta | ThinkingDelta
 
@@ -92,3 +97,27 @@ class InOrder:
 def _is(item: Recorded, run: int, kinds: tuple[type, ...]) -> bool:
     """Whether this is such an event of this run."""
     return isinstance(item.event, kinds) and getattr(item.event, "run", None) == run
+
+
+async def read_along(engine: LocalEngine, conversation: str, reading: Reading) -> None:
+    """Read the run under way, or the last one, from its beginning."""
+    live, meanwhile = await engine.lives.get(conversation), list[Any]()
+    live.readers.append(meanwhile.append)
+    try:
+        entries = await engine.log.tree(conversation)
+        if not entries:
+            raise ConversationNotFound(conversation)
+        past = list(recorded(entries))
+    finally:
+        live.readers.remove(meanwhile.append)
+    live.readers.append(reading.put)
+    run = _last_run(past, conversation)
+    begun = (index for index, each in enumerate(past) if each.id == f"{conversation}:{run}")
+    for item in [(conversation, run), *past[next(begun, 0) :], *meanwhile]:
+        reading.put(item)
+
+
+def _last_run(past: Sequence[Recorded], conversation: str) -> int:
+    """The run that is under way in a conversation, or was the last."""
+    runs = [each.event.run for each in past if each.conversation == conversation and isinstance(each.event, RunStarted)]
+    return runs[-1] if runs else 1

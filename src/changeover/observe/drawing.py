@@ -11,7 +11,7 @@ from msgspec import Struct
 from changeover.agent.agent import Agent, Function, Person, purpose
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import HandoffRecord, Mode
+from changeover.facts import HandoffRecord, Mode, State
 
 
 class Way(Struct, frozen=True):
@@ -22,12 +22,15 @@ class Way(Struct, frozen=True):
     delegate: bool = False
     variables: tuple[str, ...] = ()
     approval: bool = False
+    alternatives: tuple[str, ...] = ()
+    """Who is asked when the receiver does not want it."""
 
     @property
     def label(self) -> str:
-        """The tool, what travels by it, and on what condition."""
+        """The tool, what travels by it, on what condition, and who else may get it."""
         carried = f"({', '.join(self.variables)})" if self.variables else ""
-        return f"{self.tool}{carried}{' (after approval)' if self.approval else ''}"
+        otherwise = f", else {', '.join(self.alternatives)}" if self.alternatives else ""
+        return f"{self.tool}{carried}{' (after approval)' if self.approval else ''}{otherwise}"
 
 
 class Place(Struct, frozen=True):
@@ -38,6 +41,13 @@ class Place(Struct, frozen=True):
     start: bool
     tools: tuple[str, ...] = ()
     ways: tuple[Way, ...] = ()
+    person: bool = False
+
+    @property
+    def title(self) -> str:
+        """Who it is, what it is, and what it is for."""
+        is_what = ", ".join(word for word, holds in (("person", self.person), ("start", self.start)) if holds)
+        return f"{self.id}{f' ({is_what})' if is_what else ''}{f': {self.about}' if self.about else ''}"
 
 
 Plan = tuple[Place, ...]
@@ -52,6 +62,11 @@ class Step(Struct, frozen=True):
     state: str
     delegate: bool = False
     inner: tuple[Step, ...] = ()
+    id: str = ""
+    declined: bool = False
+    """Its receiver did not take it: it was tried, and the task stayed where it was."""
+    retry_of: str = ""
+    """The id of the step that was declined before."""
 
 
 class Course(Struct, frozen=True):
@@ -93,7 +108,7 @@ def team_text(plan: Plan) -> str:
     """A team for a terminal."""
     lines = []
     for place in plan:
-        lines.append(f"{place.id}{' (start)' if place.start else ''}{f': {place.about}' if place.about else ''}")
+        lines.append(place.title)
         rows = [f"tool      {tool}" for tool in place.tools] + [_way_text(place, way) for way in place.ways]
         lines += [f"  {'└' if index + 1 == len(rows) else '├'}─ {row}" for index, row in enumerate(rows)]
         lines.append("")
@@ -106,18 +121,19 @@ def course_text(course: Course) -> str:
 
 
 def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
-    """Each agent in turn, with what it asked of others, and to whom it handed over."""
+    """Each agent in turn, with what it asked of others, whom it tried in vain, and to whom it handed over."""
     current = first
     yield current
     for step, following in zip_longest(steps, steps[1:]):
         if step.sender != current:
             yield (current := step.sender)
-        if not step.delegate:
+        if not step.delegate and not step.declined:
             yield f"  └─▶ {step.label} [{step.state}]"
             yield (current := step.receiver)
             continue
         more = following is not None and following.sender == current
-        yield f"  {'├' if more else '└'}─ asks {step.receiver}: {step.label} [{step.state}]"
+        verb = "tried" if step.declined else "asks"
+        yield f"  {'├' if more else '└'}─ {verb} {step.receiver}: {step.label} [{step.state}]"
         if step.inner:
             yield from (f"  {'│' if more else ' '}    {line}" for line in _legs(step.receiver, step.inner))
 
@@ -128,6 +144,8 @@ def _way_text(place: Place, way: Way) -> str:
 
 
 def _place(id: str, seat: Seat | Function | Person, start: bool) -> Place:
+    if isinstance(seat, Person):
+        return Place(id, _one_line(seat.description or seat.name), start, person=True)
     if not isinstance(seat, Seat):
         return Place(id, _one_line(purpose(seat)), start)
     agent: Agent = seat.agent
@@ -148,9 +166,10 @@ def _ways(moves: Iterable[Move]) -> Iterator[Way]:
                 yield Way(name, move.receivers)
             case Transfer():
                 properties = move.definition.parameters.get("properties", {})
-                yield Way(name, (move.handoff.receiver,), False, tuple(properties), approval)
+                others = move.handoff.alternatives
+                yield Way(name, (move.handoff.receiver,), False, tuple(properties), approval, others)
             case DelegateTo():
-                yield Way(name, (move.delegate.receiver,), True, (), approval)
+                yield Way(name, (move.delegate.receiver,), True, (), approval, move.delegate.alternatives)
             case UseTool():
                 pass  # it leads to nobody
 
@@ -161,17 +180,29 @@ def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step
     return Step(
         record.sender,
         record.receiver,
-        _reason(record),
+        _reason(record, within.get(conversation, [])),
         record.state,
         record.mode is Mode.DELEGATE,
         tuple(_step(each, within) for each in inner),
+        record.id,
+        declined(record),
+        record.retry_of,
     )
 
 
-def _reason(record: HandoffRecord) -> str:
+def declined(record: HandoffRecord) -> bool:
+    """Whether the receiver never had the task. A person who is asked answers at once, and has no task either."""
+    taken = bool(record.task_id) or (record.mode is Mode.DELEGATE and not record.error)
+    return not taken or record.state is State.REJECTED
+
+
+def _reason(record: HandoffRecord, others: Sequence[HandoffRecord]) -> str:
     values = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in record.variables.items())
-    said = [_one_line(record.message) or record.tool, f"({values})" if values else "", _one_line(record.error)]
-    return " ".join(part for part in said if part)
+    before = next((each.receiver for each in others if each.id == record.retry_of), "")
+    again = f"(try {record.attempt}{f', after {before}' if before else ''})" if record.attempt > 1 else ""
+    what = f"{_one_line(record.message) or record.tool}{f' ({values})' if values else ''}"
+    failed = _one_line(record.error)
+    return f"{what}{f' {again}' if again else ''}{f': {failed}' if failed else ''}"
 
 
 def _one_line(text: str) -> str:

@@ -11,7 +11,7 @@ LONG = 90
 
 
 def team_mermaid(plan: Plan) -> str:
-    """A team; dashed lines are delegates, which come back."""
+    """A team; dashed lines are delegates, which come back; people stand in hexagons."""
     names = {place.id: f"a{index}" for index, place in enumerate(plan)}
     nodes = [f"  {names[place.id]}{_box(place)}" for place in plan]
     edges = [edge for place in plan for edge in _edges(place, names)]
@@ -19,7 +19,7 @@ def team_mermaid(plan: Plan) -> str:
 
 
 def course_mermaid(course: Course) -> str:
-    """A conversation; a delegate is active between its task and its return."""
+    """A conversation; a delegate is active between its task and its return, and what was declined ends in a cross."""
     names = {id: f"a{index}" for index, id in enumerate(course.agents)}
     people = [f"  participant {name} as {_escaped(id)}" for id, name in names.items()]
     return "\n".join(["sequenceDiagram", *people, *_messages(course.steps, names)])
@@ -28,6 +28,8 @@ def course_mermaid(course: Course) -> str:
 def _box(place: Place) -> str:
     lines = [_escaped(place.id), *map(_escaped, place.tools)]
     text = "<br/>".join(lines)
+    if place.person:
+        return f'{{{{"{text}"}}}}'
     return f'(["{text}"])' if place.start else f'["{text}"]'
 
 
@@ -42,7 +44,10 @@ def _edges(place: Place, names: dict[str, str]) -> Iterator[str]:
 def _messages(steps: Sequence[Step], names: dict[str, str]) -> Iterator[str]:
     for step in steps:
         sender, receiver = names[step.sender], names[step.receiver]
-        if step.delegate:
+        if step.declined:
+            yield f"  {sender}-x{receiver}: {_escaped(step.label)}"
+            yield f"  Note over {receiver}: {step.state}"
+        elif step.delegate:
             yield f"  {sender}->>+{receiver}: {_escaped(step.label)}"
             yield from _messages(step.inner, names)
             yield f"  {receiver}-->>-{sender}: {step.state}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
-from changeover.facts import ApprovalRequest
+from changeover.facts import ApprovalRequest, Expected, Rollback
 from changeover.guards.approval import Approval
 from changeover.messages import Call, Message, View
 from changeover.relay.events import Event, HandoffOffered, Started, UserSpoke
@@ -62,6 +64,27 @@ class SeekApproval(Struct, frozen=True, gc=False):
     """Of a handoff; a tool has neither."""
 
 
+class JudgeResult(Struct, frozen=True, gc=False):
+    """Hold the answer of a receiver against what is expected of it."""
+
+    id: str
+    task: int
+    text: str
+    expected: Expected
+    sender: str
+    tool: str
+    """By whose tool it was handed over: its declaration says what is expected, functions included."""
+
+
+class CleanUp(Struct, frozen=True, gc=False):
+    """Call what cleans up after a handoff that was rolled back."""
+
+    id: str
+    rollback: Rollback
+    attempt: int = 1
+    not_before: float = 0.0
+
+
 class AwaitApproval(Struct, frozen=True, gc=False):
     """Wait for a person's decision, or until nobody can decide any more."""
 
@@ -80,6 +103,8 @@ class AskReceiver(Struct, frozen=True, gc=False):
     offer: HandoffOffered
     thread: View[Message]
     deadline: float | None = None
+    package: dict[str, Any] | None = None
+    """What code hands over, if it is code that offers."""
 
 
 class RunChild(Struct, frozen=True, gc=False):
@@ -103,6 +128,7 @@ class CancelChild(Struct, frozen=True, gc=False):
     child: str
     opening: Started
     receiver: str
+    reason: str = "cancelled"
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -111,7 +137,7 @@ class Record(Struct, frozen=True, gc=False):
     event: Event
 
 
-Effect = CallModel | CallFunction | RunTool | SeekApproval
+Effect = CallModel | CallFunction | RunTool | SeekApproval | JudgeResult | CleanUp
 """What `perform` carries out, the same for every engine."""
 
 Command = Effect | AwaitApproval | AskReceiver | RunChild | CancelChild

@@ -9,15 +9,18 @@ from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import AgentFault, Fault, LimitFault, ModelFault, ReceiverFault
 from changeover.messages import View
-from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, CancelChild, Command, Record
+from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, Record
 from changeover.relay.context import context_of
-from changeover.relay.deciding import answering, people
+from changeover.relay.deciding import answering, delegates, expecting, people, rolling
 from changeover.relay.deciding.turns import act
-from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunStarted, Started
+from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunStarted
 from changeover.relay.naming import call_of
 from changeover.relay.run import Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State
 from changeover.relay.turn import Asked, Begun, Delegated, Fresh, Offered, OpenCall
+
+CODE = "code"
+"""Who hands over what a program offers, unless the package says so."""
 
 
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -29,19 +32,39 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     run = state.run
     if state.unreadable:
         return ()  # whoever wrote it knows what to do
+    if state.rollbacks or state.returning is not None:
+        return _tidy(state, run, roster)
+    return _next(state, run, roster)
+
+
+def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
     if run is None:
         return _next_run(state, roster)
     return PHASES[type(run.phase)](state, run, run.phase, roster)
 
 
+def _tidy(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
+    """What is due while a handoff is being undone, beside everything else."""
+    if (done := rolling.settled(state, roster)) is not None:
+        return done
+    if state.returning is not None and (run is None or not rolling.busy(run)):
+        return rolling.returned(state, state.returning)
+    following = _next(state, run, roster)
+    return following if isinstance(following, Record) else [*following, *state.rollbacks.values()]
+
+
 def awaits(state: State, command: str) -> bool:
     """Whether the outcome of this command is still wanted; O(1), where `decide` would list them all."""
+    if "<" in command:
+        return any(wanted.id == command for wanted in state.rollbacks.values())
     match state.run.phase if state.run else None:
         case Thinking(due=due):
             return due == command
         case Acting(turn=turn):
             call = turn.calls.get(call_of(command))
             return call is not None and _wanted(call, command)
+        case Replied(at=at):
+            return f"{at}=result" == command
         case Awaiting(request=request):
             return f"{request.call}!" == command
         case Stopping(turn=turn) if turn and command.endswith("~"):
@@ -59,14 +82,19 @@ def _wanted(call: OpenCall, command: str) -> bool:
             return isinstance(phase, Asked) and f"{phase.request.call}!" == command
         case "^":
             return isinstance(phase, Offered) and f"{phase.offer.call}^" == command
+        case "~":
+            return isinstance(phase, Delegated) and phase.recalled is not None
         case _:
-            return isinstance(phase, Fresh | Begun) or (isinstance(phase, Delegated) and phase.offer.call == command)
+            mine = isinstance(phase, Delegated) and phase.offer.call == command and phase.recalled is None
+            return mine or isinstance(phase, Fresh | Begun)
 
 
 def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
     if not state.inbox:
         return ()
     run, spoken = state.inbox[0]
+    if spoken.package is not None:
+        return Record(RunStarted(run, spoken.package.get("metadata", {}).get("sender") or CODE))
     agent = spoken.agent or state.return_to or state.agent
     if agent not in roster.seats and not spoken.agent:
         agent = roster.start  # nobody yet, or somebody who has left the team since
@@ -126,8 +154,10 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
     return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)]
 
 
-def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record:
-    return Record(RunCompleted(run.id))
+def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
+    if state.handed is None:  # so nobody expects anything of it but the user
+        return Record(RunCompleted(run.id))
+    return expecting.judge(state, run, phase, state.handed, roster) or Record(RunCompleted(run.id))
 
 
 def _break(state: State, run: Run, phase: Broken, roster: Roster) -> Record:
@@ -137,9 +167,8 @@ def _break(state: State, run: Run, phase: Broken, roster: Roster) -> Record:
 def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | Sequence[Command]:
     """Call back whoever still works for this run; then it ends."""
     if phase.turn is not None and phase.turn.delegated:
-        opening = Started(state.root, state.id, state.depth + 1)
         return [
-            CancelChild(f"{offer.call}~", state.task, offer.call, f"{state.id}/{offer.call}", opening, offer.receiver)
+            delegates.call_back(state, offer)
             for call in phase.turn.ready.values()
             if isinstance(call.phase, Delegated) and (offer := call.phase.offer)
         ]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from changeover.facts import Fault, LimitName, Mode, RequestKind, Spent, Usage
+from changeover.facts import Expected, Fault, LimitName, Mode, RequestKind, Spent, Usage
 from changeover.guards.approval import Decision, OnExpiry
 from changeover.guards.limits import Limits
 from changeover.handoffs.context import Merge
@@ -51,6 +51,7 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     retries: int = 0
     artifacts: dict[str, str | None] = {}
     workflow_state: dict[str, Any] = {}
+    expected: Expected | None = None
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
@@ -65,6 +66,8 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     given: Given | None = None
     """With what an agent gave it, if it was an agent."""
     files: tuple[File, ...] = ()
+    package: dict[str, Any] | None = None
+    """What code hands over, in its JSON form, if it was code that asks somebody of the team."""
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):
@@ -177,6 +180,7 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """The handoff of the same task that was declined before."""
     declined_by: tuple[str, ...] = ()
     """Who did not want it, and is not asked again."""
+    expected: Expected | None = None
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
@@ -248,6 +252,57 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     spent: Spent = Spent()
     artifacts: dict[str, str | None] = {}
     workflow_state: dict[str, Any] = {}
+
+
+class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
+    """Somebody wants a handoff undone: its task is to go back to its sender."""
+
+    call: str
+    reason: str = ""
+    by: str = ""
+
+
+class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
+    """A transfer was undone, and those that followed it: the sender has the task again from this position on."""
+
+    call: str
+    sender: str
+    receiver: str
+    reason: str = ""
+    by: str = ""
+    partial: str = ""
+    """What the receiver had said last."""
+    undone: tuple[str, ...] = ()
+    """All transfers that were, this one first."""
+
+
+class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):
+    """What cleans up after a handoff that was rolled back did not succeed, and is tried again."""
+
+    call: str
+    reason: str
+    retry_at: float
+
+
+class RollbackDone(Recordable, frozen=True, tag="rollback_done"):
+    """Nothing is left to clean up after a handoff that was rolled back."""
+
+    call: str
+
+
+class ResultJudged(Recordable, frozen=True, tag="result_judged"):
+    """The answer of a receiver was held against what is expected of it."""
+
+    task: int
+    problem: str = ""
+    """What is wrong with it; nothing if it fits."""
+
+
+class RepairAsked(Recordable, frozen=True, tag="repair_asked"):
+    """The receiver is told what is wrong with its answer, and answers once more."""
+
+    task: int
+    problem: str
 
 
 class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
@@ -366,6 +421,12 @@ Event = (
     | HandoffRejected
     | HandoffConditional
     | HandoffExpired
+    | ResultJudged
+    | RepairAsked
+    | RollbackRequested
+    | HandoffRolledBack
+    | RollbackFailed
+    | RollbackDone
 )
 """What this version can write."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from changeover.handoffs.history import history_of
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
 from changeover.relay.commands import AskReceiver
@@ -13,6 +15,8 @@ from changeover.relay.commands import AskReceiver
 def package_of(command: AskReceiver) -> HandoffPackage:
     """All that the sender would hand over."""
     offer, context = command.offer, command.context
+    if command.package is not None:
+        return _given(command, command.package)
     described = offer.message or context.input
     return HandoffPackage(
         Task(described or offer.receiver, id=f"{context.conversation}:{offer.call}"),
@@ -40,6 +44,13 @@ def package_of(command: AskReceiver) -> HandoffPackage:
         ),
         Expectations(timeout=None),
     )
+
+
+def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
+    """The package that code offers, as it stands at this attempt."""
+    package, offer = HandoffPackage.from_dict(given), command.offer
+    metadata = replace(package.metadata, sender=offer.sender, receiver=offer.receiver, attempt=offer.attempt)
+    return replace(package, metadata=metadata)
 
 
 def _follows(handoff: str) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from changeover.facts import Handed, HandoffRecord
 from changeover.facts import State as Standing
 from changeover.handoffs.protocol import Signal, advance
 from changeover.handoffs.strategies import MessageOnly
-from changeover.messages import Message, Note, User
+from changeover.messages import Assistant, Message, Note, User
 from changeover.relay.events import Given, HandoffOffered, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.turn import Offered, OpenCall
@@ -50,6 +52,7 @@ def handed_of(offer: HandoffOffered, tool: str, run: Run, now: float, path: list
         run.retries,
         path,
         len(path),
+        offer.expected,
     )
 
 
@@ -60,6 +63,12 @@ def thread_of(offer: HandoffOffered, run: Run, thread: list[Message]) -> list[Me
     # A new list: the old one is still read through the views of earlier requests.
     request: list[Message] = [User(run.spoken.text, author_of(run.spoken), run.spoken.files)]
     return [*request, Note(offer.message, offer.sender)] if offer.message else request
+
+
+def last_words(record: Sequence[Message], agent: str = "") -> str:
+    """What an agent, or anybody, said last."""
+    texts = (each.text for each in reversed(record) if isinstance(each, Assistant) and agent in ("", each.agent))
+    return next((text for text in texts if text), "")
 
 
 def author_of(spoken: UserSpoke) -> str:
@@ -79,4 +88,5 @@ def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
         given.retries,
         path,
         len(path),
+        given.expected,
     )

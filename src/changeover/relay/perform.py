@@ -15,7 +15,8 @@ from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
 from changeover.messages import Call, Reply
 from changeover.relay.asking import seek_approval
-from changeover.relay.commands import CallFunction, CallModel, Effect, RunTool, SeekApproval
+from changeover.relay.cleaning import clean_up
+from changeover.relay.commands import CallFunction, CallModel, CleanUp, Effect, JudgeResult, RunTool, SeekApproval
 from changeover.relay.events import (
     CallRefused,
     Event,
@@ -26,6 +27,7 @@ from changeover.relay.events import (
     ToolFinished,
     ToolStarted,
 )
+from changeover.relay.judging import judge_result
 from changeover.relay.keepable import reply_of, text_of
 from changeover.relay.ports import Emit, Intend, Model, Request
 from changeover.relay.threads import in_thread
@@ -50,6 +52,10 @@ def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = N
             return _call_function(world, command)
         case SeekApproval():
             return seek_approval(world, command)
+        case JudgeResult():
+            return judge_result(world, command)
+        case CleanUp():
+            return clean_up(world, command)
         case _:
             assert_never(command)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from changeover.facts import ApprovalRequest, Ledger, RunResult, Usage
+from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Usage
+from changeover.relay.folding.answers import open_offers
 from changeover.relay.ports import Head
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
@@ -28,6 +29,7 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
         usage=run.usage,
         cost=run.whole_cost,
         ledger=run.ledger(outcome.at),
+        returned=outcome.returned,
     )
 
 
@@ -40,7 +42,7 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest]) -> Ru
         run_id=f"{state.id}@{run}",
         conversation_id=state.id,
         status="waiting",
-        handoff_chain=state.handoffs[current.first :] if current else [],
+        handoff_chain=[*state.handoffs[current.first :], *open_offers(state, current)] if current else [],
         variables=state.variables,
         handed=state.handed,
         artifacts=state.artifacts,
@@ -52,9 +54,14 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest]) -> Ru
     )
 
 
+def handoffs_of(state: State) -> list[HandoffRecord]:
+    """Every handoff of a conversation, those that nobody has answered yet last."""
+    return [*state.handoffs, *open_offers(state, state.run)] if state.run else state.handoffs
+
+
 def head_of(state: State, working: bool, due: float | None = None) -> Head:
     """How the conversation stands, for those who look from outside."""
-    if state.run is not None or state.inbox:
+    if state.run is not None or state.inbox or state.rollbacks:
         return Head("running" if working else "waiting", state.agent, working, due)
     return Head(_status(state.last) if state.last else "completed", state.agent, working)
 

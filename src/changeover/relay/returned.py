@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from changeover.errors import error_of
+from changeover.messages import Message
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import HandoffReturned
+from changeover.relay.passing import last_words
 from changeover.relay.result import result_of
 from changeover.relay.run import Outcome
 
 
-def returned_of(command: RunChild | CancelChild, outcome: Outcome) -> HandoffReturned:
-    """The end of a delegate's run."""
+def returned_of(command: RunChild | CancelChild, outcome: Outcome, record: Sequence[Message] = ()) -> HandoffReturned:
+    """The end of a delegate's run; of one that was called back, what it had said last."""
     run, given = outcome.run, outcome.run.spoken.given
     _, artifacts, workflow_state = outcome.travelling
     return HandoffReturned(
@@ -21,9 +23,9 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome) -> HandoffRet
         command.task,
         command.receiver,
         success=not (outcome.fault or outcome.cancelled),
-        response=outcome.output,
+        response=last_words(record) if outcome.cancelled else outcome.output,
         author="" if outcome.agent == command.receiver else outcome.agent,
-        error=_error(command.child, outcome),
+        error=_error(command, outcome),
         fault=outcome.fault,
         cancelled=outcome.cancelled,
         iterations=run.turns,
@@ -35,10 +37,10 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome) -> HandoffRet
     )
 
 
-def _error(child: str, outcome: Outcome) -> str:
+def _error(command: RunChild | CancelChild, outcome: Outcome) -> str:
     if outcome.cancelled:
-        return "cancelled"
-    return str(error_of(outcome.fault, result_of(child, outcome))) if outcome.fault else ""
+        return command.reason if isinstance(command, CancelChild) else "cancelled"
+    return str(error_of(outcome.fault, result_of(command.child, outcome))) if outcome.fault else ""
 
 
 def _new(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

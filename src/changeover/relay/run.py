@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from changeover.facts import ApprovalRequest, Fault, Handed, HandoffRecord, Ledger, LimitFault, Spent, Usage
+from changeover.facts import (
+    ApprovalRequest,
+    DelegateResult,
+    Fault,
+    Handed,
+    HandoffRecord,
+    Ledger,
+    LimitFault,
+    Spent,
+    Usage,
+)
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
 from changeover.relay.turn import Travelling, Turn
 
@@ -36,6 +46,11 @@ class Replied(Struct, frozen=True, gc=False):
     """The active agent said its last word."""
 
     text: str
+    at: int = 0
+    """Where in the log it stands."""
+    judged: bool = False
+    problem: str = ""
+    """What is wrong with it, by what was expected."""
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -107,6 +122,7 @@ class Run:
         "output_tokens",
         "phase",
         "ref",
+        "repairs",
         "requests",
         "retries",
         "spoken",
@@ -126,7 +142,7 @@ class Run:
         """How many handoffs the conversation had before."""
         self.agents: set[str] = set()
         self.handoffs = 0
-        self.turns = self.retries = self.strikes = self.tool_calls = 0
+        self.turns = self.retries = self.strikes = self.tool_calls = self.repairs = 0
         self.below = NOTHING
         """What delegates have spent, and everybody below them."""
         self.input_tokens = self.output_tokens = self.requests = 0
@@ -214,3 +230,5 @@ class Outcome(Struct, frozen=True, gc=False):
     travelling: Travelling
     handed: Handed | None
     cancelled: bool = False
+    returned: tuple[DelegateResult, ...] = ()
+    """What came back to code that offered a package."""

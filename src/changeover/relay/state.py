@@ -12,9 +12,10 @@ from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, advance
 from changeover.messages import Message
 from changeover.relay import events
-from changeover.relay.events import Entry, Event, Unreadable, UserSpoke
-from changeover.relay.folding import answers, asking, calls, handoffs, runs
-from changeover.relay.run import TURNING, Outcome, Run, Stopping, Thinking
+from changeover.relay.commands import CleanUp
+from changeover.relay.events import Entry, Event, RollbackRequested, Unreadable, UserSpoke
+from changeover.relay.folding import answers, asking, calls, handoffs, rolling, runs
+from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
 
@@ -41,6 +42,8 @@ class State:
         "record",
         "return_to",
         "returned",
+        "returning",
+        "rollbacks",
         "root",
         "run",
         "seq",
@@ -73,6 +76,10 @@ class State:
         """Which of the handoffs the active agent works under; none if it is negative."""
         self.returned: tuple[DelegateResult, ...] = ()
         """What came back of the branches that a Function member sent out last."""
+        self.returning: RollbackRequested | None = None
+        """The transfer that is about to be undone."""
+        self.rollbacks: dict[str, CleanUp] = {}
+        """What has to be cleaned up after transfers that were undone."""
         self.path: list[str] = []
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
@@ -130,7 +137,11 @@ class State:
         """All calls are answered: the model reads on."""
         self.add(*turn.results())
         run.strikes = run.strikes + 1 if turn.faulty else 0
-        if not isinstance(run.phase, Stopping):
+        if isinstance(run.phase, Stopping):
+            return
+        if turn.code:  # which has what it asked for, or that nobody took it
+            run.phase = Replied(self.returned[0].response if self.returned else "", self.position)
+        else:
             run.phase = Thinking(str(self.position))
 
     def update(self, turn: Turn, call: OpenCall, directive: Directive) -> None:
@@ -159,12 +170,15 @@ class State:
         """The run is over."""
         if isinstance(run.phase, TURNING) and run.phase.turn:
             self.add(*run.phase.turn.results())
+            self.handoffs += answers.open_offers(
+                self, run, Signal.RETURN, "cancelled" if cancelled else "the run failed"
+            )
         signal = Signal.RETURN if cancelled else Signal.FAIL if fault else Signal.COMPLETE
         self.end_leg(signal)
         chain = self.handoffs[run.first :]
         who = agent or self.agent
         self.outcomes[run.id] = Outcome(
-            run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled
+            run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled, self.returned
         )
         self.run, self.leg, self.returned = None, -1, ()
 
@@ -208,6 +222,12 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.HandoffRejected: answers.reject,
     events.HandoffConditional: answers.condition,
     events.HandoffExpired: answers.expire,
+    events.RollbackRequested: rolling.request,
+    events.HandoffRolledBack: rolling.roll_back,
+    events.RollbackFailed: lambda state, run, event: rolling.try_again(state, event),
+    events.RollbackDone: lambda state, run, event: rolling.finish(state, event),
+    events.ResultJudged: runs.judge,
+    events.RepairAsked: runs.repair,
     events.LimitReached: runs.reach_limit,
     events.CancelRequested: runs.call_off,
     events.RunStopped: runs.stop,
@@ -227,6 +247,10 @@ IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     events.UserSpoke: runs.hear,
     events.RunStarted: runs.begin,
     events.RunResumed: runs.take_up,
+    events.RollbackRequested: rolling.request_idle,
+    events.HandoffRolledBack: rolling.roll_back_idle,
+    events.RollbackFailed: rolling.try_again,
+    events.RollbackDone: rolling.finish,
     events.LimitReached: runs.reach_limit_idle,
     events.CancelRequested: runs.call_off_waiting,
     Unreadable: runs.leave_idle,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from changeover.facts import ApprovalRequest, DelegateResult
 from changeover.guards.approval import Edit
 from changeover.messages import Call, Message, ToolResult
-from changeover.relay.events import ApprovalDecided, HandoffOffered
+from changeover.relay.events import ApprovalDecided, HandoffOffered, RollbackRequested
 from changeover.tools.command import Directive
 
 
@@ -75,6 +75,8 @@ class Delegated(Struct, frozen=True, gc=False):
     index: int
     """Where its record stands among the conversation's handoffs."""
     deadline: float | None = None
+    recalled: RollbackRequested | None = None
+    """Who wants it back."""
 
 
 class Directed(Struct, frozen=True, gc=False):
@@ -136,6 +138,7 @@ class Turn:
         "asked",
         "base",
         "calls",
+        "code",
         "delegated",
         "faulty",
         "frontier",
@@ -150,8 +153,10 @@ class Turn:
         "updates",
     )
 
-    def __init__(self, agent: str, text: str, calls: list[OpenCall], quiet: bool = False) -> None:
+    def __init__(self, agent: str, text: str, calls: list[OpenCall], quiet: bool = False, code: bool = False) -> None:
         self.agent, self.text, self.quiet = agent, text, quiet
+        self.code = code
+        """Nobody of the team asks, but whoever called `Team.offer`."""
         self.asked = calls
         self.calls = {call.id: call for call in calls}
         """All by their ids, branches too."""
@@ -247,10 +252,10 @@ def model_turn(position: int, agent: str, text: str, calls: tuple[Call, ...]) ->
     return Turn(agent, text, [OpenCall(f"{position}.{index}", call, (index, 0)) for index, call in enumerate(calls)])
 
 
-def function_turn(id: str, agent: str, directive: Directive) -> Turn:
-    """What a Function member asked for: one thing, which no model reads about."""
+def function_turn(id: str, agent: str, directive: Directive, code: bool = False) -> Turn:
+    """What a Function member or code asked for: one thing, which no model reads about."""
     call = OpenCall(id, Call("", ""))
-    turn = Turn(agent, "", [call], quiet=True)
+    turn = Turn(agent, "", [call], quiet=True, code=code)
     turn.move(call, Directed(directive, "", agent))
     return turn
 

@@ -55,12 +55,14 @@ def stop(sheet: Sheet, event: RunStopped) -> None:
 def cancel(sheet: Sheet, event: RunCancelled) -> None:
     _withdraw(sheet, event.run)
     if sheet.is_at(event.run):
+        sheet.rows.withdrawn_handoffs.append((sheet.at, "cancelled", sheet.id))
         sheet.note("status_change", "cancelled")
         sheet.end_leg("cancelled", Standing.RETURNED)
 
 
 def fail(sheet: Sheet, event: RunFailed) -> None:
     sheet.note("error", fault_words(event.fault))
+    sheet.rows.withdrawn_handoffs.append((sheet.at, "the run failed", sheet.id))
     sheet.end_leg("failed", Standing.FAILED)
     _withdraw(sheet, event.run)
 

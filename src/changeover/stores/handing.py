@@ -13,6 +13,7 @@ from changeover.relay.events import (
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
+    ResultJudged,
 )
 from changeover.stores.legs import Leg, Offered
 from changeover.stores.rows import Said, as_json
@@ -70,6 +71,11 @@ def condition(sheet: Sheet, event: HandoffConditional) -> None:
 def expire(sheet: Sheet, event: HandoffExpired) -> None:
     sheet.end_handoff(event.call, Standing.TIMEOUT, event.reason)
     sheet.say(_result(sheet, event.call, event.task, f"{event.receiver}: {event.reason}"))
+
+
+def judge(sheet: Sheet, event: ResultJudged) -> None:
+    if event.problem:
+        sheet.say(("error", event.problem, sheet.task(event.task), sheet.agent, None))
 
 
 def _note(sheet: Sheet, call: str, task: int, text: str) -> None:

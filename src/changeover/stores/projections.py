@@ -23,9 +23,15 @@ from changeover.relay.events import (
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
+    HandoffRolledBack,
     LimitReached,
     ModelFailed,
     ModelReplied,
+    RepairAsked,
+    ResultJudged,
+    RollbackDone,
+    RollbackFailed,
+    RollbackRequested,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -38,7 +44,7 @@ from changeover.relay.events import (
     Unreadable,
     UserSpoke,
 )
-from changeover.stores import asking, handing
+from changeover.stores import asking, handing, rolling
 from changeover.stores.codec import Events
 from changeover.stores.legs import Leg
 from changeover.stores.rows import Rows, as_json
@@ -153,6 +159,12 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     ApprovalDecided: asking.decide,
     LimitReached: asking.reach,
     CancelRequested: asking.want_cancelled,
+    RollbackRequested: rolling.want,
+    HandoffRolledBack: rolling.roll_back,
+    RollbackFailed: rolling.fail,
+    RollbackDone: _nothing,
+    ResultJudged: handing.judge,
+    RepairAsked: _nothing,
     RunCompleted: _complete,
     RunFailed: asking.fail,
     RunStopped: asking.stop,

@@ -58,6 +58,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "decided_approvals": ("status", "decided_at", "decided_by", "note", "id"),
     "withdrawn_approvals": ("conversation",),
+    "recalled_handoffs": ("ended_at", "reason", "id"),
+    "withdrawn_handoffs": ("ended_at", "reason", "conversation"),
 }
 """What stands where in the rows of each statement."""
 
@@ -83,6 +85,8 @@ class Rows:
         self.approvals: list[Row] = []
         self.decided_approvals: list[Row] = []
         self.withdrawn_approvals: list[Row] = []
+        self.recalled_handoffs: list[Row] = []
+        self.withdrawn_handoffs: list[Row] = []
 
     def add_task(self, entry: Entry, leg: Leg, parent: str | None) -> None:
         id, at = entry.conversation, entry.at

@@ -22,6 +22,7 @@ FIRST: sa.ColumnElement[str] = sa.literal_column("1")
 """The first column of a union, to order by."""
 RUNNING = c.status == sa.literal_column("'running'")
 PENDING = a.status == sa.literal_column("'pending'")
+OFFERED = h.state == sa.literal_column("'PENDING'")
 
 
 class LogStatements:
@@ -107,6 +108,8 @@ def writes(say: Compiler) -> dict[str, Statement]:
         "approvals": say(_asked(say)),
         "decided_approvals": say(_update(approvals, FIELDS["decided_approvals"]).where(PENDING)),
         "withdrawn_approvals": say(_withdrawn()),
+        "recalled_handoffs": say(_taken_back(_recalled())),
+        "withdrawn_handoffs": say(_taken_back(sa.and_(h.conversation == bind("conversation"), OFFERED))),
     }
 
 
@@ -184,6 +187,23 @@ def _asked(say: Compiler) -> sa.ClauseElement:
     asked = say.insert(approvals)
     anew = {name: asked.excluded[name] for name in FIELDS["approvals"] if name != "id"}
     return asked.on_conflict_do_update(index_elements=[a.id], set_=anew)
+
+
+def _taken_back(which: sa.ColumnElement[bool]) -> sa.Update:
+    """These handoffs are back with their sender."""
+    ended: tuple[Any, Any] = (h.state, sa.literal_column("'RETURNED'"))
+    back = sa.update(handoffs).where(which)
+    return back.ordered_values((h.ended_at, bind("ended_at")), (h.reason, bind("reason")), ended)
+
+
+def _recalled() -> sa.ColumnElement[bool]:
+    """The handoff of this id, if nobody works on it: what is in work goes back when the work has ended."""
+    over = sa.and_(h.mode == sa.literal_column("'delegate'"), h.state.in_(_states("FAILED", "TIMEOUT")))
+    return sa.and_(h.id == bind("id"), sa.or_(OFFERED, over))
+
+
+def _states(*names: str) -> list[sa.ColumnElement[str]]:
+    return [sa.literal_column(f"'{name}'") for name in names]
 
 
 def _withdrawn() -> sa.Update:

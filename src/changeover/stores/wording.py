@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from changeover.facts import AgentFault, Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault
+from changeover.facts import AgentFault, Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 from changeover.relay.events import FunctionReturned, HandoffReturned, LimitReached, ModelReplied, ToolFinished
 from changeover.stores.codec import Events
@@ -25,6 +25,8 @@ def fault_words(fault: Fault) -> str:
             return f"{fault.agent} got no usable reply from its model: {fault.reason}"
         case FunctionFault():
             return f"the function of {fault.agent} raised {fault.reason}"
+        case ResultFault():
+            return f"what {fault.agent} answered is not what was expected: {fault.reason}"
         case AgentFault():
             return f"{fault.agent} is no longer in the team"
         case _:

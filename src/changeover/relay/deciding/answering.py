@@ -82,7 +82,8 @@ def _answer_of(
     if call.id not in turn.idle:
         return None
     context = context_of(state, run, offer.call)
-    return AskReceiver(f"{offer.call}^", state.task, context, offer, View(state.thread), phase.until)
+    package = run.spoken.package if turn.code else None
+    return AskReceiver(f"{offer.call}^", state.task, context, offer, View(state.thread), phase.until, package)
 
 
 def _refusal(state: State, offer: HandoffOffered, seat: Seat) -> Record | None:
@@ -139,7 +140,7 @@ def _ask_on(state: State, turn: Turn, call: OpenCall, phase: Declined, roster: R
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
         return Record(HandoffReturned(*who, success=False, error=error, declined=True))
-    if turn.quiet:  # code, which cannot be told
+    if turn.quiet and not turn.code:  # a Function member, which cannot be told
         return _escalate(state, call, phase)
     return Record(CallRefused(call.id, state.task, _told(phase), "declined", offer.receiver))
 

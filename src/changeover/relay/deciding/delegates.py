@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from changeover.agent.handoff import TIMEOUT
-from changeover.agent.moves import BadArguments, DelegateTo
+from changeover.agent.moves import BadArguments, DelegateTo, patience
 from changeover.agent.roster import Roster
 from changeover.facts import Mode
 from changeover.handoffs.briefing import briefing
 from changeover.handoffs.context import strip_metadata
 from changeover.handoffs.strategies import recent_of
 from changeover.messages import Call, View
-from changeover.relay.commands import Record, RunChild, SeekApproval
+from changeover.relay.commands import CancelChild, Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.failing import alone, handoffs_left, over_limit
-from changeover.relay.deciding.offering import following, until
+from changeover.relay.deciding.offering import following, packed, until
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -52,8 +52,9 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
         final=declared.final,
         max_iterations=declared.max_iterations,
         alternatives=declared.alternatives,
+        expected=move.expected,
     )
-    return Record(following(state, run, until(state, offer, declared.timeout, roster)))
+    return Record(following(state, run, until(state, offer, patience(declared), roster)))
 
 
 def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster: Roster) -> Record:
@@ -69,7 +70,7 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
     offer = HandoffOffered(
         branch,
         state.task,
-        sender=state.agent,
+        sender=turn.agent,
         receiver=errand.receiver,
         message=errand.task,
         mode=Mode.DELEGATE,
@@ -77,6 +78,8 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         strategy=strategy.name,
         recent=recent_of(strategy),
     )
+    if run.spoken.package is not None and turn.code:
+        return Record(packed(state, offer, run.spoken.package, roster))
     return Record(until(state, offer, TIMEOUT, roster))
 
 
@@ -114,6 +117,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             run.retries,
             state.artifacts,
             state.workflow_state,
+            offer.expected,
         ),
         run.spoken.files,
     )
@@ -121,7 +125,15 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
     return RunChild(offer.call, state.task, f"{state.id}/{offer.call}", opening, spoken, offer.receiver, phase.deadline)
 
 
+def call_back(state: State, offer: HandoffOffered, reason: str = "cancelled") -> CancelChild:
+    """End what a delegate does."""
+    opening, child = Started(state.root, state.id, state.depth + 1), f"{state.id}/{offer.call}"
+    return CancelChild(f"{offer.call}~", state.task, offer.call, child, opening, offer.receiver, reason)
+
+
 def _briefing(state: State, run: Run, turn: Turn, offer: HandoffOffered, task: str) -> str:
+    if turn.code:
+        return offer.about  # the package says all
     # Without the reply that delegates: what it says to this receiver is the task.
     before = View(state.thread, len(state.thread) - (0 if turn.quiet else 1))
     shown = len(before) if offer.recent < 0 else min(offer.recent, len(before))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Any
+
 from msgspec.structs import replace
 
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import Mode
+from changeover.facts import Expected, Mode
+from changeover.handoffs.briefing import briefing_of
+from changeover.handoffs.package import HandoffPackage
 from changeover.relay.events import HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -20,6 +25,27 @@ def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Ro
         if type(seat) is not Seat or not seat.asks:
             return offer
     return replace(offer, deadline=state.at + timeout)
+
+
+def packed(state: State, offer: HandoffOffered, given: dict[str, Any], roster: Roster) -> HandoffOffered:
+    """The offer with what the package says that code hands over."""
+    package = HandoffPackage.from_dict(given)
+    metadata, expects = package.metadata, package.expectations
+    offer = until(state, offer, expects.timeout, roster)
+    due = metadata.deadline.timestamp() if metadata.deadline else inf
+    wanted = expects.output_schema or expects.success_criteria
+    about = briefing_of(package)
+    return replace(
+        offer,
+        message=offer.message if offer.mode is Mode.DELEGATE else about or offer.message,
+        instructions=metadata.instructions,
+        about=about if offer.mode is Mode.DELEGATE else "",
+        max_iterations=metadata.max_iterations or 0,
+        deadline=offer.deadline if due == inf else min(due, offer.deadline or inf),
+        alternatives=package.context.escalation_path,
+        expected=Expected(expects.output_schema, expects.success_criteria) if wanted else None,
+        attempt=metadata.attempt,
+    )
 
 
 def following(state: State, run: Run, offer: HandoffOffered) -> HandoffOffered:

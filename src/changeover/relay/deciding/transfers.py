@@ -20,7 +20,7 @@ from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.delegates import not_json, send
 from changeover.relay.deciding.failing import alone, fail, handoffs_left, over_limit
-from changeover.relay.deciding.offering import following, until
+from changeover.relay.deciding.offering import following, packed, until
 from changeover.relay.events import CallRefused, HandoffOffered, RunCompleted
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -74,11 +74,13 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
     offer = HandoffOffered(
         call.id,
         state.task,
-        sender=state.agent,
+        sender=turn.agent,
         receiver=directive.goto,
         message=directive.message,
         strategy=strategy.name,
     )
+    if run.spoken.package is not None and turn.code:
+        return Record(packed(state, offer, run.spoken.package, roster))
     return Record(following(state, run, until(state, offer, TIMEOUT, roster)))
 
 
@@ -128,4 +130,5 @@ def _offered(
         return_to=asked.return_to,
         dropped=dropped,
         alternatives=asked.alternatives,
+        expected=asked.expected,
     )

@@ -37,7 +37,7 @@ TRANSFERS = frozenset({TransferToAny, Transfer})
 def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
     """The next decision in this turn or, if there is none, every command that was not given yet."""
     seat = roster.seats.get(turn.agent)
-    if seat is None or not (turn.quiet or isinstance(seat, Seat)):
+    if not turn.code and (seat is None or not (turn.quiet or isinstance(seat, Seat))):
         return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
     if run.struck is not None and (run.spoken.limits or roster.limits).on_limit == "raise":
         return fail(run, run.struck)
@@ -57,7 +57,7 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
 
 def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
     """The first decision, or what can be begun now and what leads elsewhere."""
-    seat = roster.seats[turn.agent]
+    seat = roster.seats.get(turn.agent)
     moves = seat.moves if isinstance(seat, Seat) else {}
     commands: list[Command] = []
     leading: list[OpenCall] = []
@@ -101,6 +101,8 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
     if isinstance(phase, Asked):
         return AwaitApproval(f"{phase.request.call}!", state.task, phase.request)
     assert isinstance(phase, Delegated)
+    if phase.recalled is not None:
+        return delegates.call_back(state, phase.offer, f"rolled back: {phase.recalled.reason}".rstrip(": "))
     return delegates.run_child(state, run, turn, call, phase, roster)
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, Mode
+from changeover.facts import DelegateResult, HandoffRecord, Mode
 from changeover.handoffs.protocol import Signal, advance
 from changeover.relay.events import HandoffConditional, HandoffExpired, HandoffRejected
 from changeover.relay.folding.calls import find
 from changeover.relay.passing import OFFERED, record_of
-from changeover.relay.run import Refusal, Run, Stopping
-from changeover.relay.turn import Declined, Delegated, Offered, OpenCall, Turn
+from changeover.relay.run import TURNING, Refusal, Run, Stopping
+from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -63,6 +63,18 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
     else:
         state.answer(run, turn, call, text, ok=False)
     return None
+
+
+def open_offers(state: State, run: Run, signal: Signal | None = None, reason: str = "") -> list[HandoffRecord]:
+    """The handoffs of this turn that nobody has answered yet, after this befell them."""
+    turn = run.phase.turn if isinstance(run.phase, TURNING) else None
+    found = []
+    for call in turn.calls.values() if turn else ():
+        phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
+        if isinstance(phase, Offered) and phase.index < 0:
+            standing = advance(OFFERED, signal) if signal else OFFERED
+            found.append(replace(record_of(state.id, "", run, call, phase), state=standing, error=reason))
+    return found
 
 
 def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:

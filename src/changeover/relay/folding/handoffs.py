@@ -17,7 +17,7 @@ from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffRetu
 from changeover.relay.folding.calls import dropped, edited, find
 from changeover.relay.naming import call_of
 from changeover.relay.passing import handed_of, record_of, thread_of
-from changeover.relay.run import Acting, Run, Stopping
+from changeover.relay.run import Acting, Run, Stopping, Thinking
 from changeover.relay.turn import Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
 from changeover.tools.command import Directive
 
@@ -87,7 +87,7 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     offer = offered.offer
     turn.answer(call, f"transferred to {offer.receiver}{dropped(offer.dropped)}{edited(call)}")
     state.close(run, turn)
-    run.strikes = 0
+    run.strikes, run.phase = 0, Thinking(str(state.position))
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
     state.handoffs.append(record_of(state.id, f"{state.id}#{state.position}", run, call, offered))

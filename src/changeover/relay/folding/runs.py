@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.facts import ONE_REQUEST, FunctionFault, ModelFault
+from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault
 from changeover.handoffs.context import merge_variables
+from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
     CancelRequested,
@@ -16,6 +17,8 @@ from changeover.relay.events import (
     LimitReached,
     ModelFailed,
     ModelReplied,
+    RepairAsked,
+    ResultJudged,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -29,6 +32,7 @@ from changeover.relay.events import (
 from changeover.relay.passing import IN_WORK, author_of, given_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import Directed, Turn, function_turn, model_turn
+from changeover.tools.command import Directive, Errand
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -50,6 +54,8 @@ def begin(state: State, event: RunStarted) -> None:
     if not state.inbox or state.inbox[0][0] != event.run:
         return
     id, spoken = state.inbox.pop(0)
+    if spoken.package is not None:
+        return _offer(state, id, spoken, event.agent)
     if event.agent != state.agent:
         # Whoever comes without a handoff has nothing left out.
         state.agent, state.handed, state.thread = event.agent, None, state.record
@@ -64,6 +70,26 @@ def begin(state: State, event: RunStarted) -> None:
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
     state.run = run
+    return None
+
+
+def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
+    """Code hands something over. Whoever is active stays so, unless a transfer is accepted."""
+    package = HandoffPackage.from_dict(spoken.package)
+    state.return_to, state.task, state.leg, state.limits = "", state.position, -1, set()
+    state.variables = merge_variables(state.variables, spoken.context, "merge")
+    if package.context.artifacts:
+        state.artifacts = {**state.artifacts, **package.context.artifacts}
+    if progress := package.context.workflow_state.to_dict():
+        state.workflow_state = {**state.workflow_state, **progress}
+    receiver = package.metadata.receiver
+    if package.metadata.mode is Mode.TRANSFER:
+        state.add(User(spoken.text, spoken.user or sender))
+        directive = Directive(goto=receiver, message=package.metadata.reason)
+    else:
+        directive = Directive(sends=(Errand(receiver, {}, spoken.text),))
+    turn = function_turn(str(state.position), sender, directive, code=True)
+    state.run = Run(state.id, id, spoken, state.at, len(state.handoffs), Acting(turn))
 
 
 def _receive(state: State, spoken: UserSpoke) -> None:
@@ -109,7 +135,7 @@ def reply(state: State, run: Run, event: ModelReplied) -> None:
     if event.calls:
         run.phase = Acting(model_turn(state.position, event.agent, event.text, event.calls))
     else:
-        run.phase = Replied(event.text)
+        run.phase = Replied(event.text, state.position)
 
 
 def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
@@ -129,7 +155,7 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     state.returned, run.verdict = (), None
     if event.directive is None:
         state.add(Assistant(event.agent, event.text))
-        run.phase = Replied(event.text)
+        run.phase = Replied(event.text, state.position)
     else:
         state.carry(state.travelling, [event.directive])
         run.phase = Acting(function_turn(run.phase.due, event.agent, event.directive))
@@ -138,6 +164,19 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
 def give_up(state: State, run: Run, event: FunctionFailed) -> None:
     if isinstance(run.phase, Thinking):
         run.phase = Broken(FunctionFault(event.agent, event.reason))
+
+
+def judge(state: State, run: Run, event: ResultJudged) -> None:
+    if isinstance(run.phase, Replied):
+        run.phase = replace(run.phase, judged=True, problem=event.problem)
+
+
+def repair(state: State, run: Run, event: RepairAsked) -> None:
+    if not isinstance(run.phase, Replied):
+        return
+    run.repairs += 1
+    state.add(Note(event.problem, "changeover"))
+    run.phase = Thinking(str(state.position))
 
 
 def reach_limit(state: State, run: Run, event: LimitReached) -> None:
@@ -154,6 +193,8 @@ def reach_limit_idle(state: State, event: LimitReached) -> None:
 
 def call_off(state: State, run: Run, event: CancelRequested) -> None:
     call_off_waiting(state, event)
+    if event.run in (0, run.id):
+        state.returning = None  # whoever wants the run to end wants no sender to go on with it
     if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
 

@@ -1,0 +1,41 @@
+"""Rolling a handoff back, by its id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from changeover.engines.inputs import put, readable
+from changeover.errors import HandoffNotFound
+from changeover.facts import HandoffRecord
+from changeover.handoffs.protocol import Signal, advance
+from changeover.relay.events import RollbackRequested
+from changeover.relay.result import handoffs_of
+
+if TYPE_CHECKING:
+    from changeover.engines.live import Live
+    from changeover.engines.local import LocalEngine
+
+
+async def roll_back(engine: LocalEngine, id: str, reason: str, by: str) -> HandoffRecord:
+    """Record that a handoff is to be undone, and go on from there; raises IllegalTransition if it cannot be."""
+    conversation, _, call = id.rpartition(":")
+    live = await engine.lives.get(conversation)
+    async with live.lock:
+        await engine.lives.refresh(live)
+        while True:
+            await readable(engine, live)
+            advance(_record(live, id).state, Signal.RETURN)
+            if await put(engine, live, f"{call}<wanted", [RollbackRequested(call, reason, by)]):
+                break
+        record = _record(live, id)
+    await engine.tell(live)
+    if live.state.root != live.state.id:
+        await engine.take_up(live.state.root)
+    return record
+
+
+def _record(live: Live, id: str) -> HandoffRecord:
+    record = next((each for each in reversed(handoffs_of(live.state)) if each.id == id), None)
+    if record is None:
+        raise HandoffNotFound(id)
+    return record

@@ -1,0 +1,41 @@
+"""Cleaning up as an effect: the function that a handoff declared is called until it succeeds."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from functools import partial
+
+from changeover.agent.moves import Transfer
+from changeover.agent.roster import Seat
+from changeover.relay.commands import CleanUp
+from changeover.relay.events import RollbackDone, RollbackFailed
+from changeover.relay.keepable import text_of
+from changeover.relay.threads import in_thread
+from changeover.relay.world import World
+
+logger = logging.getLogger("changeover.handoffs")
+
+LONGEST = 300.0
+"""In seconds: no longer is waited before it is tried again."""
+
+
+async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFailed:
+    """Undo what the receiver did; it may have been tried before, and its idempotency key is the same then."""
+    call, handoff = command.id.partition("<")[0], command.rollback.handoff
+    seat = world.roster.seats.get(handoff.sender)
+    move = seat.moves.get(handoff.tool) if isinstance(seat, Seat) else None
+    clean = move.handoff.on_rollback if isinstance(move, Transfer) else None
+    if clean is None:
+        return RollbackDone(call)
+    try:
+        called = partial(clean, command.rollback)
+        done = called() if inspect.iscoroutinefunction(clean) else await in_thread(called)
+        if inspect.isawaitable(done):
+            await done
+    except Exception as error:
+        logger.exception("cleaning up after %s failed and is tried again", handoff.id)
+        wait = min(world.backoff * 2.0 ** (command.attempt - 1), LONGEST)
+        reason = text_of(f"{type(error).__name__}: {error}"[:2_000])
+        return RollbackFailed(call, reason, world.clock.now() + wait)
+    return RollbackDone(call)

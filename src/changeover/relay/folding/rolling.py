@@ -1,0 +1,130 @@
+"""What events mean for handoffs that are undone: the task goes back to its sender, and somebody cleans up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import DelegateResult, HandoffRecord, Mode, Rollback
+from changeover.facts import State as Standing
+from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
+from changeover.messages import Note
+from changeover.relay.commands import CleanUp
+from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
+from changeover.relay.folding.calls import find
+from changeover.relay.passing import OFFERED, record_of
+from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Thinking
+from changeover.relay.turn import Asked, Delegated, Offered, OpenCall, Turn
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+
+def request(state: State, run: Run, event: RollbackRequested) -> None:
+    if isinstance(run.phase, Stopping):
+        return
+    found = find(run, event.call, (Offered, Asked, Delegated))
+    if found and _is_about(found[1], event.call):
+        return _recall(state, run, *found, event)
+    record = record_at(state, event.call)
+    if record is None or Signal.RETURN not in TRANSITIONS[record.state]:
+        return None
+    if record.mode is Mode.TRANSFER:
+        state.returning = event
+        turn = run.phase.turn if isinstance(run.phase, Acting) else None
+        if turn:
+            turn.withdraw()
+        run.phase = Stopping(None, turn)
+    else:
+        _mark(state, event)
+    return None
+
+
+def request_idle(state: State, event: RollbackRequested) -> None:
+    record = record_at(state, event.call)
+    if record is None or Signal.RETURN not in TRANSITIONS[record.state]:
+        return
+    if record.mode is Mode.TRANSFER:
+        state.returning = event
+    else:
+        _mark(state, event)
+
+
+def record_at(state: State, call: str) -> HandoffRecord | None:
+    """The record of this handoff."""
+    id = f"{state.id}:{call}"
+    return next((record for record in reversed(state.handoffs) if record.id == id), None)
+
+
+def _is_about(call: OpenCall, id: str) -> bool:
+    phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
+    return isinstance(phase, Offered | Delegated) and phase.offer.call == id
+
+
+def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackRequested) -> None:
+    """Take back what nobody has answered, or what a delegate works on."""
+    if isinstance(phase := call.phase, Delegated):
+        turn.move(call, replace(phase, recalled=event))
+        return
+    offered = phase.before if isinstance(phase, Asked) else phase
+    assert isinstance(offered, Offered)
+    run.handoffs -= 1
+    record = record_of(state.id, "", run, call, offered)
+    reason = f"rolled back: {event.reason}" if event.reason else "rolled back"
+    state.handoffs.append(replace(record, state=advance(OFFERED, Signal.RETURN), error=reason))
+    text = reason
+    if offered.offer.mode is Mode.DELEGATE:
+        call.result = DelegateResult(record.id, offered.offer.receiver, False, error=reason)
+        text = msgspec.json.encode(call.result).decode()
+    state.answer(run, turn, call, text, ok=False)
+
+
+def _mark(state: State, event: RollbackRequested) -> None:
+    """A delegate that has ended goes back as it is: its sender has heard of it."""
+    for index, record in enumerate(state.handoffs):
+        if record.id == f"{state.id}:{event.call}":
+            state.handoffs[index] = replace(record, state=advance(record.state, Signal.RETURN))
+
+
+def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
+    """The sender goes on with the run."""
+    if state.returning is None or state.returning.call != event.call:
+        return
+    if isinstance(run.phase, TURNING) and run.phase.turn:
+        state.add(*run.phase.turn.results())
+    _undo(state, event)
+    by_code = run.spoken.package is not None and event.sender not in run.agents
+    run.phase = Replied("") if by_code else Thinking(str(state.position))
+
+
+def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
+    if state.returning is not None and state.returning.call == event.call:
+        _undo(state, event)
+
+
+def _undo(state: State, event: HandoffRolledBack) -> None:
+    """This transfer, and all that came after it."""
+    for index, record in enumerate(state.handoffs):
+        ref = record.id.rpartition(":")[2]
+        if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
+            state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
+            state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
+    state.returning, state.handed, state.leg, state.thread = None, None, -1, state.record
+    state.agent, state.task = event.sender, state.position
+    state.path.append(event.sender)
+    said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""
+    why = f": {event.reason}" if event.reason else ""
+    state.add(Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
+
+
+def try_again(state: State, event: RollbackFailed) -> None:
+    if before := state.rollbacks.get(event.call):
+        attempt = before.attempt + 1
+        again = CleanUp(f"{event.call}<{attempt}", before.rollback, attempt, event.retry_at)
+        state.rollbacks[event.call] = again
+
+
+def finish(state: State, event: RollbackDone) -> None:
+    state.rollbacks.pop(event.call, None)

@@ -1,0 +1,67 @@
+"""Packages that code offers: how one is recorded, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from changeover.errors import UnknownAgentError
+from changeover.facts import HandoffRecord, HandoffResult, RunResult
+from changeover.facts import State as Standing
+from changeover.handoffs.package import HandoffPackage
+from changeover.relay.events import UserSpoke
+from changeover.relay.naming import call_of
+
+
+def offer_of(package: HandoffPackage, available: list[str], now: float) -> UserSpoke:
+    """The event that records an offer; raises if nobody can be its receiver, before anything is recorded."""
+    receiver, metadata = package.metadata.receiver, package.metadata
+    if receiver not in available:
+        raise UnknownAgentError(receiver, available)
+    stamped = replace(
+        package, metadata=replace(metadata, timestamp=metadata.timestamp or datetime.fromtimestamp(now, UTC))
+    )
+    return UserSpoke(
+        package.task.description,
+        metadata.user,
+        context=package.context.variables,
+        correlation_id=metadata.correlation_id,
+        package=stamped.to_dict(),
+    )
+
+
+def handoff_of(result: RunResult, package: HandoffPackage) -> HandoffResult:
+    """What came of the package that this run is about."""
+    record = _record(result)
+    if record is None:
+        id, receiver = result.conversation_id, package.metadata.receiver
+        return HandoffResult(
+            handoff_id="", agent=receiver, state=Standing.RETURNED, reason="cancelled", conversation_id=id
+        )
+    back = result.returned[0] if result.returned else None
+    declined = record.state in (Standing.REJECTED, Standing.RETURNED, Standing.TIMEOUT) and not (back and back.success)
+    awaited = ", ".join(request.receiver or request.kind for request in result.pending)
+    return HandoffResult(
+        handoff_id=record.id,
+        agent=record.receiver,
+        state=record.state,
+        result=back.response if back else result.output,
+        reason=f"waits for {awaited}" if awaited else record.error if declined else "",
+        error="" if declined else record.error or (back.error if back else ""),
+        summary=back.summary if back else "",
+        iterations=back.iterations if back else result.ledger.turns,
+        duration=back.duration if back else result.ledger.elapsed,
+        conversation_id=result.conversation_id,
+        pending=result.pending,
+    )
+
+
+def _record(result: RunResult) -> HandoffRecord | None:
+    """The last attempt at what code offered: its first handoff of the run, or the ones that followed when it was
+    declined; None if it was called off before anybody was asked."""
+    chain = result.handoff_chain
+    if not chain:
+        return None
+    call = call_of(chain[0].id.rpartition(":")[2])
+    return [record for record in chain if call_of(record.id.rpartition(":")[2]) == call][-1]

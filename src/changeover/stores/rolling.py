@@ -1,0 +1,30 @@
+"""Rollbacks in the read models: the receiver's task ends undone, and the sender has one again."""
+
+from __future__ import annotations
+
+from changeover.facts import State as Standing
+from changeover.relay.events import HandoffRolledBack, RollbackFailed, RollbackRequested
+from changeover.stores.legs import Leg
+from changeover.stores.sheet import Sheet
+
+
+def want(sheet: Sheet, event: RollbackRequested) -> None:
+    by = f" by {event.by}" if event.by else ""
+    sheet.note("status_change", f"rollback of {sheet.id}:{event.call} wanted{by}: {event.reason}".rstrip(": "))
+    sheet.rows.recalled_handoffs.append((sheet.at, event.reason or "rolled back", f"{sheet.id}:{event.call}"))
+
+
+def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
+    sheet.note("handoff", f"back to {event.sender}: {event.reason}".rstrip(": "))
+    for call in event.undone:
+        sheet.rows.ended_handoffs.append((Standing.RETURNED, sheet.at, event.reason or None, f"{sheet.id}:{call}"))
+    leg = sheet.leg
+    if leg is None or leg.status not in ("pending", "running", "waiting"):
+        return  # no run is under way: the sender has a task when the user speaks again
+    sheet.move("cancelled")
+    new = Leg(sheet.position, leg.run_id, None, event.sender, "running", leg.context, leg.input)
+    sheet.take_on(new, sheet.task(leg.position))
+
+
+def fail(sheet: Sheet, event: RollbackFailed) -> None:
+    sheet.note("error", f"cleaning up after {sheet.id}:{event.call} failed: {event.reason}")

@@ -1,0 +1,521 @@
+"""Stories of handoffs that take too long: nobody answers, or the work is not done in time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from changeover import (
+    Agent,
+    Approve,
+    Conditional,
+    Edit,
+    HandoffPackage,
+    Person,
+    Rejected,
+    Respond,
+    RunResult,
+    State,
+    Team,
+    delegate,
+    handoff,
+    tool,
+)
+from changeover.agent.agent import Member
+from changeover.errors import EngineError
+from changeover.guards.approval import Decision
+from changeover.messages import Message
+from changeover.relay.events import (
+    CancelRequested,
+    HandoffAccepted,
+    HandoffExpired,
+    HandoffOffered,
+    ModelReplied,
+    RunCancelled,
+    ToolFinished,
+)
+from changeover.testing import ManualClock, Reply, delegates, hands_off, says
+from tests.stories.answers import chain, declines, tells, triage, tries
+from tests.stories.approvals import PAY, must_wait, pays, same_store, settled
+from tests.stories.cancelling import Hold, assert_at_rest, first_of, told
+from tests.stories.declining import sends
+from tests.stories.delegates import Says, asks, boss, came_back, cast
+from tests.stories.stage import CONVERSATION, Stage, events, story
+
+LATE = "it was not done in time"
+UNANSWERED = "it did not answer in time"
+
+
+def keeps_thinking(hold: Hold) -> Callable[[HandoffPackage], Awaitable[bool]]:
+    """An answer that comes when it is let go, and not before."""
+
+    async def accepts(package: HandoffPackage) -> bool:
+        await hold.on()
+        return True
+
+    return accepts
+
+
+def keeps_working(hold: Hold, text: str = "Three.") -> Says:
+    """A model that answers when it is let go, and not before."""
+
+    async def play(messages: Sequence[Message]) -> Reply:
+        await hold.on()
+        return says(text)
+
+    return play
+
+
+async def runs_out(stage: Stage, team: Team, clock: ManualClock, hold: Hold, seconds: float) -> RunResult:
+    """Say something, and let so much time pass from the moment when somebody is held up by it: not a second less."""
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        if not saying.done():
+            await clock.advance(seconds - 1)
+            assert not saying.done()
+            await clock.advance(1)
+    return saying.result()
+
+
+def asking(stage: Stage, hold: Hold, clock: ManualClock, *ways: Any, **shared: Any) -> Team:
+    """Triage hands over to billing, which does not say whether it takes it."""
+    model = cast(triage=tries(hands_off("billing", "refund")), billing=says("Refunded."), tech=says("Repaired."))
+    members = [triage(*ways), Agent("billing", accepts=keeps_thinking(hold)), Agent("tech")]
+    return stage.team(members, model, clock=clock, **shared)
+
+
+def working(stage: Stage, hold: Hold, clock: ManualClock, **options: Any) -> Team:
+    """The boss delegates to a clerk, who does not come to an end."""
+    model = cast(boss=tries(delegates("clerk", "count")), clerk=keeps_working(hold), deputy=says("Deputised."))
+    members = [boss(delegate("clerk", **options)), Agent("clerk", handoffs=()), Agent("deputy", handoffs=())]
+    return stage.team(members, model, clock=clock)
+
+
+@story
+async def whoever_does_not_answer_in_time_is_not_handed_over_to(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    team = asking(stage, hold, clock, handoff("billing", timeout=60))
+    result = await runs_out(stage, team, clock, hold, 60)
+    assert result.output == f"billing did not take it: {UNANSWERED}"
+    assert (result.final_agent, chain(result), result.ledger.handoffs) == ("triage", [("billing", "TIMEOUT", 1)], 0)
+    assert result.handoff_chain[0].error == UNANSWERED
+    [offered], [expired] = await events(team, HandoffOffered), await events(team, HandoffExpired)
+    assert (offered.deadline, expired.reason) == (result.handoff_chain[0].at + 60, UNANSWERED)
+    hold.let_go.set()
+    await clock.advance(1)
+    assert await events(team, HandoffAccepted) == []
+
+
+@story
+async def an_answer_may_take_five_minutes_if_nothing_is_said(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    result = await runs_out(stage, asking(stage, hold, clock), clock, hold, 300)
+    assert chain(result) == [("billing", "TIMEOUT", 1)]
+
+
+@story
+async def an_answer_that_comes_in_time_holds_and_the_work_may_take_longer(stage: Stage) -> None:
+    hold, work, clock = Hold(), Hold(), ManualClock()
+    members = [triage(handoff("billing", timeout=60)), Agent("billing", accepts=keeps_thinking(hold))]
+    model = cast(triage=tries(hands_off("billing", "refund")), billing=keeps_working(work, "Refunded."))
+    team = stage.team(members, model, clock=clock)
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        await clock.advance(59)
+        hold.let_go.set()
+        await first_of(saying, work.begun.wait)
+        await clock.advance(1_000)
+        work.let_go.set()
+    assert (saying.result().output, chain(saying.result())) == ("Refunded.", [("billing", "COMPLETE", 1)])
+    assert [each.deadline for each in await events(team, HandoffAccepted)] == [None]
+
+
+@story
+async def an_answer_that_never_comes_is_waited_for_if_that_was_asked_for(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    team = asking(stage, hold, clock, handoff("billing", timeout=None))
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        await clock.advance(1_000_000)
+        assert saying.done() is (stage.lives > 1 and not hold.begun.is_set())
+        hold.let_go.set()
+    assert saying.result().output == "Refunded."
+    assert [each.deadline for each in await events(team, HandoffOffered)] == [None]
+
+
+@story
+async def whoever_is_too_late_is_not_replaced_by_the_alternative(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    team = asking(stage, hold, clock, handoff("billing", timeout=60, alternatives=["tech"]))
+    result = await runs_out(stage, team, clock, hold, 60)
+    assert (result.final_agent, chain(result)) == ("triage", [("billing", "TIMEOUT", 1)])
+
+
+@story
+async def the_alternative_has_as_much_time_as_the_first(stage: Stage) -> None:
+    hold, second, clock = Hold(), Hold(), ManualClock()
+
+    async def refuses(package: HandoffPackage) -> Rejected:
+        await hold.on()
+        return Rejected("not mine")
+
+    way = handoff("billing", timeout=60, alternatives=["tech"])
+    members = [triage(way), Agent("billing", accepts=refuses), Agent("tech", accepts=keeps_thinking(second))]
+    team = stage.team(members, cast(triage=tries(hands_off("billing", "refund"))), clock=clock)
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        await clock.advance(50)
+        hold.let_go.set()
+        await first_of(saying, second.begun.wait)
+        await clock.advance(50)
+        assert not saying.done() or stage.lives > 1
+        await clock.advance(60)
+    assert chain(saying.result()) == [("billing", "REJECTED", 1), ("tech", "TIMEOUT", 2)]
+
+
+@story
+async def a_delegate_that_is_not_done_in_time_is_called_back(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    team = working(stage, hold, clock, timeout=60)
+    result = await runs_out(stage, team, clock, hold, 60)
+    [back] = came_back(result)
+    assert (back.handoff_id, back.agent, back.success, back.response) == ("story:3.0", "clerk", False, "")
+    assert (back.error, result.handoff_chain[0].error) == (LATE, LATE)
+    assert (result.final_agent, chain(result), result.ledger.handoffs) == ("boss", [("clerk", "TIMEOUT", 1)], 1)
+    assert [each.by for each in await events(team, CancelRequested)] == ["its deadline"]
+    assert [each.conversation for each in await team.history(CONVERSATION) if isinstance(each.event, RunCancelled)] == [
+        f"{CONVERSATION}/3.0"
+    ]
+    hold.let_go.set()
+    await clock.advance(1)
+    assert [each.agent for each in await events(team, ModelReplied)] == ["boss", "boss"]
+    await assert_at_rest(team)
+
+
+@story
+async def a_delegate_may_take_five_minutes_if_nothing_is_said(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    result = await runs_out(stage, working(stage, hold, clock), clock, hold, 300)
+    assert chain(result) == [("clerk", "TIMEOUT", 1)]
+
+
+@story
+async def a_delegate_may_take_for_ever_if_that_was_asked_for(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    team = working(stage, hold, clock, timeout=None)
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        await clock.advance(1_000_000)
+        assert saying.done() is (stage.lives > 1 and not hold.begun.is_set())
+        hold.let_go.set()
+    [back] = came_back(saying.result())
+    assert (back.success, back.response) == (True, "Three.")
+
+
+@story
+async def a_delegate_that_is_done_in_time_has_nothing_to_fear_later(stage: Stage) -> None:
+    clock = ManualClock()
+    model = cast(boss=asks(delegates("clerk", "count")), clerk=says("Three."))
+    team = stage.team([boss(delegate("clerk", timeout=60)), Agent("clerk")], model, clock=clock)
+    [back] = came_back(await stage.say(team, "how many?"))
+    await clock.advance(1_000)
+    assert (back.success, await events(team, HandoffExpired), await events(team, CancelRequested)) == (True, [], [])
+
+
+@story
+async def a_delegate_that_is_too_late_is_not_replaced_by_the_alternative(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    result = await runs_out(stage, working(stage, hold, clock, timeout=60, alternatives=["deputy"]), clock, hold, 60)
+    assert chain(result) == [("clerk", "TIMEOUT", 1)]
+
+
+@story
+async def the_answer_and_the_work_of_a_delegate_share_its_time(stage: Stage) -> None:
+    answer, work, clock = Hold(), Hold(), ManualClock()
+    clerk = Agent("clerk", accepts=keeps_thinking(answer), handoffs=())
+    model = cast(boss=asks(delegates("clerk", "count")), clerk=keeps_working(work))
+    team = stage.team([boss(delegate("clerk", timeout=60)), clerk], model, clock=clock)
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, answer.begun.wait)
+        await clock.advance(40)
+        answer.let_go.set()
+        await first_of(saying, work.begun.wait)
+        await clock.advance(19)
+        assert not saying.done() or stage.lives > 1
+        await clock.advance(41)
+    result = saying.result()
+    assert (chain(result), came_back(result)[0].error) == ([("clerk", "TIMEOUT", 1)], LATE)
+
+
+@story
+async def a_delegate_that_does_not_answer_in_time_has_not_begun(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    clerk = Agent("clerk", accepts=keeps_thinking(hold), handoffs=())
+    team = stage.team(
+        [boss(delegate("clerk", timeout=60)), clerk], cast(boss=asks(delegates("clerk", "x"))), clock=clock
+    )
+    result = await runs_out(stage, team, clock, hold, 60)
+    [back] = came_back(result)
+    assert (back.success, back.error, result.ledger.handoffs) == (False, UNANSWERED, 0)
+    assert chain(result) == [("clerk", "TIMEOUT", 1)]
+    assert {each.conversation for each in await team.history(CONVERSATION)} == {CONVERSATION}
+
+
+@story
+async def a_delegate_that_is_too_late_does_not_spoil_the_one_beside_it(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    turn = asks(delegates("clerk", "count"), delegates("scribe", "write"))
+    model = cast(boss=turn, clerk=keeps_working(hold), scribe=says("Written."))
+    members = [boss(delegate("clerk", timeout=60, final=True), delegate("scribe")), Agent("clerk"), Agent("scribe")]
+    result = await runs_out(stage, stage.team(members, model, clock=clock), clock, hold, 60)
+    clerk, scribe = came_back(result)
+    assert (clerk.error, scribe.response, result.final_agent) == (LATE, "Written.", "boss")
+
+
+@story
+async def a_task_may_be_given_again_after_it_took_too_long(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    ways = [delegate("clerk", timeout=60), delegate("deputy", timeout=60)]
+    turns = [delegates("clerk", "count"), delegates("deputy", "count")]
+    model = cast(boss=tries(*turns), clerk=keeps_working(hold), deputy=says("Three."))
+    team = stage.team([boss(*ways), Agent("clerk"), Agent("deputy")], model, clock=clock)
+    result = await runs_out(stage, team, clock, hold, 60)
+    assert [(back.agent, back.success) for back in came_back(result)] == [("clerk", False), ("deputy", True)]
+    assert [each.state for each in result.handoff_chain] == [State.TIMEOUT, State.RETURNED]
+
+
+@story
+async def a_branch_is_called_back_too(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    members: list[Member] = [sends("slow", "cook"), Agent("slow", handoffs=()), Agent("cook", handoffs=())]
+    team = stage.team(members, cast(slow=keeps_working(hold), cook=says("Tea.")), clock=clock)
+    result = await runs_out(stage, team, clock, hold, 300)
+    assert result.output == f"slow: {LATE} | cook: Tea."
+
+
+@story
+async def whoever_works_for_a_delegate_that_is_too_late_is_called_back_with_it(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    members = [
+        boss(delegate("clerk", timeout=60)),
+        Agent("clerk", handoffs=[delegate("expert")]),
+        Agent("expert", handoffs=()),
+    ]
+    model = cast(
+        boss=asks(delegates("clerk", "count")), clerk=asks(delegates("expert", "count")), expert=keeps_working(hold)
+    )
+    team = stage.team(members, model, clock=clock)
+    result = await runs_out(stage, team, clock, hold, 60)
+    assert [(each.receiver, each.state) for each in await team.handoffs(CONVERSATION)] == [
+        ("clerk", State.TIMEOUT),
+        ("expert", State.RETURNED),
+    ]
+    assert (came_back(result)[0].error, result.ledger.turns, result.ledger.handoffs) == (LATE, 3, 2)
+    await assert_at_rest(team)
+
+
+@story
+async def what_a_tool_of_a_delegate_did_too_late_stands_in_its_log_and_nowhere_else(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+
+    @tool(at_most_once=True)
+    async def pay() -> str:
+        """Pay."""
+        await hold.on()
+        stage.effects.append("paid")
+        return "paid"
+
+    members = [boss(delegate("clerk", timeout=60)), Agent("clerk", tools=[pay], handoffs=())]
+    model = cast(boss=asks(delegates("clerk", "pay")), clerk=asks(("pay", {})))
+    team = stage.team(members, model, clock=clock)
+    result = await runs_out(stage, team, clock, hold, 60)
+    [back] = came_back(result)
+    if hold.begun.is_set():
+        assert back.error == LATE
+        hold.let_go.set()
+        await told(team, ToolFinished)
+        late = [each for each in await team.history(CONVERSATION) if isinstance(each.event, ToolFinished)]
+        assert [(each.conversation, each.event.text) for each in late] == [(f"{CONVERSATION}/3.0", "paid")]  # type: ignore[union-attr]
+    # In a later life whether it took effect may be unknown, and then the delegate went on from there.
+    assert "paid" not in back.response
+    assert stage.effects.count("paid") <= 1
+
+
+async def after_a_night(stage: Stage, teams: Sequence[Team], clock: ManualClock, hold: Hold) -> RunResult:
+    """Say something, close the team when somebody is held up by it, and go on with another ten minutes later."""
+    before, after = teams
+    if stage.lives > 1:
+        return await runs_out(stage, after, clock, hold, 300)
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(_closed(stage, before))
+        await hold.begun.wait()
+        await before.close()
+    assert saying.result()
+    hold.begun.clear()
+    await clock.advance(600)
+    result = stage.outcomes[1] = await after.resume(CONVERSATION)
+    assert not hold.begun.is_set()
+    return result
+
+
+async def _closed(stage: Stage, team: Team) -> bool:
+    try:
+        await stage.say(team, "go")
+    except EngineError as error:
+        return "closed" in str(error)
+    return False
+
+
+@story
+async def a_deadline_that_passes_while_nobody_works_on_it_has_passed(stage: Stage) -> None:
+    hold, clock, shared = Hold(), ManualClock(), same_store(stage)
+    model = cast(boss=tries(delegates("clerk", "count")), clerk=keeps_working(hold))
+    teams = [stage.team([boss(), Agent("clerk", handoffs=())], model, clock=clock, **shared) for _ in range(2)]
+    result = await after_a_night(stage, teams, clock, hold)
+    assert (chain(result), came_back(result)[0].error) == ([("clerk", "TIMEOUT", 1)], LATE)
+    assert [each.agent for each in await events(teams[1], ModelReplied)] == ["boss", "boss"]
+    await assert_at_rest(teams[1])
+
+
+@story
+async def a_receiver_that_was_not_asked_before_the_deadline_is_not_asked_after_it(stage: Stage) -> None:
+    hold, clock, shared = Hold(), ManualClock(), same_store(stage)
+    teams = [asking(stage, hold, clock, **shared) for _ in range(2)]
+    result = await after_a_night(stage, teams, clock, hold)
+    assert (result.final_agent, chain(result)) == ("triage", [("billing", "TIMEOUT", 1)])
+    reasons = ["it was not asked before the deadline", *([UNANSWERED] if stage.lives > 1 else [])]
+    assert result.output.removeprefix("billing did not take it: ") in reasons
+
+
+async def long_after(stage: Stage, team: Team, clock: ManualClock, decision: Decision) -> "asyncio.Task[RunResult]":
+    """Say something about which a person decides only days later, and go on from there."""
+    waiting = await stage.say(team, "go")
+    must_wait(stage, waiting)
+    if waiting.status == "waiting":
+        await clock.advance(200_000)
+        assert (await team.resume(CONVERSATION)).status == "waiting"
+
+    async def goes_on() -> RunResult:
+        return await settled(stage, team, waiting, lambda request: decision)
+
+    return asyncio.ensure_future(goes_on())
+
+
+async def has_a_minute(stage: Stage, going: "asyncio.Task[RunResult]", clock: ManualClock, hold: Hold) -> RunResult:
+    """What comes of it if whoever is at it now does not come to an end: a minute, and no time of the person's."""
+    await first_of(going, hold.begun.wait)
+    if not going.done():
+        await clock.advance(59)
+        assert not going.done()
+        await clock.advance(1)
+    return await going
+
+
+def needs_permission(package: HandoffPackage) -> Conditional:
+    return Conditional(needs_permission=("to begin",))
+
+
+@story
+async def a_transfer_does_not_expire_while_its_permission_is_awaited(stage: Stage) -> None:
+    clock = ManualClock()
+    model = cast(triage=tries(hands_off("billing", "refund")), billing=says("Refunded."))
+    members = [triage(handoff("billing", timeout=60)), Agent("billing", accepts=needs_permission)]
+    team = stage.team(members, model, clock=clock)
+    result = await (await long_after(stage, team, clock, Approve()))
+    assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
+
+
+@story
+async def a_delegate_does_not_expire_while_its_permission_is_awaited(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    clerk = Agent("clerk", accepts=needs_permission, handoffs=())
+    model = cast(boss=asks(delegates("clerk", "count")), clerk=keeps_working(hold))
+    team = stage.team([boss(delegate("clerk", timeout=60)), clerk], model, clock=clock)
+    result = await has_a_minute(stage, await long_after(stage, team, clock, Approve()), clock, hold)
+    assert (chain(result), came_back(result)[0].error) == ([("clerk", "TIMEOUT", 1)], LATE)
+
+
+def payers(stage: Stage, clock: ManualClock, hold: Hold | None) -> Team:
+    """A lead, and a clerk who has a minute to pay, and has to ask before."""
+
+    async def clerk(messages: Sequence[Message]) -> Reply:
+        found = tells(messages)
+        if found.text and hold:
+            await hold.on()
+        return found if found.text else PAY
+
+    members = [boss(delegate("clerk", timeout=60)), Agent("clerk", tools=[pays(stage)], handoffs=())]
+    return stage.team(members, cast(boss=asks(delegates("clerk", "pay")), clerk=clerk), clock=clock)
+
+
+@story
+async def a_delegate_does_not_expire_while_it_waits_for_approval(stage: Stage) -> None:
+    clock = ManualClock()
+    result = await (await long_after(stage, payers(stage, clock, None), clock, Approve()))
+    [back] = came_back(result)
+    assert (back.success, back.response, stage.did) == (True, "paid 500", ["paid 500"])
+
+
+@story
+async def a_delegate_has_the_rest_of_its_time_after_an_approval(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    team = payers(stage, clock, hold)
+    result = await has_a_minute(stage, await long_after(stage, team, clock, Approve()), clock, hold)
+    assert (chain(result), came_back(result)[0].error, stage.did) == ([("clerk", "TIMEOUT", 1)], LATE, ["paid 500"])
+
+
+@story
+async def a_delegate_does_not_expire_while_somebody_below_it_waits_for_approval(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    members = [
+        boss(delegate("lead", timeout=60)),
+        Agent("lead", handoffs=[delegate("clerk", timeout=None)]),
+        Agent("clerk", tools=[pays(stage)], handoffs=()),
+    ]
+
+    async def lead(messages: Sequence[Message]) -> Reply:
+        if tells(messages).text:
+            await hold.on()
+        return delegates("clerk", "pay")
+
+    model = cast(boss=asks(delegates("lead", "pay")), lead=lead, clerk=asks(*[("pay", {"amount": 500})]))
+    team = stage.team(members, model, clock=clock)
+    result = await has_a_minute(stage, await long_after(stage, team, clock, Approve()), clock, hold)
+    assert (chain(result), came_back(result)[0].error, stage.did) == ([("lead", "TIMEOUT", 1)], LATE, ["paid 500"])
+
+
+@story
+async def a_person_has_as_much_time_as_she_needs(stage: Stage) -> None:
+    clock = ManualClock()
+    members: list[Member] = [boss(delegate("ana", timeout=60)), Person("ana")]
+    team = stage.team(members, cast(boss=asks(delegates("ana", "May we?"))), clock=clock)
+    [back] = came_back(await (await long_after(stage, team, clock, Respond("Yes."))))
+    assert (back.success, back.response) == (True, "Yes.")
+
+
+@story
+async def to_whom_a_person_hands_on_has_all_the_time_of_the_handoff(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    members: list[Member] = [boss(delegate("ana", timeout=60)), Person("ana"), Agent("clerk", handoffs=())]
+    model = cast(boss=asks(delegates("ana", "May we?")), clerk=keeps_working(hold))
+    team = stage.team(members, model, clock=clock)
+    going = await long_after(stage, team, clock, Edit(receiver="clerk"))
+    result = await has_a_minute(stage, going, clock, hold)
+    assert chain(result) == [("ana", "REJECTED", 1), ("clerk", "TIMEOUT", 2)]
+
+
+@story
+async def whom_a_person_picks_has_all_the_time_of_the_handoff(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    way = delegate("a", alternatives=["b", "c"], timeout=60)
+    unwilling = [Agent(id, accepts=declines("no"), handoffs=()) for id in ("a", "b", "c")]
+    model = cast(boss=asks(delegates("a", "count")), clerk=keeps_working(hold))
+    team = stage.team([boss(way), *unwilling, Agent("clerk", handoffs=())], model, clock=clock)
+    going = await long_after(stage, team, clock, Edit(receiver="clerk"))
+    result = await has_a_minute(stage, going, clock, hold)
+    assert chain(result)[-1] == ("clerk", "TIMEOUT", 4)
