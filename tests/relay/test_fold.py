@@ -173,7 +173,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_at": st.none() | st.floats(0, 10),
     "strategy": st.sampled_from(["full", "message_only", "of a later version"]),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
-    "why": st.sampled_from(["arguments", "tool", "receiver", "command", "ignored", "limit", "declined"]),
+    "why": st.sampled_from(["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result"]),
     **dict.fromkeys(("alternatives", "declined_by"), st.sampled_from([(), ("a",), ("b", "gone")])),
     **dict.fromkeys(("needs_context", "needs_permission"), st.sampled_from([(), ("n",)])),
     **dict.fromkeys(("deadline", "estimate"), st.none() | st.floats(0, 10)),

@@ -18,10 +18,11 @@ from changeover.relay.events import (
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
+    HandoffRolledBack,
     ModelFailed,
     ModelReplied,
+    RepairAsked,
     ToolFinished,
-    UserSpoke,
 )
 from changeover.relay.naming import call_of
 from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
@@ -66,16 +67,29 @@ class Show:
                 self._note(f"{call.name}({listed(call.args)}) {self._mark('→', '->')} {done.text}")
             case HandoffOffered() as offer:
                 self._handoff(offer)
-            case HandoffRejected() | HandoffConditional() | HandoffExpired() as answer:
-                self._line(answer_words(answer), "yellow" if isinstance(answer, HandoffConditional) else "red")
-            case HandoffReturned(declined=True) | CallRefused(why="declined"):
-                self._note(f"{recorded.agent} is told, and goes on")
-            case HandoffReturned() as back:
-                self._note(f"{back.receiver} came back: {back.response or back.error or 'with nothing'}")
             case ModelFailed(reason=reason, retry_at=again) if again:
                 self._note(f"the model failed ({reason}); trying again")
-            case UserSpoke() | _:
-                pass
+            case event:
+                self._answered(recorded.agent, event)
+
+    def _answered(self, agent: str, event: object) -> None:
+        """What receivers said to what they were offered, and what came of it."""
+        match event:
+            case HandoffRejected() | HandoffExpired() as answer:
+                self._line(answer_words(answer), "red")
+            case HandoffConditional() as answer:
+                self._line(answer_words(answer), "yellow")
+            case HandoffReturned(declined=True) | CallRefused(why="declined"):
+                self._note(f"{agent} is told, and goes on")
+            case HandoffReturned() as back:
+                self._note(f"{back.receiver} came back: {back.response or back.error or 'with nothing'}")
+            case HandoffRolledBack() as undone:
+                why = f": {undone.reason}" if undone.reason else ""
+                self._line(f"{undone.sender} has it again, {undone.receiver} has not{why}", "red")
+            case RepairAsked(problem=problem):
+                self._note(f"{agent} is told what is wrong with its answer: {problem}")
+            case _:
+                pass  # of the rest nobody has to know at once
 
     def recall(self, recorded: Recorded) -> None:
         """Know what was recorded, without showing it."""

@@ -74,6 +74,8 @@ class JudgeResult(Struct, frozen=True, gc=False):
     sender: str
     tool: str
     """By whose tool it was handed over: its declaration says what is expected, functions included."""
+    call: str = ""
+    """The call that gave it, if it was one that ends the run."""
 
 
 class CleanUp(Struct, frozen=True, gc=False):

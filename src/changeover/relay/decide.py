@@ -17,7 +17,7 @@ from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunSt
 from changeover.relay.naming import call_of
 from changeover.relay.run import Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State
-from changeover.relay.turn import Asked, Begun, Delegated, Fresh, Offered, OpenCall
+from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall
 
 CODE = "code"
 """Who hands over what a program offers, unless the package says so."""
@@ -62,6 +62,8 @@ def awaits(state: State, command: str) -> bool:
             return due == command
         case Acting(turn=turn):
             call = turn.calls.get(call_of(command))
+            if call is not None and command.endswith("=result"):
+                return turn.judged is None and isinstance(call.phase, Directed)
             return call is not None and _wanted(call, command)
         case Replied(at=at):
             return f"{at}=result" == command
@@ -157,7 +159,7 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
     if state.handed is None:  # so nobody expects anything of it but the user
         return Record(RunCompleted(run.id))
-    return expecting.judge(state, run, phase, state.handed, roster) or Record(RunCompleted(run.id))
+    return expecting.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
 
 
 def _break(state: State, run: Run, phase: Broken, roster: Roster) -> Record:

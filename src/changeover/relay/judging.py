@@ -25,7 +25,7 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
             problem = problem or complaint(judge, await judge(value_of(expects, command.text)))
         except Exception as error:  # the user's code: a result that it stumbles over is no good result
             problem = f"it could not be judged: {type(error).__name__}: {error}"
-    return ResultJudged(command.task, text_of(problem))
+    return ResultJudged(command.task, text_of(problem), command.call)
 
 
 def _expects(roster: Roster, command: JudgeResult) -> Any:

@@ -143,6 +143,7 @@ class Turn:
         "faulty",
         "frontier",
         "idle",
+        "judged",
         "latest",
         "offered",
         "quiet",
@@ -173,6 +174,8 @@ class Turn:
         """The call that became a transfer."""
         self.sending: OpenCall | None = None
         """The call that has branches yet to send out."""
+        self.judged: str | None = None
+        """What is wrong with the answer by which a call ends the run; None while nobody has said."""
         self.base: Travelling | None = None
         self.updates: dict[tuple[int, int], Directive] = {}
         self.latest = (-1, 0)

@@ -19,9 +19,10 @@ from changeover.handoffs.context import strip_metadata
 from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.delegates import not_json, send
+from changeover.relay.deciding.expecting import end
 from changeover.relay.deciding.failing import alone, fail, handoffs_left, over_limit
 from changeover.relay.deciding.offering import following, packed, until
-from changeover.relay.events import CallRefused, HandoffOffered, RunCompleted
+from changeover.relay.events import CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Directed, Fanned, Offered, OpenCall, Turn
@@ -42,9 +43,9 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
         return _ignore(state, first, f"this conversation already goes to {turn.offered.phase.offer.receiver}")
     if isinstance(first.phase, Directed):
         if first.phase.directive.end:
-            others = leading[1:]
-            done = RunCompleted(run.id, first.phase.directive.output)
-            return _ignore(state, others[0], "the run ends here") if others else Record(done)
+            if len(leading) > 1:
+                return _ignore(state, leading[1], "the run ends here")
+            return end(state, run, turn, first, first.phase.directive.output)
         return _command(state, run, turn, first, first.phase.directive, roster)
     return _offer(state, run, turn, first, roster)
 

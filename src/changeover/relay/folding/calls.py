@@ -56,6 +56,8 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
         turn.faulty, run.mistake = True, event
     elif event.why == "limit":
         run.told = True
+    elif event.why == "result":
+        run.repairs, turn.judged = run.repairs + 1, None
     if event.call not in turn.calls:
         turn.send_out(event.call)  # a branch that never got out
     if found := find(run, event.call):

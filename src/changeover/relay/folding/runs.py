@@ -169,6 +169,9 @@ def give_up(state: State, run: Run, event: FunctionFailed) -> None:
 def judge(state: State, run: Run, event: ResultJudged) -> None:
     if isinstance(run.phase, Replied):
         run.phase = replace(run.phase, judged=True, problem=event.problem)
+    elif isinstance(run.phase, Acting) and (call := run.phase.turn.calls.get(event.call)):
+        turn = run.phase.turn
+        turn.judged, turn.idle[call.id] = event.problem, call
 
 
 def repair(state: State, run: Run, event: RepairAsked) -> None:

@@ -1,0 +1,152 @@
+"""What happened: the only thing that is ever stored. An event once written is readable for ever; fields are only added.
+
+Ids are positions. A run is the position of the UserSpoke that began it, a task the position of the event that gave
+it to an agent, a call `<position of the reply>.<index>`; so nobody has to make them up, and a restart finds the same.
+A handoff is named after its call; when the call is offered to others, `+1`, `+2` follow.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from changeover.relay.events.calls import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWaived,
+    CallRefused,
+    ToolFinished,
+    ToolStarted,
+)
+from changeover.relay.events.handoffs import (
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffOffered,
+    HandoffRejected,
+    HandoffReturned,
+    HandoffRolledBack,
+    RepairAsked,
+    ResultJudged,
+    RollbackDone,
+    RollbackFailed,
+    RollbackRequested,
+)
+from changeover.relay.events.runs import (
+    CancelRequested,
+    FunctionFailed,
+    FunctionReturned,
+    Given,
+    LimitReached,
+    ModelFailed,
+    ModelReplied,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    Started,
+    UserSpoke,
+)
+
+__all__ = [
+    "SCHEMA",
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "ApprovalWaived",
+    "CallRefused",
+    "CancelRequested",
+    "Entry",
+    "Event",
+    "FunctionFailed",
+    "FunctionReturned",
+    "Given",
+    "HandoffAccepted",
+    "HandoffConditional",
+    "HandoffExpired",
+    "HandoffOffered",
+    "HandoffRejected",
+    "HandoffReturned",
+    "HandoffRolledBack",
+    "LimitReached",
+    "ModelFailed",
+    "ModelReplied",
+    "RepairAsked",
+    "ResultJudged",
+    "RollbackDone",
+    "RollbackFailed",
+    "RollbackRequested",
+    "RunCancelled",
+    "RunCompleted",
+    "RunFailed",
+    "RunResumed",
+    "RunStarted",
+    "RunStopped",
+    "Started",
+    "ToolFinished",
+    "ToolStarted",
+    "Unreadable",
+    "UserSpoke",
+]
+
+SCHEMA = 1
+"""The version of this vocabulary; every entry says by which it was written."""
+
+
+class Unreadable(Struct, frozen=True, gc=False):
+    """An event that a newer version wrote, kept as it is: whoever meets it leaves the conversation alone."""
+
+    tag: str
+    raw: bytes
+
+
+Event = (
+    ModelReplied
+    | HandoffOffered
+    | HandoffAccepted
+    | ToolFinished
+    | RunStarted
+    | RunCompleted
+    | UserSpoke
+    | CallRefused
+    | Started
+    | ModelFailed
+    | FunctionReturned
+    | FunctionFailed
+    | ToolStarted
+    | RunFailed
+    | RunResumed
+    | HandoffReturned
+    | ApprovalRequested
+    | ApprovalWaived
+    | ApprovalDecided
+    | LimitReached
+    | CancelRequested
+    | RunStopped
+    | RunCancelled
+    | HandoffRejected
+    | HandoffConditional
+    | HandoffExpired
+    | ResultJudged
+    | RepairAsked
+    | RollbackRequested
+    | HandoffRolledBack
+    | RollbackFailed
+    | RollbackDone
+)
+"""What this version can write."""
+
+
+class Entry(Struct, gc=False):
+    """One append: the outcome of one command or one input, and the decisions that follow from it at once."""
+
+    conversation: str
+    root: str
+    position: int
+    cause: str
+    """The id of the command whose outcome this is, or the key of an input; recorded once per conversation."""
+    at: float
+    events: tuple[Event | Unreadable, ...]
+    seq: int = 0
+    """Where its first event stands among all events of the root's tree; the log counts."""
+    schema: int = SCHEMA

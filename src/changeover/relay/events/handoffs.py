@@ -1,0 +1,169 @@
+"""The life of a handoff: offered, answered, come back, undone, and whether its result is what was expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from changeover.facts import Expected, Fault, Mode, Spent
+from changeover.handoffs.context import Merge
+from changeover.relay.events.recordable import Recordable
+
+
+class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
+    """A sender asked that a receiver take over."""
+
+    call: str
+    task: int
+    sender: str
+    receiver: str
+    message: str = ""
+    mode: Mode = Mode.TRANSFER
+    variables: dict[str, Any] = field(default_factory=dict)
+    instructions: str = ""
+    strategy: str = "full"
+    merge: Merge = "merge"
+    return_to: str = ""
+    dropped: tuple[str, ...] = ()
+    about: str = ""
+    """What a delegate should know, in the sender's words."""
+    final: bool = False
+    """A delegate whose answer is the run's answer."""
+    max_iterations: int = 0
+    recent: int = 5
+    """How many of the last messages a delegate is told; all, if it is negative."""
+    deadline: float | None = None
+    """Until when a transfer has to be accepted, and a delegate be back."""
+    alternatives: tuple[str, ...] = ()
+    """Who is asked when the receiver does not want it."""
+    attempt: int = 1
+    retry_of: str = ""
+    """The handoff of the same task that was declined before."""
+    declined_by: tuple[str, ...] = ()
+    """Who did not want it, and is not asked again."""
+    expected: Expected | None = None
+
+
+class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
+    """The receiver took the task. Of a transfer, the sender's task ended and a new one began at this position; a
+    delegate works in a conversation of its own, and what comes of it is returned."""
+
+    call: str
+    task: int
+    receiver: str
+    mode: Mode = Mode.TRANSFER
+    by: str = ""
+    """Who accepted, if it was a person."""
+    deadline: float | None = None
+    """Until when a delegate has to be back."""
+    estimate: float | None = None
+    """In how many seconds the receiver thinks to be done."""
+
+
+class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
+    """The receiver does not take the task; it is still its sender's."""
+
+    call: str
+    task: int
+    receiver: str
+    reason: str
+    suggested: str = ""
+    """Who would be better, as the receiver says."""
+    by: str = ""
+
+
+class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
+    """The receiver would take the task if it had more context, or a permission."""
+
+    call: str
+    task: int
+    receiver: str
+    needs_context: tuple[str, ...] = ()
+    needs_permission: tuple[str, ...] = ()
+
+
+class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
+    """The receiver did not answer, or did not finish, in time; what it did until then is withdrawn."""
+
+    call: str
+    task: int
+    receiver: str
+    reason: str
+    spent: Spent = Spent()
+
+
+class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
+    """A delegate came back, with what it was asked for or without."""
+
+    call: str
+    task: int
+    receiver: str
+    success: bool
+    response: str = ""
+    author: str = ""
+    """Who gave the response, if the receiver handed on."""
+    error: str = ""
+    fault: Fault | None = None
+    cancelled: bool = False
+    declined: bool = False
+    """Nobody took it."""
+    iterations: int = 0
+    tool_calls: int = 0
+    duration: float = 0.0
+    spent: Spent = Spent()
+    artifacts: dict[str, str | None] = field(default_factory=dict)
+    workflow_state: dict[str, Any] = field(default_factory=dict)
+
+
+class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
+    """Somebody wants a handoff undone: its task is to go back to its sender."""
+
+    call: str
+    reason: str = ""
+    by: str = ""
+
+
+class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
+    """A transfer was undone, and those that followed it: the sender has the task again from this position on."""
+
+    call: str
+    sender: str
+    receiver: str
+    reason: str = ""
+    by: str = ""
+    partial: str = ""
+    """What the receiver had said last."""
+    undone: tuple[str, ...] = ()
+    """All transfers that were, this one first."""
+
+
+class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):
+    """What cleans up after a handoff that was rolled back did not succeed, and is tried again."""
+
+    call: str
+    reason: str
+    retry_at: float
+
+
+class RollbackDone(Recordable, frozen=True, tag="rollback_done"):
+    """Nothing is left to clean up after a handoff that was rolled back."""
+
+    call: str
+
+
+class ResultJudged(Recordable, frozen=True, tag="result_judged"):
+    """The answer of a receiver was held against what is expected of it."""
+
+    task: int
+    problem: str = ""
+    """What is wrong with it; nothing if it fits."""
+    call: str = ""
+    """The call that gave it, if it was one that ends the run."""
+
+
+class RepairAsked(Recordable, frozen=True, tag="repair_asked"):
+    """The receiver is told what is wrong with its answer, and answers once more."""
+
+    task: int
+    problem: str

@@ -1,0 +1,155 @@
+"""A conversation and its runs: somebody speaks, an agent thinks, the run ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from changeover.facts import Expected, Fault, LimitName, Usage
+from changeover.guards.limits import Limits
+from changeover.messages import Call, File
+from changeover.relay.events.recordable import Recordable
+from changeover.tools.command import Directive
+
+
+class Started(Recordable, frozen=True, tag="started"):
+    """A conversation began; without a `root` it is one itself."""
+
+    root: str = ""
+    parent: str = ""
+    depth: int = 0
+
+
+class Given(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a delegate is given beside its task."""
+
+    sender: str
+    task: int
+    """The sender's own task."""
+    tool: str = ""
+    instructions: str = ""
+    briefing: str = ""
+    max_iterations: int = 0
+    path: tuple[str, ...] = ()
+    """Every agent on the way from the root's first to this one."""
+    tokens: int = 0
+    elapsed: float = 0.0
+    retries: int = 0
+    artifacts: dict[str, str | None] = {}
+    workflow_state: dict[str, Any] = {}
+    expected: Expected | None = None
+
+
+class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
+    """A user said something, or an agent gave a task; it waits until its run can begin."""
+
+    text: str
+    user: str = ""
+    agent: str = ""
+    context: dict[str, Any] = field(default_factory=dict)
+    limits: Limits | None = None
+    correlation_id: str = ""
+    given: Given | None = None
+    """With what an agent gave it, if it was an agent."""
+    files: tuple[File, ...] = ()
+    package: dict[str, Any] | None = None
+    """What code hands over, in its JSON form, if it was code that asks somebody of the team."""
+
+
+class RunStarted(Recordable, frozen=True, tag="run_started"):
+    """An agent took up what the user said; its own position is the id of the agent's task."""
+
+    run: int
+    agent: str
+
+
+class ModelReplied(Recordable, frozen=True, tag="model_replied"):
+    """A model answered, with text, calls, or both."""
+
+    agent: str
+    task: int
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage | None = None
+    """None for one request of which nothing more is known."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What the model's provider needs back with it; not ours to read."""
+
+
+class ModelFailed(Recordable, frozen=True, tag="model_failed"):
+    """One attempt at a model call failed; without `retry_at` it was the last."""
+
+    agent: str
+    task: int
+    reason: str
+    retry_at: float | None = None
+
+
+class FunctionReturned(Recordable, frozen=True, tag="function_returned"):
+    """A Function or Person member gave its answer, or said where to go."""
+
+    agent: str
+    task: int
+    text: str = ""
+    directive: Directive | None = None
+    by: str = ""
+    """Who answered, if it was a person."""
+
+
+class FunctionFailed(Recordable, frozen=True, tag="function_failed"):
+    """A Function member raised."""
+
+    agent: str
+    task: int
+    reason: str
+
+
+class LimitReached(Recordable, frozen=True, tag="limit_reached"):
+    """The whole tree of the run has spent what it may; so much of it was left for what was wanted here."""
+
+    limit: LimitName
+    figure: int
+    left: int = 0
+
+
+class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
+    """Somebody wants this run to end as it is; 0 means all that were asked for."""
+
+    run: int = 0
+    by: str = ""
+    reason: str = ""
+
+
+class RunCompleted(Recordable, frozen=True, tag="run_completed"):
+    """The active agent's last text is the answer, or what a call said that ends the run."""
+
+    run: int
+    output: str | None = None
+
+
+class RunFailed(Recordable, frozen=True, tag="run_failed"):
+    """The run cannot go on; the conversation can."""
+
+    run: int
+    fault: Fault
+
+
+class RunStopped(Recordable, frozen=True, tag="run_stopped"):
+    """The run will fail, as soon as its delegates are called back."""
+
+    run: int
+    fault: Fault
+
+
+class RunCancelled(Recordable, frozen=True, tag="run_cancelled"):
+    """The run ended because somebody wanted it to."""
+
+    run: int
+
+
+class RunResumed(Recordable, frozen=True, tag="run_resumed"):
+    """A run that had failed tries its failed step again."""
+
+    run: int
