@@ -237,6 +237,8 @@ class Team:
 
     def _elsewhere(self, conversation: str) -> bool:
         """Whether another loop of this process works on a conversation, and is free to go on."""
+        if len(self._engines) < 2:
+            return False
         others = [other for other in self._engines if other is not self._engine]
         return any(other.busy(conversation) and other.loop not in self._home.blocked for other in others)
 

@@ -80,7 +80,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def waiting(place: Path) -> dict[str, Done]:
+def begun(place: Path) -> dict[str, Done]:
     """A run for each kind of request, and one that was declined twice and then accepted."""
     runs = {name: run(agent, agent) for name, agent in WAITING.items()} | {"tour": run("tour", "tour")}
     asked = {"listed": ["approvals", "list"], "as JSON": ["approvals", "list", "--json"]}
@@ -88,9 +88,9 @@ def waiting(place: Path) -> dict[str, Done]:
 
 
 @pytest.fixture(scope="module")
-def ids(waiting: dict[str, Done]) -> dict[str, str]:
+def ids(begun: dict[str, Done]) -> dict[str, str]:
     """The request of each conversation."""
-    return {each["conversation"]: each["id"] for each in json.loads(waiting["as JSON"].stdout)}
+    return {each["conversation"]: each["id"] for each in json.loads(begun["as JSON"].stdout)}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_on_a_terminal_a_run_shows_who_declined_and_why_and_who_is_asked_next(pl
         "  strict takes it only if it knows order_id",
         "  tour is told, and goes on",
         "  tour → slow (try 2): Then you.",
-        "  slow was too slow: it did not answer in time",
+        "  no more time for slow: it did not answer in time",
         "  tour → billing (try 2): Charged twice. (amount=112.0)",
         "  billing does not take it: 100 EUR at most",
         "  tour → accounts (try 3)",
@@ -143,9 +143,9 @@ def test_a_delegate_that_nobody_takes_is_told_to_its_sender(place: Path):
     ],
 )
 def test_a_run_that_waits_says_what_for_and_what_to_type(
-    waiting: dict[str, Done], name: str, words: str, verbs: list[str]
+    begun: dict[str, Done], name: str, words: str, verbs: list[str]
 ):
-    done = waiting[name]
+    done = begun[name]
     assert (done.returncode, done.stdout) == (3, "")
     first, asked, *commands = done.stderr.splitlines()
     assert (first, asked) == (f"The conversation {WAITING[name]} waits for a person:", f"  {words}")
@@ -157,14 +157,14 @@ def test_a_run_that_waits_says_what_for_and_what_to_type(
     assert typed == verbs
 
 
-def test_approvals_are_listed_with_their_kind_and_for_whom(waiting: dict[str, Done]):
-    listed = waiting["listed"].stdout
+def test_approvals_are_listed_with_their_kind_and_for_whom(begun: dict[str, Done]):
+    listed = begun["listed"].stdout
     assert re.search(
         r"^asks:\S+ +pending +asks +permission +\S+ \S+ +careful needs permission for large ", listed, re.M
     )
     assert re.search(r"^rule:\S+ +pending +rule +escalation +\S+ \S+ +declined by closed \(it takes no", listed, re.M)
     assert re.search(r"^needy:\S+ +pending +needy +task for ana +\S+ \S+ +Is it legal\?$", listed, re.M)
-    as_json = {each["conversation"]: each for each in json.loads(waiting["as JSON"].stdout)}
+    as_json = {each["conversation"]: each for each in json.loads(begun["as JSON"].stdout)}
     assert {id: each["kind"] for id, each in as_json.items()} == {
         "asks": "permission",
         "rule": "escalation",
@@ -195,6 +195,24 @@ def test_a_decision_that_does_not_fit_is_told_with_what_would(misfits: dict[str,
         assert json.loads(done.stdout)["error"]["type"] == "ApprovalError"
 
 
+def test_a_call_that_waits_for_approval_can_be_answered_and_not_routed(folder: Path, waiting: Done):
+    assert waiting.returncode == 3
+    (asked,) = json.loads(changeover("approvals", "list", "--json", at=folder).stdout)
+    done = one_by_one(
+        {
+            "routed": ["approvals", "route", asked["id"], "triage", "--team", "desk.py"],
+            "answered": ["approvals", "answer", asked["id"], "I sent it myself", "--team", "desk.py"],
+            "task": ["tasks", "show", "ada#5"],
+        },
+        folder,
+    )
+    assert done["routed"].returncode == 1
+    told = "route does not fit an approval; what fits is: approve ID, answer ID TEXT or reject ID --note TEXT"
+    assert done["routed"].stderr == f"changeover: {told}\n"
+    assert (done["answered"].returncode, done["answered"].stdout) == (0, "Done, as you wished.\n")
+    assert re.search(r"tool_result +billing +I sent it myself$", done["task"].stdout, re.M)
+
+
 def test_each_kind_is_decided_by_the_command_that_fits_it(place: Path, ids: dict[str, str], misfits: dict[str, Done]):
     team = ["--team", "answers.py", "--by", "lea"]
     done = one_by_one(
@@ -221,10 +239,10 @@ def test_each_kind_is_decided_by_the_command_that_fits_it(place: Path, ids: dict
 
 
 def test_a_person_may_reject_a_task_or_hand_it_on(place: Path):
-    begun = one_by_one(
+    asked = one_by_one(
         {"no": run("needy", "no"), "on": run("needy", "on"), "all": ["approvals", "list", "--json"]}, place
     )
-    found = {each["conversation"]: each["id"] for each in json.loads(begun["all"].stdout)}
+    found = {each["conversation"]: each["id"] for each in json.loads(asked["all"].stdout)}
     team = ["--team", "answers.py"]
     done = one_by_one(
         {
@@ -238,14 +256,16 @@ def test_a_person_may_reject_a_task_or_hand_it_on(place: Path):
     assert done["rejected"].stdout == "Ana does not say.\n"
     assert done["handed on"].stdout == "Sent back.\n"
     assert re.search(
-        r"^on:3\.0\+1 +COMPLETE +transfer +needy +accounts +2, after on:3\.0 +", done["listed"].stdout, re.M
+        r"^on:3\.0\+1 +COMPLETE +transfer +needy +accounts +2 +Is it legal\? \(after on:3\.0\)$",
+        done["listed"].stdout,
+        re.M,
     )
     assert re.search(r"^on:3\.0 +REJECTED +transfer +needy +ana .*handed on to accounts", done["listed"].stdout, re.M)
     assert re.search(r"^reason +ask the court$", done["refused"].stdout, re.M)
 
 
-def test_handoffs_are_shown_with_their_tries_their_reasons_and_their_times(place: Path, waiting: dict[str, Done]):
-    assert waiting["tour"].returncode == 0
+def test_handoffs_are_shown_with_their_tries_their_reasons_and_their_times(place: Path, begun: dict[str, Done]):
+    assert begun["tour"].returncode == 0
     done = one_by_one(
         {
             "listed": ["handoffs", "list", "--conversation", "tour"],
@@ -263,13 +283,13 @@ def test_handoffs_are_shown_with_their_tries_their_reasons_and_their_times(place
         ("TIMEOUT", "slow"),
         ("RETURNED", "strict"),
     ]
-    assert lines[1][5].startswith("3, after tour:")
-    assert lines[2][-1] == "Charged twice. (100 EUR at most)"
+    assert lines[1][5:] == ["3", f"Charged twice. (after {lines[2][0]})"]
+    assert lines[2][5:] == ["2", "Charged twice. (after tour:3.0) (100 EUR at most)"]
     (late,) = json.loads(done["late"].stdout)
     assert (late["attempt"], late["retry_of"], late["reason"]) == (2, "tour:3.0", "it did not answer in time")
     offered, deadline, ended = (late[name] for name in ("offered_at", "deadline", "ended_at"))
     assert offered < deadline <= ended
-    assert "  ├─ tried strict: Look at this.: it has to know order_id [RETURNED]\n" in done["drawn"].stdout
+    assert "  ├─ tried strict: Look at this. [RETURNED: it has to know order_id]\n" in done["drawn"].stdout
     assert "  └─▶ Charged twice. (amount=112.0) (try 3, after billing) [COMPLETE]\naccounts\n" in done["drawn"].stdout
 
 
@@ -310,8 +330,8 @@ def test_a_permission_is_given_or_not(place: Path):
 
 
 def test_resuming_shows_what_happens_from_then_on(place: Path):
-    begun = changeover(*run("rule", "later"), "--json", at=place)
-    (pending,) = json.loads(begun.stdout)["pending"]
+    asked = changeover(*run("rule", "later"), "--json", at=place)
+    (pending,) = json.loads(asked.stdout)["pending"]
     command = ["approvals", "route", pending["id"], "needy", "--team", "answers.py"]
     sent, code = on_a_terminal(*command, at=place, NO_COLOR="1")
     assert code == 3

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from changeover import AUTO, Agent, Approval, Function, Limits, Variable, delegate, handoff
+from changeover import AUTO, Agent, Approval, Function, Limits, Person, Variable, delegate, handoff
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.cli.trouble import Mistake
@@ -51,6 +51,23 @@ def note(ctx):
 '''
 
 
+PEOPLE = """
+model: offline
+agents:
+  - id: triage
+    handoffs:
+      - {to: billing, alternatives: [accounts, ana], timeout: 2.5}
+      - {to: accounts, delegate: true, alternatives: [ana], timeout: null}
+  - id: billing
+    requires: [order_id, {name: amount, type: number}]
+    max_concurrency: 2
+    accepts: yamltools:look
+    handoffs: []
+  - {id: accounts, accepts_handoffs: false, handoffs: []}
+  - {id: ana, person: true, name: Ana, description: Our lawyer}
+"""
+
+
 def declared(team: Team) -> dict[str, object]:
     return {member.id: member for member in team._declared.members}
 
@@ -81,6 +98,30 @@ def test_it_gives_what_code_would(tmp_path: Path):
     assert whole.limits == Limits(max_handoffs=3, on_limit="tell")
 
 
+def test_it_says_who_takes_what_and_who_is_a_person(tmp_path: Path):
+    (tmp_path / "yamltools.py").write_text(TOOLS)
+    (tmp_path / "team.yaml").write_text(PEOPLE)
+    found = declared(read_team(tmp_path / "team.yaml"))
+    import yamltools
+
+    ways: list[str | Handoff | Delegate] = [
+        handoff("billing", alternatives=["accounts", "ana"], timeout=2.5),
+        delegate("accounts", alternatives=["ana"], timeout=None),
+    ]
+    assert found == {
+        "triage": Agent("triage", handoffs=ways),
+        "billing": Agent(
+            "billing",
+            requires=[Variable("order_id"), Variable("amount", "number")],
+            max_concurrency=2,
+            accepts=yamltools.look,
+            handoffs=[],
+        ),
+        "accounts": Agent("accounts", accepts_handoffs=False, handoffs=[]),
+        "ana": Person("ana", name="Ana", description="Our lawyer"),
+    }
+
+
 def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
     file = tmp_path / "team.yaml"
     file.write_text(
@@ -108,6 +149,30 @@ def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
         ("agents:\n - {id: a, handoffs: [{to: a, final: true}]}\n", "'final' is not known here"),
         ("agents:\n - {id: a, tools: [look]}\n", "expected an import path, such as package.module:function"),
         ("agents:\n - {id: a, function: 'os:getcwd', tools: []}\n", "has id, name and description beside it"),
+        (
+            "agents:\n - {id: a, person: yes, handoffs: []}\n",
+            "a person has id, name and description beside it, not 'ha",
+        ),
+        (
+            "agents:\n - {id: a, person: true, function: 'os:getcwd'}\n",
+            "line 2, column 4: a member is a person or has a",
+        ),
+        ("agents:\n - {id: a, person: 1}\n", "line 2, column 20: expected true or false; found a whole number"),
+        ("agents:\n - {id: a, accepts_handoffs: never}\n", "line 2, column 30: expected true or false; found text"),
+        ("agents:\n - {id: a, max_concurrency: 0}\n", "line 2, column 29: expected a whole number above 0, found 0"),
+        ("agents:\n - {id: a, requires: order}\n", "line 2, column 22: expected a list of variables, found text"),
+        ("agents:\n - {id: a, accepts: 'os:sep'}\n", "line 2, column 21: expected a function, and os:sep is of type s"),
+        ("agents:\n - {id: a, accepts: 'os:nix'}\n", "line 2, column 21: os:nix cannot be imported"),
+        (
+            "agents:\n - id: a\n   handoffs:\n    - {to: a, alternatives: [b]}\n",
+            "line 4, column 30: expected the id of an agent (a), found 'b'",
+        ),
+        ("agents:\n - {id: a, handoffs: [{to: a, timeout: soon}]}\n", "column 40: expected a number of seconds, found"),
+        (
+            "agents:\n - {id: a, handoffs: [{to: a, timeout: 0}]}\n",
+            "column 40: expected seconds above 0, or null for no",
+        ),
+        ("agents:\n - {id: a, handoffs: [{to: a, timeout: .inf}]}\n", "expected seconds above 0, or null for no limit"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
     ],
 )

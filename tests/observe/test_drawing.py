@@ -5,11 +5,25 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from changeover import Agent, Function, HandoffRecord, Member, Mode, State, Team, Variable, delegate, handoff, tool
-from changeover.observe.drawing import Plan, course_of, course_text, plan_of, team_text
+from changeover import (
+    Agent,
+    Function,
+    HandoffRecord,
+    Member,
+    Mode,
+    Person,
+    Rejected,
+    State,
+    Team,
+    Variable,
+    delegate,
+    handoff,
+    tool,
+)
+from changeover.observe.drawing import Course, Plan, course_of, course_text, plan_of, team_text
 from changeover.observe.mermaid import course_mermaid, team_mermaid
 from changeover.observe.svg import course_svg, team_svg
-from changeover.testing import ScriptedModel
+from changeover.testing import ScriptedModel, delegates, hands_off, says
 
 NASTY = 'a "quoted" <b>&amp;; #35; | end\x1b[31m\nnext'
 
@@ -99,3 +113,78 @@ def test_no_text_breaks_the_picture(plan: Plan):
 def test_an_svg_has_a_line_for_every_way(plan: Plan):
     ways = sum(len([id for id in way.receivers if id != place.id]) for place in plan for way in place.ways)
     assert team_svg(plan).count('<path class="e') == ways
+
+
+@pytest.fixture
+def declined() -> Course:
+    """Billing does not take it, accounts does, and asks somebody who does not either."""
+    script = {
+        "triage": [hands_off("billing", "Charged twice.")],
+        "accounts": [delegates("closed", "Anybody?"), says("Sent back.")],
+    }
+    members: list[Member] = [
+        Agent("triage", handoffs=[handoff("billing", alternatives=["accounts"])]),
+        Agent("billing", accepts=lambda package: Rejected("no time"), handoffs=()),
+        Agent("accounts", handoffs=[delegate("closed")]),
+        Agent("closed", accepts_handoffs=False, handoffs=()),
+    ]
+    result = Team(members, model=ScriptedModel(script)).run_sync("Twice!", conversation="c")
+    return course_of("c", "", result.handoff_chain)
+
+
+def test_a_declined_handoff_is_drawn_as_tried_and_not_as_a_move(declined: Course):
+    assert course_text(declined).splitlines() == [
+        "conversation c",
+        "",
+        "triage",
+        "  ├─ tried billing: Charged twice. [REJECTED: no time]",
+        "  └─▶ Charged twice. (try 2, after billing) [COMPLETE]",
+        "accounts",
+        "  └─ tried closed: Anybody? [REJECTED: it takes no handoffs]",
+    ]
+    drawn = course_mermaid(declined).splitlines()
+    assert [line.strip() for line in drawn[5:]] == [
+        "a0-xa1: Charged twice.",
+        "Note over a1: REJECTED: no time",
+        "a0->>a2: Charged twice. (try 2, after billing)",
+        "a2-xa3: Anybody?",
+        "Note over a3: REJECTED: it takes no handoffs",
+    ]
+
+
+def test_an_svg_crosses_out_what_was_declined_and_joins_it_with_the_next_try(declined: Course):
+    drawn = course_svg(declined)
+    assert ET.fromstring(drawn) is not None
+    assert re.findall(r'<path class="(e[^"]*)" d="M(\d+) (\d+)H(\d+)"', drawn) == [
+        ("e x", "60", "84", "260"),
+        ("e", "60", "130", "460"),
+        ("e x", "460", "176", "660"),
+    ]
+    assert re.findall(r'<path class="k" d="(.+?)"', drawn) == ["M60 84h-10V130h10"]
+
+
+def test_a_delegate_that_a_person_answered_was_not_declined():
+    record = HandoffRecord(
+        *("c:3.0", "triage", "ana", "legal?", Mode.DELEGATE, State.RETURNED, 1.0, "t", {}, "full", "r", "")
+    )
+    assert course_text(course_of("c", "", [record])).splitlines()[-1] == "  └─ asks ana: legal? [RETURNED]"
+
+
+def test_people_look_different_from_agents():
+    members: list[Member] = [
+        Person("ana", description="Our lawyer"),
+        Person("ben"),
+        Agent("desk", handoffs=["ana", delegate("ben", alternatives=["ana"])]),
+    ]
+    plan = plan_of(Team(members, model=ScriptedModel({}))._world.roster)
+    assert team_text(plan).splitlines()[:6] == [
+        "ana (person, start): Our lawyer",
+        "",
+        "ben (person)",
+        "",
+        "desk",
+        "  ├─ hands to  ana by handoff",
+    ]
+    assert team_text(plan).splitlines()[6:] == ["  └─ asks      ben by delegate_to_ben, else ana"]
+    assert re.findall(r"^  (a\d.+)$", team_mermaid(plan), re.M)[:3] == ['a0{{"ana"}}', 'a1{{"ben"}}', 'a2["desk"]']
+    assert re.findall(r'<rect class="(c[^"]*)"', team_svg(plan)) == ["c s h", "c h", "c"]

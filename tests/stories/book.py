@@ -12,8 +12,11 @@ from tests.stories import (
     delegates,
     escalations,
     functions,
+    lateness,
     limits,
     mistakes,
+    offers,
+    packages,
     people,
     thinking,
     timeouts,
@@ -29,6 +32,7 @@ THEMES = (
     *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
     *(answers, declining, conditions, escalations, people, timeouts),
+    *(offers, packages, lateness),
 )
 
 __all__ = ["STORIES", "THEMES", "Stage", "Story"]

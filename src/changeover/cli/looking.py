@@ -139,7 +139,6 @@ def list_handoffs(
     as_json: JsonOption = False,
 ) -> None:
     """List handoffs, newest first."""
-    from changeover.cli.output import line_of
 
     async def find(views: Views) -> list[HandoffRow]:
         from changeover.stores.records import HandoffRow
@@ -156,11 +155,19 @@ def list_handoffs(
             "mode": row.mode,
             "from": row.sender,
             "to": row.receiver,
-            "try": f"{row.attempt}, after {row.retry_of}" if row.retry_of else "",
-            "message": line_of(f"{row.message}{f' ({row.reason})' if row.reason else ''}"),
+            "try": str(row.attempt) if row.retry_of else "",
+            "message": _told(row),
         },
         "no handoffs",
     )
+
+
+def _told(row: HandoffRow) -> str:
+    """What a handoff says, which one it follows, and why it came to nothing."""
+    from changeover.cli.output import line_of
+
+    after = f" (after {row.retry_of})" if row.retry_of else ""
+    return line_of(f"{row.message}{after}{f' ({row.reason})' if row.reason else ''}")
 
 
 @handoffs.command("show")

@@ -175,7 +175,7 @@ def answer_words(answer: HandoffRejected | HandoffConditional | HandoffExpired) 
         case HandoffRejected(receiver=receiver, reason=reason, suggested=suggested):
             return f"{receiver} does not take it: {reason}{f' (better: {suggested})' if suggested else ''}"
         case HandoffExpired(receiver=receiver, reason=reason):
-            return f"{receiver} was too slow: {reason}"
+            return f"no more time for {receiver}: {reason}"
         case HandoffConditional(receiver=receiver, needs_context=missing) if missing:
             return f"{receiver} takes it only if it knows {', '.join(missing)}"
         case HandoffConditional(receiver=receiver, needs_permission=needed):

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
-from typing import Any, assert_never
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
-from changeover.engines.answering import ask_receiver
-from changeover.engines.approvals import await_decision
-from changeover.engines.children import cancel_child, run_child
 from changeover.engines.following import Follower
 from changeover.engines.inputs import again, say
 from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
+from changeover.engines.performing import performed
 from changeover.engines.resting import Resting, due_of, works
 from changeover.engines.watching import Watch
 from changeover.errors import Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
 from changeover.relay.commands import (
-    AskReceiver,
     AwaitApproval,
-    CallFunction,
     CallModel,
-    CancelChild,
     CleanUp,
     Command,
-    JudgeResult,
-    RunChild,
     RunTool,
-    SeekApproval,
 )
 from changeover.relay.decide import awaits
 from changeover.relay.events import (
@@ -44,9 +35,8 @@ from changeover.relay.events import (
     RunStopped,
     UserSpoke,
 )
-from changeover.relay.perform import perform
 from changeover.relay.ports import Log, Observer
-from changeover.relay.reserve import heeding, reserve_of, standing
+from changeover.relay.reserve import NOTHING, heeding, in_tree, reserve_of, standing
 from changeover.relay.result import head_of
 from changeover.relay.settle import settle
 from changeover.relay.stream import recorded
@@ -54,10 +44,8 @@ from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.engine")
 
-EFFECTS = (CallModel, CallFunction, RunTool, SeekApproval, JudgeResult, CleanUp)
 PATIENT = (CallModel, CleanUp)
 """What may have to wait before it is tried again."""
-"""What is performed the same by every engine; the rest is this one's own."""
 
 ABANDONING = frozenset({ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled})
 """Events after which something that is in flight may not be wanted any more."""
@@ -171,7 +159,7 @@ class LocalEngine:
             await self.world.clock.sleep_until(command.not_before)
         if self._may_begin(live):
             try:
-                outcome = await self._perform(live, command)
+                outcome = await performed(self, live, command)
             except (Conflict, Owned, LeaseLost):
                 live.stale = True  # the intent: somebody else began it
         else:
@@ -182,23 +170,7 @@ class LocalEngine:
             await self.tell(live)
         return following
 
-    def _perform(self, live: Live, command: Command) -> Awaitable[Event]:
-        if isinstance(command, EFFECTS):
-            intend = partial(self._intend, live, command.id)
-            return perform(self.world, command, intend, live.emit if live.readers else None)
-        match command:
-            case RunChild():
-                return run_child(self, live, command)
-            case CancelChild():
-                return cancel_child(self, live, command)
-            case AwaitApproval():
-                return await_decision(self, live, command)
-            case AskReceiver():
-                return ask_receiver(self, live, command)
-            case _:
-                assert_never(command)
-
-    async def _intend(self, live: Live, command: str, event: Event) -> None:
+    async def intend(self, live: Live, command: str, event: Event) -> None:
         """Commit the intent of a command."""
         async with live.lock:
             self.dispatch(live, await self.record(live, f"{command}:begun", [event]))
@@ -258,7 +230,7 @@ class LocalEngine:
         """Fold and commit; only what is committed may have effects. The caller holds the lock."""
         state, world = live.state, self.world
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
-        before = standing(state, world.roster)
+        before = standing(state, world.roster) if in_tree(state) else NOTHING
         batch, commands = settle(state, world.roster, at, events)
         if not batch:
             return commands
@@ -277,7 +249,8 @@ class LocalEngine:
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
-        self._heed_entry(live, entry, agent)
+        if live.flight or live.asleep or live.readers or self._observer is not None:
+            self._heed_entry(live, entry, agent)
         return commands
 
     def _heed_entry(self, live: Live, entry: Entry, agent: str) -> None:

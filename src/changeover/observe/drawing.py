@@ -60,6 +60,7 @@ class Step(Struct, frozen=True):
     receiver: str
     label: str
     state: str
+    """Where it stands, and why, if it came to nothing."""
     delegate: bool = False
     inner: tuple[Step, ...] = ()
     id: str = ""
@@ -181,7 +182,7 @@ def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step
         record.sender,
         record.receiver,
         _reason(record, within.get(conversation, [])),
-        record.state,
+        f"{record.state}{f': {_one_line(record.error)}' if record.error else ''}",
         record.mode is Mode.DELEGATE,
         tuple(_step(each, within) for each in inner),
         record.id,
@@ -200,9 +201,8 @@ def _reason(record: HandoffRecord, others: Sequence[HandoffRecord]) -> str:
     values = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in record.variables.items())
     before = next((each.receiver for each in others if each.id == record.retry_of), "")
     again = f"(try {record.attempt}{f', after {before}' if before else ''})" if record.attempt > 1 else ""
-    what = f"{_one_line(record.message) or record.tool}{f' ({values})' if values else ''}"
-    failed = _one_line(record.error)
-    return f"{what}{f' {again}' if again else ''}{f': {failed}' if failed else ''}"
+    said = [_one_line(record.message) or record.tool, f"({values})" if values else "", again]
+    return " ".join(part for part in said if part)
 
 
 def _one_line(text: str) -> str:

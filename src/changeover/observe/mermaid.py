@@ -46,11 +46,11 @@ def _messages(steps: Sequence[Step], names: dict[str, str]) -> Iterator[str]:
         sender, receiver = names[step.sender], names[step.receiver]
         if step.declined:
             yield f"  {sender}-x{receiver}: {_escaped(step.label)}"
-            yield f"  Note over {receiver}: {step.state}"
+            yield f"  Note over {receiver}: {_escaped(step.state)}"
         elif step.delegate:
             yield f"  {sender}->>+{receiver}: {_escaped(step.label)}"
             yield from _messages(step.inner, names)
-            yield f"  {receiver}-->>-{sender}: {step.state}"
+            yield f"  {receiver}-->>-{sender}: {_escaped(step.state)}"
         else:
             yield f"  {sender}->>{receiver}: {_escaped(step.label)}"
 

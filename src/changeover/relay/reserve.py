@@ -17,6 +17,11 @@ Standing = tuple[Run | None, int, int, bool]
 NOTHING: Standing = (None, 0, 0, False)
 
 
+def in_tree(state: State) -> bool:
+    """Whether others spend of the same: a root without delegates alone knows what it may spend."""
+    return state.depth > 0 or (state.run is not None and state.run.delegates)
+
+
 def standing(state: State, roster: Roster) -> Standing:
     """What a conversation has taken by now: the turns that were made, and the one that is due."""
     run = state.run

@@ -103,7 +103,8 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
                 return [SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.message)]
             strategy = roster.strategy_for(state.agent, receiver, asked.strategy).name
             offer = _offered(state, call, receiver, asked, (dropped, strategy))
-            return Record(following(state, run, until(state, offer, asked.timeout, roster)))
+            offer = until(state, offer, asked.timeout, roster)
+            return Record(offer if run.declined is None else following(state, run, offer))
         case NoSuchReceiver():
             reason = f"no agent is called {asked.receiver!r}; you can hand off to: {', '.join(asked.available)}"
             return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))

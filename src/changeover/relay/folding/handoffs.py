@@ -58,7 +58,8 @@ def accept(state: State, run: Run, event: HandoffAccepted) -> None:
     turn, call = found
     run.declined = None
     if offered.offer.mode is Mode.TRANSFER:
-        run.verdict = offered.verdict if isinstance(_decision(offered), Respond) else None
+        if offered.verdict is not None:
+            run.verdict = offered.verdict if isinstance(_decision(offered), Respond) else None
         _hand_over(state, run, turn, call, offered)
     elif isinstance(_decision(offered), Respond):
         _answer_for(state, run, call, offered)
@@ -85,7 +86,8 @@ def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offer
 
 def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
     offer = offered.offer
-    turn.answer(call, f"transferred to {offer.receiver}{dropped(offer.dropped)}{edited(call)}")
+    more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
+    turn.answer(call, f"transferred to {offer.receiver}{more}")
     state.close(run, turn)
     run.strikes, run.phase = 0, Thinking(str(state.position))
     state.end_leg(Signal.COMPLETE)

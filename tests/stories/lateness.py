@@ -1,0 +1,101 @@
+"""Stories of packages that nobody takes, or nobody has done, by the time that they say."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from changeover import (
+    Agent,
+    Expectations,
+    HandoffPackage,
+    State,
+    Team,
+)
+from changeover.errors import (
+    HandoffTimeoutError,
+)
+from changeover.messages import Message
+from changeover.relay.events import HandoffOffered
+from changeover.testing import ManualClock, Reply, says
+from tests.stories.approvals import same_store
+from tests.stories.cancelling import Hold, assert_at_rest
+from tests.stories.delegates import Says, cast
+from tests.stories.offers import MODES, package, refused
+from tests.stories.stage import CONVERSATION, Stage, events, story
+
+
+def slow(hold: Hold) -> Says:
+    async def play(messages: Sequence[Message]) -> Reply:
+        await hold.on()
+        return says("Three.")
+
+    return play
+
+
+async def too_late(stage: Stage, given: HandoffPackage, team: Team, clock: ManualClock, hold: Hold) -> str:
+    """What a program is told that waited a minute, and not a second less."""
+    offering = asyncio.ensure_future(refused(HandoffTimeoutError, team, given))
+    waiting = asyncio.ensure_future(hold.begun.wait())
+    await asyncio.wait({offering, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not offering.done():
+        await clock.advance(59)
+        assert not offering.done()
+        await clock.advance(1)
+    return await offering
+
+
+@story
+async def a_package_that_is_not_done_in_time_is_called_back(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    team = stage.team([Agent("clerk")], cast(clerk=slow(hold)), clock=clock)
+    given = package(expectations=Expectations(timeout=60))
+    assert await too_late(stage, given, team, clock, hold) == (
+        "'clerk' took too long over story:2.0: it was not done in time"
+    )
+    [record] = await team.handoffs(CONVERSATION)
+    assert (record.state, record.error) == (State.TIMEOUT, "it was not done in time")
+    await assert_at_rest(team)
+
+
+@story
+async def a_package_that_nobody_answers_in_time_is_not_taken(stage: Stage) -> None:
+    for mode in MODES:
+        hold, clock = Hold(), ManualClock()
+
+        async def accepts(package: HandoffPackage, hold: Hold = hold) -> bool:
+            await hold.on()
+            return True
+
+        team = stage.team([Agent("clerk", accepts=accepts)], cast(clerk=says("Three.")), clock=clock)
+        given = package(mode=mode, conversation=mode, expectations=Expectations(timeout=60))
+        assert "it did not answer in time" in await too_late(stage, given, team, clock, hold)
+        assert [each.state for each in await team.handoffs(mode)] == [State.TIMEOUT]
+        await assert_at_rest(team, mode)
+
+
+@story
+async def the_deadline_of_a_package_counts_if_it_is_sooner_than_its_timeout(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    until = datetime.fromtimestamp(clock.now() + 60, UTC)
+    team = stage.team([Agent("clerk")], cast(clerk=slow(hold)), clock=clock)
+    assert "not done in time" in await too_late(stage, package(deadline=until), team, clock, hold)
+    [offer] = await events(team, HandoffOffered)
+    assert offer.deadline == until.timestamp()
+
+
+@story
+async def a_deadline_that_passes_while_nobody_works_has_passed(stage: Stage) -> None:
+    shared, hold = same_store(stage), Hold()
+    before, after = ManualClock(), ManualClock(ManualClock().now() + 120)
+    model = cast(clerk=slow(hold))
+    first = stage.team([Agent("clerk")], model, clock=before, **shared)
+    second = stage.team([Agent("clerk")], model, clock=after, **shared)
+    given = package(deadline=datetime.fromtimestamp(before.now() + 60, UTC))
+    if stage.lives == 1:
+        offering = asyncio.ensure_future(first.offer(given))
+        await asyncio.wait({offering, asyncio.ensure_future(hold.begun.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        await first.close()
+        await asyncio.gather(offering, return_exceptions=True)
+    assert "not done in time" in await refused(HandoffTimeoutError, second, given)
+    await assert_at_rest(second)
