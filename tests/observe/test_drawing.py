@@ -163,6 +163,17 @@ def test_an_svg_crosses_out_what_was_declined_and_joins_it_with_the_next_try(dec
     assert re.findall(r'<path class="k" d="(.+?)"', drawn) == ["M60 84h-10V130h10"]
 
 
+async def test_what_was_rolled_back_is_with_its_sender_again():
+    script = {"triage": [hands_off("billing", "Yours.")], "billing": [hands_off("research", "No, yours.")]}
+    model = ScriptedModel({**script, "research": [says("Hm.")]})
+    async with Team([Agent(id) for id in ("triage", "billing", "research")], model=model) as team:
+        await team.run("Twice!", conversation="c")
+        await team.rollback("c:3.0", reason="a mistake")
+        drawn = course_text(course_of("c", "", await team.handoffs("c"))).splitlines()
+    assert drawn[2:4] == ["triage", "  └─▶ Yours. [RETURNED: a mistake]"]
+    assert drawn[4:] == ["billing", "  └─▶ No, yours. [RETURNED: a mistake]", "research", "triage"]
+
+
 def test_a_delegate_that_a_person_answered_was_not_declined():
     record = HandoffRecord(
         *("c:3.0", "triage", "ana", "legal?", Mode.DELEGATE, State.RETURNED, 1.0, "t", {}, "full", "r", "")

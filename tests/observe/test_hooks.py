@@ -35,6 +35,8 @@ SCRIPT = {
     "aide": [calls(("glance", {})), says("Three.")],
     "sleeper": [calls(("sleep", {}))],
     "clerk": [hands_off("shy", "x"), hands_off("curious", "x"), hands_off("slow", "x"), says("Alone, then.")],
+    "patron": [hands_off("maker", "x")],
+    "maker": [says("Three."), says("[3]")],
 }
 
 
@@ -74,6 +76,13 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
         await asyncio.sleep(1)
         return True
 
+    tries: list[Any] = []
+
+    def clean_up(rollback: Any) -> None:
+        tries.append(rollback)
+        if len(tries) == 1:
+            raise RuntimeError("not yet")
+
     members: list[Agent | Function] = [
         Agent("triage", tools=[pay]),
         Agent("billing"),
@@ -86,6 +95,8 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
         Agent("curious", requires=[Variable("order")]),
         Agent("slow", accepts=takes_too_long),
         Agent("clerk", handoffs=["shy", "curious", handoff("slow", timeout=5)]),
+        Agent("patron", handoffs=[handoff("maker", expects=list[int], on_rollback=clean_up)]),
+        Agent("maker"),
     ]
     return Team(members, model=ScriptedModel(SCRIPT), clock=clock, hooks=hooks, ask=ask)
 
@@ -106,6 +117,8 @@ async def everything(team: Team) -> None:
     await one_by_one(team)
     await team.run("four", conversation="c", agent="boss")
     await team.run("asking", conversation="c", agent="clerk")
+    made = await team.run("making", conversation="c", agent="patron")
+    await team.rollback(made.handoff_chain[-1])
     with pytest.raises(EconomicLimitExceeded):
         await team.run("five", conversation="c", agent="boss", limits=Limits(max_turns=3))
     await team.close()

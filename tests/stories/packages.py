@@ -28,9 +28,9 @@ from changeover.errors import (
     PackageError,
     UnknownAgentError,
 )
-from changeover.messages import Assistant, Message
+from changeover.messages import Assistant, File, Message
 from changeover.relay.events import HandoffOffered, UserSpoke
-from changeover.team import RunOptions
+from changeover.saying import RunOptions
 from changeover.testing import ManualClock, Reply, hands_off, says
 from tests.handoffs.packages import by_hand
 from tests.stories.cancelling import assert_at_rest
@@ -269,14 +269,17 @@ async def another_text_under_the_key_of_a_run_is_refused(stage: Stage) -> None:
     team = office(stage, Agent("clerk"))
     first = await stage.say(team, "hello", key="k")
     before = len(await team.history(CONVERSATION))
-    others: list[tuple[str, RunOptions]] = [
-        ("good bye", {}),
-        ("hello", {"agent": "clerk"}),
-        ("hello", {"context": {"n": 1}}),
-    ]
-    for text, options in others:
+    same = RunOptions(conversation=CONVERSATION, key="k")
+    other: RunOptions
+    for other in (
+        {**same, "agent": "clerk"},
+        {**same, "context": {"n": 1}},
+        {**same, "files": [File(b"n", "text/plain")]},
+    ):
         with pytest.raises(KeyConflict) as refusal:
-            await team.run(text, conversation=CONVERSATION, key="k", **options)
+            await team.run("hello", **other)
         assert refusal.value.key == "k"
+    with pytest.raises(KeyConflict):
+        await team.run("good bye", **same)
     assert (await team.run("hello", conversation=CONVERSATION, key="k")).run_id == first.run_id
     assert len(await team.history(CONVERSATION)) == before

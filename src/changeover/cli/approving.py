@@ -77,7 +77,7 @@ def approve(
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have it done: an approval, or a permission. The run goes on here, and its answer is printed."""
+    """Have it done: an approval, or a permission. The run goes on here."""
     from changeover.guards.approval import Approve
 
     _decide(id, Approve(), by, (team, store), as_json)
@@ -93,8 +93,7 @@ def reject(
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have it left undone, or give it back. The agent reads the note; the run goes on here, and its answer is
-    printed."""
+    """Have it left undone, or give it back; the agent reads the note. The run goes on here."""
     from changeover.guards.approval import Reject
 
     _decide(id, Reject(note), by, (team, store), as_json)
@@ -126,8 +125,7 @@ def route(
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send it to this member of the team: a task, what nobody took, or a handoff to be approved. The run goes on
-    here."""
+    """Have another member take it: a task, what nobody took, or a handoff to be approved. The run goes on here."""
     from changeover.guards.approval import Edit
 
     _decide(id, Edit(receiver=receiver), by, (team, store), as_json)

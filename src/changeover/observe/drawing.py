@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 from msgspec import Struct
 
@@ -68,6 +68,8 @@ class Step(Struct, frozen=True):
     """Its receiver did not take it: it was tried, and the task stayed where it was."""
     retry_of: str = ""
     """The id of the step that was declined before."""
+    undone: bool = False
+    """It was taken, and then given back."""
 
 
 class Course(Struct, frozen=True):
@@ -137,6 +139,10 @@ def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
         yield f"  {'├' if more else '└'}─ {verb} {step.receiver}: {step.label} [{step.state}]"
         if step.inner:
             yield from (f"  {'│' if more else ' '}    {line}" for line in _legs(step.receiver, step.inner))
+    moves = [step for step in steps if not step.delegate and not step.declined]
+    undone = list(takewhile(lambda step: step.undone, reversed(moves)))
+    if undone and steps[-1] is undone[0]:
+        yield undone[-1].sender
 
 
 def _way_text(place: Place, way: Way) -> str:
@@ -188,6 +194,7 @@ def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step
         record.id,
         declined(record),
         record.retry_of,
+        bool(record.task_id) and record.mode is Mode.TRANSFER and record.state is State.RETURNED,
     )
 
 

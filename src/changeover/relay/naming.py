@@ -20,5 +20,5 @@ def call_of(id: str) -> str:
 
 def offered_again(id: str) -> str:
     """The handoff of the same call that comes after this one."""
-    call, _, times = id.partition("+")
-    return f"{call}+{int(times or 0) + 1}"
+    times = call_of(id.partition("+")[2])
+    return f"{call_of(id)}+{int(times) + 1 if times.isdigit() else 1}"

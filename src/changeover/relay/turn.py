@@ -130,6 +130,12 @@ class OpenCall(Struct, gc=False):
     result: DelegateResult | None = None
 
 
+def offer_of(call: OpenCall) -> HandoffOffered | None:
+    """The handoff that a call became, while its receiver has not taken it."""
+    phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
+    return phase.offer if isinstance(phase, Offered | Declined) else None
+
+
 class Turn:
     """One reply of an agent, until every call is answered."""
 

@@ -108,6 +108,8 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     if not found or not isinstance(delegated := found[1].phase, BROUGHT_BACK) or delegated.offer.call != event.call:
         return
     turn, call = found
+    if isinstance(delegated, Offered) and delegated.index < 0:
+        return  # nobody has taken it
     run.take_back(event.spent)
     if not isinstance(delegated, Declined):
         _note_end(state, delegated.index, event)
