@@ -11,6 +11,7 @@ from tests.stories import (
     declining,
     delegates,
     escalations,
+    expectations,
     functions,
     lateness,
     limits,
@@ -32,7 +33,7 @@ THEMES = (
     *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
     *(answers, declining, conditions, escalations, people, timeouts),
-    *(offers, packages, lateness),
+    *(offers, packages, lateness, expectations),
 )
 
 __all__ = ["STORIES", "THEMES", "Stage", "Story"]

@@ -270,12 +270,12 @@ async def another_text_under_the_key_of_a_run_is_refused(stage: Stage) -> None:
     first = await stage.say(team, "hello", key="k")
     before = len(await team.history(CONVERSATION))
     same = RunOptions(conversation=CONVERSATION, key="k")
-    other: RunOptions
-    for other in (
+    others: list[RunOptions] = [
         {**same, "agent": "clerk"},
         {**same, "context": {"n": 1}},
         {**same, "files": [File(b"n", "text/plain")]},
-    ):
+    ]
+    for other in others:
         with pytest.raises(KeyConflict) as refusal:
             await team.run("hello", **other)
         assert refusal.value.key == "k"

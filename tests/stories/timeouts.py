@@ -1,8 +1,10 @@
 """Stories of handoffs that take too long: nobody answers, or the work is not done in time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
+
+import pytest
 
 from changeover import (
     Agent,
@@ -38,7 +40,7 @@ from tests.stories.answers import chain, declines, tells, triage, tries
 from tests.stories.approvals import PAY, must_wait, pays, same_store, settled
 from tests.stories.cancelling import Hold, assert_at_rest, first_of, told
 from tests.stories.declining import sends
-from tests.stories.delegates import Says, asks, boss, came_back, cast
+from tests.stories.delegates import Says, asks, boss, came_back, cast, known
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 LATE = "it was not done in time"
@@ -65,16 +67,58 @@ def keeps_working(hold: Hold, text: str = "Three.") -> Says:
     return play
 
 
+Step = tuple[Hold, Callable[[], Awaitable[None]]]
+"""Somebody who is held up, and what happens then."""
+
+
+async def takes_place(team: Team, clock: ManualClock, going: Coroutine[Any, Any, RunResult], *steps: Step) -> RunResult:
+    """What comes of it, if these steps are taken whenever somebody is held up. In a later life some have been."""
+    if found := await known(team):
+        await clock.advance(max(0.0, max(record.at for record in found) - clock.now()))  # time does not go back
+    run = asyncio.ensure_future(going)
+    taken = [asyncio.ensure_future(_take(*step)) for step in steps]
+    waiting: set[asyncio.Future[Any]] = {run, *taken}
+    try:
+        while not run.done():
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        return run.result()
+    finally:
+        for each in (run, *taken):
+            each.cancel()
+        await asyncio.gather(run, *taken, return_exceptions=True)
+
+
+async def _take(hold: Hold, step: Callable[[], Awaitable[None]]) -> None:
+    await hold.begun.wait()
+    await step()
+
+
+def time_is_up(team: Team, clock: ManualClock, hold: Hold, seconds: float) -> Step:
+    """So much time passes, and a second earlier nothing is over yet."""
+
+    async def pass_by() -> None:
+        await clock.advance(seconds - 1)
+        assert await events(team, HandoffExpired) == []
+        await clock.advance(1)
+
+    return hold, pass_by
+
+
+def goes_on_after(clock: ManualClock, hold: Hold, seconds: float) -> Step:
+    """So much time passes, and then it goes on."""
+
+    async def let_go() -> None:
+        await clock.advance(seconds)
+        hold.let_go.set()
+
+    return hold, let_go
+
+
 async def runs_out(stage: Stage, team: Team, clock: ManualClock, hold: Hold, seconds: float) -> RunResult:
-    """Say something, and let so much time pass from the moment when somebody is held up by it: not a second less."""
-    async with asyncio.TaskGroup() as group:
-        saying = group.create_task(stage.say(team, "go"))
-        await first_of(saying, hold.begun.wait)
-        if not saying.done():
-            await clock.advance(seconds - 1)
-            assert not saying.done()
-            await clock.advance(1)
-    return saying.result()
+    """Say something, and let so much time pass while somebody is held up by it."""
+    return await takes_place(team, clock, stage.say(team, "go"), time_is_up(team, clock, hold, seconds))
 
 
 def asking(stage: Stage, hold: Hold, clock: ManualClock, *ways: Any, **shared: Any) -> Team:
@@ -115,33 +159,22 @@ async def an_answer_may_take_five_minutes_if_nothing_is_said(stage: Stage) -> No
 
 @story
 async def an_answer_that_comes_in_time_holds_and_the_work_may_take_longer(stage: Stage) -> None:
-    hold, work, clock = Hold(), Hold(), ManualClock()
-    members = [triage(handoff("billing", timeout=60)), Agent("billing", accepts=keeps_thinking(hold))]
+    answer, work, clock = Hold(), Hold(), ManualClock()
+    members = [triage(handoff("billing", timeout=60)), Agent("billing", accepts=keeps_thinking(answer))]
     model = cast(triage=tries(hands_off("billing", "refund")), billing=keeps_working(work, "Refunded."))
     team = stage.team(members, model, clock=clock)
-    async with asyncio.TaskGroup() as group:
-        saying = group.create_task(stage.say(team, "go"))
-        await first_of(saying, hold.begun.wait)
-        await clock.advance(59)
-        hold.let_go.set()
-        await first_of(saying, work.begun.wait)
-        await clock.advance(1_000)
-        work.let_go.set()
-    assert (saying.result().output, chain(saying.result())) == ("Refunded.", [("billing", "COMPLETE", 1)])
+    steps = [goes_on_after(clock, answer, 59), goes_on_after(clock, work, 1_000)]
+    result = await takes_place(team, clock, stage.say(team, "go"), *steps)
+    assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
     assert [each.deadline for each in await events(team, HandoffAccepted)] == [None]
 
 
 @story
-async def an_answer_that_never_comes_is_waited_for_if_that_was_asked_for(stage: Stage) -> None:
+async def an_answer_may_take_for_ever_if_that_was_asked_for(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     team = asking(stage, hold, clock, handoff("billing", timeout=None))
-    async with asyncio.TaskGroup() as group:
-        saying = group.create_task(stage.say(team, "go"))
-        await first_of(saying, hold.begun.wait)
-        await clock.advance(1_000_000)
-        assert saying.done() is (stage.lives > 1 and not hold.begun.is_set())
-        hold.let_go.set()
-    assert saying.result().output == "Refunded."
+    result = await takes_place(team, clock, stage.say(team, "go"), goes_on_after(clock, hold, 1_000_000))
+    assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
     assert [each.deadline for each in await events(team, HandoffOffered)] == [None]
 
 
@@ -155,25 +188,18 @@ async def whoever_is_too_late_is_not_replaced_by_the_alternative(stage: Stage) -
 
 @story
 async def the_alternative_has_as_much_time_as_the_first(stage: Stage) -> None:
-    hold, second, clock = Hold(), Hold(), ManualClock()
+    first, second, clock = Hold(), Hold(), ManualClock()
 
     async def refuses(package: HandoffPackage) -> Rejected:
-        await hold.on()
+        await first.on()
         return Rejected("not mine")
 
     way = handoff("billing", timeout=60, alternatives=["tech"])
     members = [triage(way), Agent("billing", accepts=refuses), Agent("tech", accepts=keeps_thinking(second))]
     team = stage.team(members, cast(triage=tries(hands_off("billing", "refund"))), clock=clock)
-    async with asyncio.TaskGroup() as group:
-        saying = group.create_task(stage.say(team, "go"))
-        await first_of(saying, hold.begun.wait)
-        await clock.advance(50)
-        hold.let_go.set()
-        await first_of(saying, second.begun.wait)
-        await clock.advance(50)
-        assert not saying.done() or stage.lives > 1
-        await clock.advance(60)
-    assert chain(saying.result()) == [("billing", "REJECTED", 1), ("tech", "TIMEOUT", 2)]
+    steps = [goes_on_after(clock, first, 50), time_is_up(team, clock, second, 60)]
+    result = await takes_place(team, clock, stage.say(team, "go"), *steps)
+    assert chain(result) == [("billing", "REJECTED", 1), ("tech", "TIMEOUT", 2)]
 
 
 @story
@@ -206,14 +232,10 @@ async def a_delegate_may_take_five_minutes_if_nothing_is_said(stage: Stage) -> N
 async def a_delegate_may_take_for_ever_if_that_was_asked_for(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     team = working(stage, hold, clock, timeout=None)
-    async with asyncio.TaskGroup() as group:
-        saying = group.create_task(stage.say(team, "go"))
-        await first_of(saying, hold.begun.wait)
-        await clock.advance(1_000_000)
-        assert saying.done() is (stage.lives > 1 and not hold.begun.is_set())
-        hold.let_go.set()
-    [back] = came_back(saying.result())
+    result = await takes_place(team, clock, stage.say(team, "go"), goes_on_after(clock, hold, 1_000_000))
+    [back] = came_back(result)
     assert (back.success, back.response) == (True, "Three.")
+    assert [each.deadline for each in await events(team, HandoffOffered)] == [None]
 
 
 @story
@@ -239,16 +261,8 @@ async def the_answer_and_the_work_of_a_delegate_share_its_time(stage: Stage) -> 
     clerk = Agent("clerk", accepts=keeps_thinking(answer), handoffs=())
     model = cast(boss=asks(delegates("clerk", "count")), clerk=keeps_working(work))
     team = stage.team([boss(delegate("clerk", timeout=60)), clerk], model, clock=clock)
-    async with asyncio.TaskGroup() as group:
-        saying = group.create_task(stage.say(team, "go"))
-        await first_of(saying, answer.begun.wait)
-        await clock.advance(40)
-        answer.let_go.set()
-        await first_of(saying, work.begun.wait)
-        await clock.advance(19)
-        assert not saying.done() or stage.lives > 1
-        await clock.advance(41)
-    result = saying.result()
+    steps = [goes_on_after(clock, answer, 40), time_is_up(team, clock, work, 20)]
+    result = await takes_place(team, clock, stage.say(team, "go"), *steps)
     assert (chain(result), came_back(result)[0].error) == ([("clerk", "TIMEOUT", 1)], LATE)
 
 
@@ -351,24 +365,16 @@ async def after_a_night(stage: Stage, teams: Sequence[Team], clock: ManualClock,
     before, after = teams
     if stage.lives > 1:
         return await runs_out(stage, after, clock, hold, 300)
-    async with asyncio.TaskGroup() as group:
-        saying = group.create_task(_closed(stage, before))
-        await hold.begun.wait()
-        await before.close()
-    assert saying.result()
+    saying = asyncio.ensure_future(stage.say(before, "go"))
+    await first_of(saying, hold.begun.wait)
+    await before.close()
+    with pytest.raises(EngineError, match="closed"):
+        await saying
     hold.begun.clear()
     await clock.advance(600)
     result = stage.outcomes[1] = await after.resume(CONVERSATION)
     assert not hold.begun.is_set()
     return result
-
-
-async def _closed(stage: Stage, team: Team) -> bool:
-    try:
-        await stage.say(team, "go")
-    except EngineError as error:
-        return "closed" in str(error)
-    return False
 
 
 @story
@@ -392,28 +398,22 @@ async def a_receiver_that_was_not_asked_before_the_deadline_is_not_asked_after_i
     assert result.output.removeprefix("billing did not take it: ") in reasons
 
 
-async def long_after(stage: Stage, team: Team, clock: ManualClock, decision: Decision) -> "asyncio.Task[RunResult]":
+async def days_later(stage: Stage, team: Team, clock: ManualClock, decision: Decision) -> RunResult:
     """Say something about which a person decides only days later, and go on from there."""
     waiting = await stage.say(team, "go")
     must_wait(stage, waiting)
     if waiting.status == "waiting":
         await clock.advance(200_000)
         assert (await team.resume(CONVERSATION)).status == "waiting"
-
-    async def goes_on() -> RunResult:
-        return await settled(stage, team, waiting, lambda request: decision)
-
-    return asyncio.ensure_future(goes_on())
+    return await settled(stage, team, waiting, lambda request: decision)
 
 
-async def has_a_minute(stage: Stage, going: "asyncio.Task[RunResult]", clock: ManualClock, hold: Hold) -> RunResult:
-    """What comes of it if whoever is at it now does not come to an end: a minute, and no time of the person's."""
-    await first_of(going, hold.begun.wait)
-    if not going.done():
-        await clock.advance(59)
-        assert not going.done()
-        await clock.advance(1)
-    return await going
+async def after_days(
+    stage: Stage, team: Team, clock: ManualClock, decision: Decision, hold: Hold | None = None
+) -> RunResult:
+    """A person decides days later; whoever is held up after that has a minute, and no time of the person's."""
+    steps = [time_is_up(team, clock, hold, 60)] if hold else []
+    return await takes_place(team, clock, days_later(stage, team, clock, decision), *steps)
 
 
 def needs_permission(package: HandoffPackage) -> Conditional:
@@ -426,7 +426,7 @@ async def a_transfer_does_not_expire_while_its_permission_is_awaited(stage: Stag
     model = cast(triage=tries(hands_off("billing", "refund")), billing=says("Refunded."))
     members = [triage(handoff("billing", timeout=60)), Agent("billing", accepts=needs_permission)]
     team = stage.team(members, model, clock=clock)
-    result = await (await long_after(stage, team, clock, Approve()))
+    result = await after_days(stage, team, clock, Approve())
     assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
 
 
@@ -436,7 +436,7 @@ async def a_delegate_does_not_expire_while_its_permission_is_awaited(stage: Stag
     clerk = Agent("clerk", accepts=needs_permission, handoffs=())
     model = cast(boss=asks(delegates("clerk", "count")), clerk=keeps_working(hold))
     team = stage.team([boss(delegate("clerk", timeout=60)), clerk], model, clock=clock)
-    result = await has_a_minute(stage, await long_after(stage, team, clock, Approve()), clock, hold)
+    result = await after_days(stage, team, clock, Approve(), hold)
     assert (chain(result), came_back(result)[0].error) == ([("clerk", "TIMEOUT", 1)], LATE)
 
 
@@ -456,7 +456,7 @@ def payers(stage: Stage, clock: ManualClock, hold: Hold | None) -> Team:
 @story
 async def a_delegate_does_not_expire_while_it_waits_for_approval(stage: Stage) -> None:
     clock = ManualClock()
-    result = await (await long_after(stage, payers(stage, clock, None), clock, Approve()))
+    result = await after_days(stage, payers(stage, clock, None), clock, Approve())
     [back] = came_back(result)
     assert (back.success, back.response, stage.did) == (True, "paid 500", ["paid 500"])
 
@@ -465,7 +465,7 @@ async def a_delegate_does_not_expire_while_it_waits_for_approval(stage: Stage) -
 async def a_delegate_has_the_rest_of_its_time_after_an_approval(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     team = payers(stage, clock, hold)
-    result = await has_a_minute(stage, await long_after(stage, team, clock, Approve()), clock, hold)
+    result = await after_days(stage, team, clock, Approve(), hold)
     assert (chain(result), came_back(result)[0].error, stage.did) == ([("clerk", "TIMEOUT", 1)], LATE, ["paid 500"])
 
 
@@ -485,7 +485,7 @@ async def a_delegate_does_not_expire_while_somebody_below_it_waits_for_approval(
 
     model = cast(boss=asks(delegates("lead", "pay")), lead=lead, clerk=asks(*[("pay", {"amount": 500})]))
     team = stage.team(members, model, clock=clock)
-    result = await has_a_minute(stage, await long_after(stage, team, clock, Approve()), clock, hold)
+    result = await after_days(stage, team, clock, Approve(), hold)
     assert (chain(result), came_back(result)[0].error, stage.did) == ([("lead", "TIMEOUT", 1)], LATE, ["paid 500"])
 
 
@@ -494,7 +494,7 @@ async def a_person_has_as_much_time_as_she_needs(stage: Stage) -> None:
     clock = ManualClock()
     members: list[Member] = [boss(delegate("ana", timeout=60)), Person("ana")]
     team = stage.team(members, cast(boss=asks(delegates("ana", "May we?"))), clock=clock)
-    [back] = came_back(await (await long_after(stage, team, clock, Respond("Yes."))))
+    [back] = came_back(await after_days(stage, team, clock, Respond("Yes.")))
     assert (back.success, back.response) == (True, "Yes.")
 
 
@@ -504,8 +504,7 @@ async def to_whom_a_person_hands_on_has_all_the_time_of_the_handoff(stage: Stage
     members: list[Member] = [boss(delegate("ana", timeout=60)), Person("ana"), Agent("clerk", handoffs=())]
     model = cast(boss=asks(delegates("ana", "May we?")), clerk=keeps_working(hold))
     team = stage.team(members, model, clock=clock)
-    going = await long_after(stage, team, clock, Edit(receiver="clerk"))
-    result = await has_a_minute(stage, going, clock, hold)
+    result = await after_days(stage, team, clock, Edit(receiver="clerk"), hold)
     assert chain(result) == [("ana", "REJECTED", 1), ("clerk", "TIMEOUT", 2)]
 
 
@@ -516,6 +515,5 @@ async def whom_a_person_picks_has_all_the_time_of_the_handoff(stage: Stage) -> N
     unwilling = [Agent(id, accepts=declines("no"), handoffs=()) for id in ("a", "b", "c")]
     model = cast(boss=asks(delegates("a", "count")), clerk=keeps_working(hold))
     team = stage.team([boss(way), *unwilling, Agent("clerk", handoffs=())], model, clock=clock)
-    going = await long_after(stage, team, clock, Edit(receiver="clerk"))
-    result = await has_a_minute(stage, going, clock, hold)
+    result = await after_days(stage, team, clock, Edit(receiver="clerk"), hold)
     assert chain(result)[-1] == ("clerk", "TIMEOUT", 4)
