@@ -8,7 +8,9 @@ import pytest
 
 from changeover import Agent, Function, Limits, Team, tool
 from changeover.errors import ChangeoverError
+from changeover.facts import HandoffRecord
 from changeover.relay.events import Entry, ModelReplied, RunCompleted, RunStarted, UserSpoke
+from changeover.relay.result import handoffs_of
 from changeover.relay.state import State
 from changeover.stores.sql import SqlLog
 from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
@@ -190,7 +192,7 @@ async def test_after_every_story_the_read_models_say_what_the_log_says(
                 if state.task:
                     legs[state.task] = (state.task, state.agent, state.variables)
         assert _tasks(shared_store, conversation) == list(legs.values())
-        assert _handoffs(shared_store, conversation) == sorted(_told(record) for record in state.handoffs)
+        assert _handoffs(shared_store, conversation) == sorted(map(_told, handoffs_of(state)))
         assert (status in ("running", "waiting")) == (state.run is not None)
     await stage.close()
 
@@ -203,26 +205,18 @@ def _tasks(store: str, conversation: str) -> list[tuple[int, str, Any]]:
 
 
 def _handoffs(store: str, conversation: str) -> list[tuple[Any, ...]]:
-    columns = "id, sender, receiver, message, mode, state, offered_at, tool, variables, strategy, run_id, task_id"
+    columns = "id, sender, receiver, message, mode, state, offered_at, tool, strategy, run_id, attempt"
     found = query(
-        store, f"SELECT {columns} FROM handoffs WHERE conversation = '{conversation}' AND task_id IS NOT NULL"
+        store,
+        f"SELECT {columns}, coalesce(task_id, ''), coalesce(retry_of, ''), coalesce(reason, ''), variables"
+        f" FROM handoffs WHERE conversation = '{conversation}'",
     )
-    told = [(*row[:8], json.loads(row[8]), *row[9:]) for row in found]
-    return sorted(told)
+    return sorted((*row[:-1], json.loads(row[-1])) for row in found)
 
 
-def _told(record: Any) -> tuple[Any, ...]:
+def _told(record: HandoffRecord) -> tuple[Any, ...]:
     return (
-        record.id,
-        record.sender,
-        record.receiver,
-        record.message,
-        str(record.mode),
-        str(record.state),
-        record.at,
-        record.tool,
-        record.variables,
-        record.strategy,
-        record.run_id,
-        record.task_id,
+        *(record.id, record.sender, record.receiver, record.message, str(record.mode), str(record.state), record.at),
+        *(record.tool, record.strategy, record.run_id, record.attempt),
+        *(record.task_id, record.retry_of, record.error, record.variables),
     )

@@ -31,7 +31,7 @@ from changeover.relay.events import (
     ToolFinished,
 )
 from changeover.testing import Reply, calls, delegates, hands_off, says
-from tests.stories.cancelling import Hold, first_of
+from tests.stories.cancelling import Hold, assert_at_rest, ended_at, first_of
 from tests.stories.delegates import Says, asks, boss, came_back, cast, read, results
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
@@ -384,3 +384,41 @@ async def whoever_works_for_one_user_has_no_room_for_the_next_until_that_is_done
     assert (third.output, chain(third)) == ("Refunded.", [("billing", "COMPLETE", 1)])
     offered = await events(team, HandoffOffered, "three")
     assert [each.attempt for each in offered] == [1]
+
+
+@story
+async def what_a_receiver_does_to_the_package_changes_nothing(stage: Stage) -> None:
+    def scribbles(package: HandoffPackage) -> bool:
+        package.context.variables["plan"] = "none"
+        package.context.variables["items"].append("a bribe")
+        return True
+
+    result = await stage.say(refund_desk(stage, scribbles), "charged twice", context={"plan": "gold", "items": ["a"]})
+    assert (result.context["plan"], result.context["items"]) == ("gold", ["a"])
+
+
+async def cancelled_while_asked(stage: Stage, sender: Agent, turn: Says) -> RunResult:
+    """How a run ends that is cancelled while a receiver thinks about what it is offered."""
+    hold = Hold()
+
+    async def accepts(package: HandoffPackage) -> bool:
+        await hold.on()
+        return True
+
+    team = stage.team([sender, Agent("clerk", accepts=accepts)], cast(**{sender.id: turn}))
+    result = await ended_at(stage, team, hold.begun.wait)
+    hold.let_go.set()
+    assert (result.status, result.final_agent, chain(result)) == ("cancelled", sender.id, [("clerk", "RETURNED", 1)])
+    assert await events(team, HandoffAccepted) == []
+    await assert_at_rest(team)
+    return result
+
+
+@story
+async def a_run_is_cancelled_while_a_receiver_thinks_about_taking_over(stage: Stage) -> None:
+    await cancelled_while_asked(stage, triage(), tries(hands_off("clerk", "refund")))
+
+
+@story
+async def a_run_is_cancelled_while_a_delegate_thinks_about_its_task(stage: Stage) -> None:
+    await cancelled_while_asked(stage, boss(), asks(delegates("clerk", "count")))

@@ -19,6 +19,7 @@ from tests.stories import (
     offers,
     packages,
     people,
+    rollbacks,
     thinking,
     timeouts,
     tools,
@@ -33,7 +34,7 @@ THEMES = (
     *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
     *(answers, declining, conditions, escalations, people, timeouts),
-    *(offers, packages, lateness, expectations),
+    *(offers, packages, lateness, expectations, rollbacks),
 )
 
 __all__ = ["STORIES", "THEMES", "Stage", "Story"]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from changeover import (
     Agent,
@@ -32,16 +33,21 @@ def slow(hold: Hold) -> Says:
     return play
 
 
-async def too_late(stage: Stage, given: HandoffPackage, team: Team, clock: ManualClock, hold: Hold) -> str:
-    """What a program is told that waited a minute, and not a second less."""
-    offering = asyncio.ensure_future(refused(HandoffTimeoutError, team, given))
+async def a_minute(work: asyncio.Future[Any], clock: ManualClock, hold: Hold) -> None:
+    """Let a minute pass from the moment when somebody is held up by this work: not a second less would do."""
     waiting = asyncio.ensure_future(hold.begun.wait())
-    await asyncio.wait({offering, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    if not offering.done():
+    if not work.done():
         await clock.advance(59)
-        assert not offering.done()
+        assert not work.done()
         await clock.advance(1)
+
+
+async def too_late(given: HandoffPackage, team: Team, clock: ManualClock, hold: Hold) -> str:
+    """What a program is told that waited for a minute."""
+    offering = asyncio.ensure_future(refused(HandoffTimeoutError, team, given))
+    await a_minute(offering, clock, hold)
     return await offering
 
 
@@ -50,9 +56,7 @@ async def a_package_that_is_not_done_in_time_is_called_back(stage: Stage) -> Non
     hold, clock = Hold(), ManualClock()
     team = stage.team([Agent("clerk")], cast(clerk=slow(hold)), clock=clock)
     given = package(expectations=Expectations(timeout=60))
-    assert await too_late(stage, given, team, clock, hold) == (
-        "'clerk' took too long over story:2.0: it was not done in time"
-    )
+    assert await too_late(given, team, clock, hold) == ("'clerk' took too long over story:2.0: it was not done in time")
     [record] = await team.handoffs(CONVERSATION)
     assert (record.state, record.error) == (State.TIMEOUT, "it was not done in time")
     await assert_at_rest(team)
@@ -69,7 +73,7 @@ async def a_package_that_nobody_answers_in_time_is_not_taken(stage: Stage) -> No
 
         team = stage.team([Agent("clerk", accepts=accepts)], cast(clerk=says("Three.")), clock=clock)
         given = package(mode=mode, conversation=mode, expectations=Expectations(timeout=60))
-        assert "it did not answer in time" in await too_late(stage, given, team, clock, hold)
+        assert "it did not answer in time" in await too_late(given, team, clock, hold)
         assert [each.state for each in await team.handoffs(mode)] == [State.TIMEOUT]
         await assert_at_rest(team, mode)
 
@@ -79,7 +83,7 @@ async def the_deadline_of_a_package_counts_if_it_is_sooner_than_its_timeout(stag
     hold, clock = Hold(), ManualClock()
     until = datetime.fromtimestamp(clock.now() + 60, UTC)
     team = stage.team([Agent("clerk")], cast(clerk=slow(hold)), clock=clock)
-    assert "not done in time" in await too_late(stage, package(deadline=until), team, clock, hold)
+    assert "not done in time" in await too_late(package(deadline=until), team, clock, hold)
     [offer] = await events(team, HandoffOffered)
     assert offer.deadline == until.timestamp()
 

@@ -273,6 +273,25 @@ async def the_answer_of_a_person_may_be_final(stage: Stage) -> None:
 
 
 @story
+async def a_person_may_be_the_alternative(stage: Stage) -> None:
+    model = cast(triage=tries(hands_off("tech", "refund")))
+    members: list[Member] = [triage(handoff("tech", alternatives=["ana"])), Agent("tech", accepts_handoffs=False), ANA]
+    result = await by_ana(stage, stage.team(members, model), Respond("Done."), "refund!")
+    assert (result.output, chain(result)) == ("Done.", [("tech", "REJECTED", 1), ("ana", "COMPLETE", 2)])
+
+
+@story
+async def a_handoff_that_is_approved_may_be_given_to_a_person_instead(stage: Stage) -> None:
+    def rule(request: ApprovalRequest) -> Decision:
+        return Edit(receiver="ana") if request.kind == "approval" else Respond("Done.")
+
+    model = cast(triage=tries(hands_off("tech", "refund")))
+    team = stage.team([triage(handoff("tech", approval=True)), Agent("tech"), ANA], model)
+    result = await settled(stage, team, await waits(stage, team, "refund!"), rule)
+    assert (result.output, chain(result)) == ("Done.", [("ana", "COMPLETE", 1)])
+
+
+@story
 async def two_people_are_asked_at_once_and_may_answer_in_any_order(stage: Stage) -> None:
     ways, turn = [delegate("ana"), delegate("bob")], asks(delegates("ana", "a?"), delegates("bob", "b?"))
     team = stage.team([boss(*ways), ANA, Person("bob")], cast(boss=turn))

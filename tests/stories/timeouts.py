@@ -35,7 +35,7 @@ from changeover.relay.events import (
     RunCancelled,
     ToolFinished,
 )
-from changeover.testing import ManualClock, Reply, delegates, hands_off, says
+from changeover.testing import ManualClock, Reply, ScriptedModel, delegates, hands_off, says
 from tests.stories.answers import chain, declines, tells, triage, tries
 from tests.stories.approvals import PAY, must_wait, pays, same_store, settled
 from tests.stories.cancelling import Hold, assert_at_rest, first_of, told
@@ -483,7 +483,7 @@ async def a_delegate_does_not_expire_while_somebody_below_it_waits_for_approval(
             await hold.on()
         return delegates("clerk", "pay")
 
-    model = cast(boss=asks(delegates("lead", "pay")), lead=lead, clerk=asks(*[("pay", {"amount": 500})]))
+    model = cast(boss=asks(delegates("lead", "pay")), lead=lead, clerk=asks(("pay", {"amount": 500})))
     team = stage.team(members, model, clock=clock)
     result = await after_days(stage, team, clock, Approve(), hold)
     assert (chain(result), came_back(result)[0].error, stage.did) == ([("lead", "TIMEOUT", 1)], LATE, ["paid 500"])
@@ -517,3 +517,42 @@ async def whom_a_person_picks_has_all_the_time_of_the_handoff(stage: Stage) -> N
     team = stage.team([boss(way), *unwilling, Agent("clerk", handoffs=())], model, clock=clock)
     result = await after_days(stage, team, clock, Edit(receiver="clerk"), hold)
     assert chain(result)[-1] == ("clerk", "TIMEOUT", 4)
+
+
+async def overnight(stage: Stage, members: Sequence[Member], model: ScriptedModel) -> RunResult:
+    """A person is asked, the process ends, and days later another one takes up what waits, before she decides."""
+    clock, shared = ManualClock(), same_store(stage)
+    before, after = (stage.team(members, model, clock=clock, **shared) for _ in range(2))
+    if stage.lives > 1:
+        return await after_days(stage, after, clock, Approve())
+    waiting = await stage.say(before, "go")
+    await before.close()
+    await clock.advance(200_000)
+    assert (await after.resume(CONVERSATION)).status == "waiting"
+    return await settled(stage, after, waiting, lambda request: Approve())
+
+
+@story
+async def a_delegate_does_not_expire_while_nobody_is_there_and_a_person_is_awaited(stage: Stage) -> None:
+    members = [boss(delegate("clerk", timeout=60)), Agent("clerk", tools=[pays(stage)], handoffs=())]
+    model = cast(boss=asks(delegates("clerk", "pay")), clerk=asks(("pay", {"amount": 500})))
+    result = await overnight(stage, members, model)
+    assert (chain(result), stage.did) == ([("clerk", "RETURNED", 1)], ["paid 500"])
+    assert came_back(result)[0].response == "paid 500"
+
+
+@story
+async def a_delegate_does_not_expire_while_nobody_is_there_and_one_below_waits_for_a_person(stage: Stage) -> None:
+    members = [
+        boss(delegate("lead", timeout=60)),
+        Agent("lead", handoffs=[delegate("clerk", timeout=60)]),
+        Agent("clerk", tools=[pays(stage)], handoffs=()),
+    ]
+    model = cast(
+        boss=asks(delegates("lead", "pay")),
+        lead=asks(delegates("clerk", "pay")),
+        clerk=asks(("pay", {"amount": 500})),
+    )
+    result = await overnight(stage, members, model)
+    assert (chain(result), stage.did) == ([("lead", "RETURNED", 1)], ["paid 500"])
+    assert came_back(result)[0].success

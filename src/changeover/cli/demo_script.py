@@ -51,7 +51,7 @@ SCRIPT = {
     ],
     "accounts": [
         calls(("refund", {"payment_id": "pay_80", "amount": 112.0}), text="Large amounts are ours."),
-        hands_off("goodwill", "For the trouble.", text="Your 112 EUR are on their way. Now the rule for goodwill."),
+        hands_off("goodwill", "Your 112 EUR are on their way. For your trouble there is a rule."),
         says("The next month is on us. And I stay with you: whatever you write next comes to me."),
     ],
     "technical for billing": [

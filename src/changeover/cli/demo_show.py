@@ -193,7 +193,7 @@ class Show:
             return
         # A declared handoff takes the text beside the call as its message, and that is on the page already.
         said = _one(offer.message)
-        if said and said != _one(self._said):
+        if said and not line_of(self._said).endswith(said):
             self._field("message", said)
         for name, value in offer.variables.items():
             self._field(name, json.dumps(value, ensure_ascii=False))

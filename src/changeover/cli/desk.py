@@ -150,7 +150,10 @@ ACCOUNTS = Agent(
     description="Sends large amounts back",
     capabilities=["large refunds"],
     tools=[payments, refund],
-    handoffs=["triage", "goodwill"],
+    handoffs=[
+        "triage",
+        handoff("goodwill", description="What a customer gets for the trouble.", return_to="accounts"),
+    ],
 )
 GOODWILL = Function("goodwill", goodwill)
 MEMBERS: list[Member] = [TRIAGE, BILLING, TECHNICAL, RESEARCH, ACCOUNTS, GOODWILL]

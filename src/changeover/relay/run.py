@@ -190,7 +190,8 @@ class Run:
 
     @property
     def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens + self.below.usage.total_tokens
+        own = self.input_tokens + self.output_tokens
+        return own if self.below is NOTHING else own + self.below.usage.total_tokens
 
     @property
     def whole_cost(self) -> float | None:

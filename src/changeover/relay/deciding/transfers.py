@@ -29,6 +29,8 @@ from changeover.relay.turn import Directed, Fanned, OpenCall, Turn, offer_of
 from changeover.tools.command import Directive
 
 DIRECTED = (Directed, Fanned)
+TRANSFERS = (Transfer, TransferToAny)
+"""Tuples, here and below: a union would be made anew with every question."""
 
 
 def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster: Roster) -> Record | Sequence[Command]:
@@ -89,7 +91,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     seat = roster.seats[turn.agent]
     assert isinstance(seat, Seat)
     move = seat.moves[call.call.name]
-    assert isinstance(move, Transfer | TransferToAny)
+    assert isinstance(move, TRANSFERS)
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
         return over_limit(state, run, (call.id, ""), limits, "max_handoffs")

@@ -18,7 +18,7 @@ from changeover.relay.folding.calls import dropped, edited, find
 from changeover.relay.naming import call_of
 from changeover.relay.passing import handed_of, record_of, thread_of
 from changeover.relay.run import Acting, Run, Stopping, Thinking
-from changeover.relay.turn import Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offer
 def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
     offer = offered.offer
     more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
-    turn.answer(call, f"transferred to {offer.receiver}{more}")
-    state.close(run, turn)
+    call.phase = Answered(f"transferred to {offer.receiver}{more}")
+    state.add(*turn.results())
     run.strikes, run.phase = 0, Thinking(str(state.position))
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
