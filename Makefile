@@ -21,7 +21,7 @@ PYTEST := $(RUN) pytest -q -n auto --inline-snapshot=disable
 help: ## this list
 	awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/.runtime ## a support desk of four agents at work, in the terminal; runtime dependencies only
+demo: .venv/.runtime ## a support desk of five agents at work, in the terminal; runtime dependencies only
 	$(BIN)/changeover demo
 
 test: .venv/.dev ## all tests, stresses at small size (ARGS="-k name" for some)

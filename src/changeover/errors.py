@@ -16,6 +16,7 @@ from changeover.facts import (
     Mode,
     ModelFault,
     ReceiverFault,
+    RefusalFault,
     ResultFault,
     RunResult,
 )
@@ -67,6 +68,14 @@ class HandoffTargetNotFoundError(HandoffError):
         self.sender, self.receiver, self.available = sender, receiver, tuple(available)
         names = ", ".join(available) or "nobody"
         super().__init__(f"{sender!r} tried to hand off to {receiver!r}, who does not exist; there are: {names}")
+
+
+class HandoffRefusedError(HandoffError):
+    """Nobody takes what a member would hand over, or a person does not go on."""
+
+    def __init__(self, agent: str, reason: str) -> None:
+        self.agent, self.reason = agent, reason
+        super().__init__(f"{agent!r} does not go on: {reason}")
 
 
 class HandoffTimeoutError(HandoffError):
@@ -214,8 +223,9 @@ def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
             error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
         case ModelFault():
             error = ModelError(f"{fault.agent!r} got no usable reply from its model: {fault.reason}", agent=fault.agent)
-        case ResultFault():
-            error = ExpectationError(fault.agent, fault.reason)
+        case RefusalFault() | ResultFault():
+            kind = HandoffRefusedError if isinstance(fault, RefusalFault) else ExpectationError
+            error = kind(fault.agent, fault.reason)
         case FunctionFault():
             error = FunctionError(f"the function of {fault.agent!r} raised {fault.reason}", agent=fault.agent)
         case AgentFault():

@@ -242,6 +242,13 @@ class ResultFault(Struct, frozen=True, tag="result"):
     reason: str
 
 
+class RefusalFault(Struct, frozen=True, tag="refusal"):
+    """Nobody takes what this member would hand over, or it does not go on itself."""
+
+    agent: str
+    reason: str
+
+
 class ReceiverFault(Struct, frozen=True, tag="receiver"):
     """A model kept naming receivers that do not exist."""
 
@@ -267,7 +274,7 @@ class AgentFault(Struct, frozen=True, tag="agent"):
     available: tuple[str, ...]
 
 
-Fault = ModelFault | FunctionFault | ResultFault | ReceiverFault | LimitFault | AgentFault
+Fault = ModelFault | FunctionFault | ResultFault | RefusalFault | ReceiverFault | LimitFault | AgentFault
 """Why a run could not go on; stored, and turned into an exception where a caller waits."""
 
 Status = Literal["completed", "waiting", "cancelled", "failed"]

@@ -305,6 +305,7 @@ def test_a_chat_offers_what_fits_an_escalation(place: Path):
     assert code == 0
     assert "  nobody takes this from rule: declined by closed (it takes no handoffs): By the rule.\n" in sent
     assert "  rule → accounts (try 2)\naccounts: Sent back.\n" in sent
+    assert "cannot hold" not in sent  # what was not offered is not tried
 
 
 def test_a_chat_lets_a_person_who_is_asked_answer(place: Path):

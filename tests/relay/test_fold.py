@@ -142,6 +142,7 @@ FAULTS = st.sampled_from(
         ReceiverFault("a", "gone", ("a", "b")),
         LimitFault("max_turns", 3),
         AgentFault("gone", ("a",)),
+        RefusalFault("p", "not mine"),
     ]
 )
 PACKAGE = HandoffPackage(Task("count"), metadata=Metadata(receiver="b")).to_dict()
@@ -186,6 +187,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "expected": st.none() | st.sampled_from([Expected({"type": "object"}), Expected(criteria=("It is short.",))]),
     **dict.fromkeys(("problem", "partial"), TEXTS),
     "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
+    "code": st.booleans(),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),
     **dict.fromkeys(("final", "success", "cancelled", "declined", "expired"), st.booleans()),
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),

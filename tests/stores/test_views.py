@@ -11,7 +11,9 @@ from changeover.errors import ChangeoverError
 from changeover.facts import HandoffRecord
 from changeover.relay.events import Entry, ModelReplied, RunCompleted, RunStarted, UserSpoke
 from changeover.relay.result import handoffs_of
+from changeover.relay.run import Acting, Awaiting
 from changeover.relay.state import State
+from changeover.relay.turn import Asked
 from changeover.stores.sql import SqlLog
 from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
 from tests.stores.entries import DONE, LEFT, WORKING, answer, handing_over, kinds, more, opening, query, rows
@@ -179,22 +181,26 @@ async def test_the_cost_of_an_append_does_not_grow_with_the_conversation(another
 async def test_after_every_story_the_read_models_say_what_the_log_says(
     tell: Story, another: Another, shared_store: str
 ):
-    log = another()
-    stage = Stage(store=log)
+    # By its address: a story may close one team and go on with another.
+    stage = Stage(store=shared_store)
     await tell(stage)
+    await stage.close()
+    log = another()
     for conversation, status in rows(shared_store, "conversations", "id", "status", order="id"):
         state = State(conversation)
-        legs = {}
+        legs, workers = {}, {}
         for entry in await log.read(conversation):
             state.at, state.seq = entry.at, entry.seq + len(entry.events) - 1
             for event in entry.events:
                 state.apply(event)
+                if state.task not in legs:
+                    workers[state.task] = event.agent if isinstance(event, RunStarted) else state.agent
                 if state.task:
-                    legs[state.task] = (state.task, state.agent, state.variables)
+                    legs[state.task] = (state.task, workers[state.task], state.variables)
         assert _tasks(shared_store, conversation) == list(legs.values())
         assert _handoffs(shared_store, conversation) == sorted(map(_told, handoffs_of(state)))
+        assert _pending(shared_store, conversation) == sorted(_awaited(state))
         assert (status in ("running", "waiting")) == (state.run is not None)
-    await stage.close()
 
 
 def _tasks(store: str, conversation: str) -> list[tuple[int, str, Any]]:
@@ -220,3 +226,20 @@ def _told(record: HandoffRecord) -> tuple[Any, ...]:
         *(record.tool, record.strategy, record.run_id, record.attempt),
         *(record.task_id, record.retry_of, record.error, record.variables),
     )
+
+
+def _pending(store: str, conversation: str) -> list[tuple[Any, ...]]:
+    where = f"conversation = '{conversation}' AND status = 'pending'"
+    return sorted(query(store, f"SELECT id, kind, agent, receiver FROM approvals WHERE {where}"))
+
+
+def _awaited(state: State) -> list[tuple[str, ...]]:
+    """What people have to decide about in this conversation."""
+    match state.run.phase if state.run else None:
+        case Awaiting(request=request):
+            found = [request]
+        case Acting(turn=turn):
+            found = [call.phase.request for call in turn.calls.values() if isinstance(call.phase, Asked)]
+        case _:
+            found = []
+    return [(each.id, each.kind, each.agent, each.receiver) for each in found]

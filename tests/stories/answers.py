@@ -345,20 +345,20 @@ async def at_once(stage: Stage, *ways: Any) -> RunResult:
 @story
 async def whoever_can_do_one_thing_at_a_time_does_not_take_a_second(stage: Stage) -> None:
     backs = came_back(await at_once(stage))
-    # In a later life the first may be done before the second is asked for.
-    assert [back.success for back in backs] in ([True, False], [True, True] if stage.lives > 1 else [True, False])
-    assert backs[0].response == "one done"
+    # Which of them it takes is its own affair. In a later life one may be done before the other is asked for.
+    assert sorted(back.success for back in backs) == [False, True] or (stage.lives > 1 and backs[0].success)
     full = "clerk did not take it: it works on 1 tasks, which is all it can do at once"
-    assert backs[1].error == full or backs[1].success
+    for task, back in zip(("one", "two"), backs, strict=True):
+        assert (back.response, back.error) in ((f"{task} done", ""), ("", full))
 
 
 @story
 async def what_somebody_has_no_room_for_goes_to_the_alternative(stage: Stage) -> None:
     result = await at_once(stage, delegate("clerk", alternatives=["deputy"]))
-    first, second = came_back(result)
-    assert (first.agent, first.response, second.success) == ("clerk", "one done", True)
-    assert (second.agent, second.response) == ("deputy", "deputised") or stage.lives > 1
+    backs = came_back(result)
+    assert [back.success for back in backs] == [True, True]
     if stage.lives == 1:
+        assert sorted(back.agent for back in backs) == ["clerk", "deputy"]
         assert sorted(chain(result)) == [("clerk", "REJECTED", 1), ("clerk", "RETURNED", 1), ("deputy", "RETURNED", 2)]
 
 

@@ -5,6 +5,7 @@ from tests.stories import (
     approvals,
     branches,
     cancelling,
+    cleaning,
     commands,
     conditions,
     conversations,
@@ -34,7 +35,7 @@ THEMES = (
     *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
     *(answers, declining, conditions, escalations, people, timeouts),
-    *(offers, packages, lateness, expectations, rollbacks),
+    *(offers, packages, lateness, expectations, rollbacks, cleaning),
 )
 
 __all__ = ["STORIES", "THEMES", "Stage", "Story"]

@@ -105,6 +105,65 @@ async def test_a_loop_of_automatic_sleeps_lets_others_run():
     assert other.done()
 
 
+async def test_an_alarm_goes_off_when_its_time_has_come():
+    clock, diary = ManualClock(start=0.0), list[float]()
+
+    async def wait() -> None:
+        await clock.alarm(10.0)
+        diary.append(clock.now())
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(wait())
+        await clock.advance(9.0)
+        assert diary == []
+        await clock.advance(5.0)
+    assert diary == [10.0]
+
+
+async def test_an_alarm_for_a_time_that_is_past_goes_off_at_once():
+    clock = ManualClock(start=100.0)
+    async with asyncio.timeout(1):
+        await clock.alarm(100.0)
+        await clock.alarm(7.0)
+    assert clock.now() == 100.0
+
+
+async def test_an_automatic_clock_is_not_moved_by_an_alarm():
+    clock = ManualClock(start=0.0, auto=True)
+    alarm = asyncio.create_task(clock.alarm(300.0))
+    await asyncio.sleep(0.01)
+    assert (alarm.done(), clock.now()) == (False, 0.0)
+    alarm.cancel()
+
+
+async def test_an_alarm_goes_off_when_a_sleeper_moves_an_automatic_clock_past_it():
+    clock, diary = ManualClock(start=0.0, auto=True), list[str]()
+
+    async def wait(at: float) -> None:
+        await clock.alarm(at)
+        diary.append(f"alarm {at:g}")
+
+    async with asyncio.TaskGroup() as group:
+        late = group.create_task(wait(30.0))
+        for at in (20.0, 10.0):
+            group.create_task(wait(at))
+        await asyncio.sleep(0)
+        await clock.sleep_until(25.0)
+        await asyncio.sleep(0.01)
+        assert (diary, late.done(), clock.now()) == (["alarm 10", "alarm 20"], False, 25.0)
+        await clock.advance(5.0)
+    assert diary == ["alarm 10", "alarm 20", "alarm 30"]
+
+
+async def test_an_alarm_that_nobody_waits_for_any_more_is_forgotten():
+    clock = ManualClock(start=0.0)
+    alarm = asyncio.create_task(clock.alarm(5.0))
+    await clock.advance(1.0)
+    alarm.cancel()
+    await clock.advance(10.0)
+    assert (alarm.cancelled(), clock.now()) == (True, 11.0)
+
+
 def test_it_serves_successive_event_loops_and_forgets_the_sleepers_of_a_closed_one():
     clock, diary = ManualClock(start=0.0), list[float]()
 

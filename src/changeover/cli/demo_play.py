@@ -33,7 +33,7 @@ def play(pace: float | None = None, store: str | None = None) -> None:
     page.title(TITLE, SCRIPTED)
 
     def judge(request: ApprovalRequest) -> Decision:
-        show.wait(0.6)
+        show.wait(0.5)
         return Edit(receiver="accounts") if request.kind == "escalation" else Approve()
 
     with Talk(desk(ScriptedModel(line), url, hold), show, judge) as talk:
@@ -41,7 +41,7 @@ def play(pace: float | None = None, store: str | None = None) -> None:
         for message in MESSAGES:
             page.speaker(CUSTOMER)
             page.write(message)
-            show.wait(0.6)
+            show.wait(0.5)
             talk.say(message)
         show_summary(page, talk.handoffs(), talk.past())
         show_store(page, url, talk.id, len(talk.past()))

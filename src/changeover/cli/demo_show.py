@@ -156,7 +156,7 @@ class Show:
         who: list[Text | str] = [self.page.name(agent), ": "] if "/" in at else []
         self._nested(at, "", *who, Text(f"{call.name}({listed(call.args)})", "bold"))
         self._nested(at, f"{self.page.marks.elbow} ", Text(text, "dim"))
-        self.wait(0.3)
+        self.wait(0.25)
 
     def _nested(self, at: str, mark: str, *parts: Text | str) -> None:
         """A line that stands as deep as its conversation."""
@@ -171,7 +171,7 @@ class Show:
         self._asked = (self._asked - {offer.retry_of}) | {f"{at}:{offer.call}"}
         name = self.page.name(offer.receiver)
         self._nested(at, f"{self.page.marks.top} ", "asks ", name, f": {_one(offer.message)}")
-        self.wait(0.3)
+        self.wait(0.25)
 
     def _answer(self, at: str, back: HandoffReturned) -> None:
         said = f" answers: {_one(back.response or back.error)}"
@@ -182,14 +182,14 @@ class Show:
         self._asked.discard(handoff)
         if not self._asked:
             self.page.gap()
-        self.wait(0.3)
+        self.wait(0.25)
 
     def _handoff(self, offer: HandoffOffered) -> None:
         page = self.page
         again = Text(f"  try {offer.attempt}", "dim") if offered_again(offer) else ""
         page.label("HANDOFF", page.name(offer.sender), f" {page.marks.arrow} ", page.name(offer.receiver), again)
         if again:  # whatever it says was read with the first offer
-            self.wait(0.4)
+            self.wait(0.35)
             return
         # A declared handoff takes the text beside the call as its message, and that is on the page already.
         said = _one(offer.message)
@@ -197,7 +197,7 @@ class Show:
             self._field("message", said)
         for name, value in offer.variables.items():
             self._field(name, json.dumps(value, ensure_ascii=False))
-        self.wait(0.4)
+        self.wait(0.35)
 
     def _field(self, name: str, text: str) -> None:
         self.page.line(text, lead=Text(f"{name:<{FIELD}}", "yellow"), more=" " * FIELD)
@@ -235,7 +235,7 @@ class Show:
                 colour = "red" if isinstance(decision, Reject) else "green"
                 self.page.line(Text(f"{verdict_words(decision)} {who}", colour))
         self.page.gap()
-        self.wait(0.3)
+        self.wait(0.25)
 
 
 def _one(text: str) -> str:

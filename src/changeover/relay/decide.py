@@ -96,7 +96,7 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()
     run, spoken = state.inbox[0]
     if spoken.package is not None:
-        return Record(RunStarted(run, spoken.package.get("metadata", {}).get("sender") or CODE))
+        return Record(RunStarted(run, spoken.package.get("metadata", {}).get("sender") or CODE, code=True))
     agent = spoken.agent or state.return_to or state.agent
     if agent not in roster.seats and not spoken.agent:
         agent = roster.start  # nobody yet, or somebody who has left the team since

@@ -156,8 +156,8 @@ class Run:
         """Whether somebody worked for it in a conversation of its own."""
         self.struck: LimitFault | None = None
         """A limit of the whole run that a delegate ran into."""
-        self.declined: Refusal | None = None
-        """The last handoff that nobody took, until one is taken."""
+        self.declined: dict[str, Refusal] = {}
+        """The last handoff of each way that nobody took, until one is taken."""
         self.verdict: ApprovalDecided | None = None
         """What the person said who is the active member."""
         self.waiting = Waiting()

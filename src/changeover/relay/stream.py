@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from changeover.facts import Mode, RunResult
-from changeover.relay.events import Entry, Event, HandoffAccepted, RunStarted, Unreadable
+from changeover.relay.events import Entry, Event, HandoffAccepted, HandoffRolledBack, RunStarted, Unreadable
 
 
 class TextDelta(Struct, frozen=True, gc=False):
@@ -61,9 +61,11 @@ def recorded(entries: Iterable[Entry], agent: str = "") -> Iterator[Recorded]:
     for entry in entries:
         who = active.get(entry.conversation, "" if active else agent)
         for index, event in enumerate(entry.events):
-            if isinstance(event, RunStarted):
+            if isinstance(event, RunStarted) and not event.code:
                 who = event.agent
             yield Recorded(entry.seq + index, entry.at, entry.conversation, who, event, entry.position + index)
             if isinstance(event, HandoffAccepted) and event.mode is Mode.TRANSFER:
                 who = event.receiver
+            elif isinstance(event, HandoffRolledBack):
+                who = event.sender
         active[entry.conversation] = who

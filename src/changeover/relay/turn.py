@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from changeover.facts import ApprovalRequest, DelegateResult
+from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.guards.approval import Edit
 from changeover.messages import Call, Message, ToolResult
 from changeover.relay.events import ApprovalDecided, HandoffOffered, RollbackRequested
@@ -38,6 +38,11 @@ class Offered(Struct, frozen=True, gc=False):
     """What a person said to it: the permission, or the answer of a person who is the receiver."""
 
     @property
+    def lasts(self) -> float | None:
+        """For how long it stands."""
+        return None if self.offer.deadline is None else self.offer.deadline - self.at
+
+    @property
     def until(self) -> float | None:
         """Its deadline, and as much longer as people were awaited."""
         return None if self.offer.deadline is None else self.offer.deadline + self.waited
@@ -47,8 +52,8 @@ class Declined(Struct, frozen=True, gc=False):
     """It became a handoff that its receiver did not want, at least not as it was."""
 
     offer: HandoffOffered
-    at: float
-    """When it was offered."""
+    timeout: float | None
+    """How long it stood."""
     reason: str
     needs: tuple[str, ...] = ()
     """What its receiver would have to know."""
@@ -134,6 +139,11 @@ def offer_of(call: OpenCall) -> HandoffOffered | None:
     """The handoff that a call became, while its receiver has not taken it."""
     phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
     return phase.offer if isinstance(phase, Offered | Declined) else None
+
+
+def way_of(mode: Mode, call: OpenCall) -> str:
+    """What two handoffs have in common of which the second may be another try: any transfer, or the same delegate."""
+    return "" if mode is Mode.TRANSFER else call.call.name
 
 
 class Turn:

@@ -13,14 +13,15 @@ from changeover.relay.events import (
     RunFailed,
     RunStopped,
 )
-from changeover.relay.folding.asking import refusal
+from changeover.relay.folding.asking import refusal, settled
+from changeover.relay.naming import call_of
 from changeover.stores.sheet import Sheet
 from changeover.stores.wording import decision_words, fault_words, limit_words
 
 
 def ask(sheet: Sheet, event: ApprovalRequested) -> None:
     sheet.rows.add_approval(sheet.entry, event)
-    sheet.say(("status_change", "waiting", sheet.task(event.task), event.agent, event.call))
+    sheet.say(("status_change", "waiting", sheet.task(event.task), sheet.agent, call_of(event.call)))
     sheet.move("waiting")
 
 
@@ -32,10 +33,23 @@ def decide(sheet: Sheet, event: ApprovalDecided) -> None:
     if sheet.status == "waiting":
         sheet.note("status_change", "running")
         sheet.move("running")
-    if isinstance(event.decision, Reject | Respond):
-        text = event.decision.text if isinstance(event.decision, Respond) else refusal(event, event.decision.note)
+    if (text := _result(event)) is not None:
         task = sheet.task(sheet.leg.position) if sheet.leg else None
-        sheet.say(("tool_result", text, task, sheet.agent, event.call), part=1)
+        sheet.say(("tool_result", text, task, sheet.agent, call_of(event.call)), part=1)
+
+
+def _result(event: ApprovalDecided) -> str | None:
+    """What came of the call, if the decision says it; of a handoff, what follows from the decision does."""
+    _, marked, kind = event.call.partition("=")
+    match event.decision:
+        case Reject() | Respond() if kind == "escalation":
+            return settled(event)
+        case Respond(text=text) if not marked:
+            return text
+        case Reject(note=note) if not marked:
+            return refusal(event, note)
+        case _:
+            return None
 
 
 def reach(sheet: Sheet, event: LimitReached) -> None:

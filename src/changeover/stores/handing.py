@@ -15,6 +15,7 @@ from changeover.relay.events import (
     HandoffReturned,
     ResultJudged,
 )
+from changeover.relay.naming import call_of
 from changeover.stores.legs import Leg, Offered
 from changeover.stores.rows import Said, as_json
 from changeover.stores.sheet import Sheet, merged
@@ -32,8 +33,10 @@ def accept(sheet: Sheet, event: HandoffAccepted) -> None:
     id, made = f"{sheet.id}:{event.call}", sheet.offers.pop(event.call, None)
     offered = Offered(made.merge, as_json(made.variables), made.mode) if made else sheet.past.offer(id)
     if sheet.leg is None or offered is None:
-        return
+        return None
     delegated = offered.mode == Mode.DELEGATE
+    if delegated and _is_answered(sheet, event.call):
+        return sheet.rows.accepted_handoffs.append((Standing.WORKING, None, sheet.at, id))
     task = f"{sheet.id}/{event.call}#{FIRST_TASK}" if delegated else sheet.task(sheet.position)
     if made:
         sheet.add_handoff(made, task)
@@ -41,9 +44,15 @@ def accept(sheet: Sheet, event: HandoffAccepted) -> None:
         sheet.rows.accepted_handoffs.append((Standing.WORKING, task, sheet.at, id))
     if delegated:
         child = f"{sheet.id}/{event.call}"
-        sheet.say(("subtask_created", child, sheet.task(event.task), sheet.agent, event.call))
+        sheet.say(("subtask_created", child, sheet.task(event.task), sheet.agent, call_of(event.call)))
     else:
         _transfer(sheet, event, sheet.leg, offered)
+    return None
+
+
+def _is_answered(sheet: Sheet, call: str) -> bool:
+    """Whether a delegate has the answer ready, as a person has who was asked before; it works on nothing then."""
+    return any(isinstance(event, HandoffReturned) and event.call == call for event in sheet.events)
 
 
 def come_back(sheet: Sheet, event: HandoffReturned) -> None:
@@ -51,7 +60,7 @@ def come_back(sheet: Sheet, event: HandoffReturned) -> None:
         return sheet.say(_result(sheet, event.call, event.task, event.error))
     state = Standing.RETURNED if event.success or event.cancelled else Standing.FAILED
     sheet.end_handoff(event.call, state, event.error)
-    return sheet.say(("tool_result", returned_words(event), sheet.task(event.task), sheet.agent, event.call))
+    return sheet.say(_result(sheet, event.call, event.task, returned_words(event)))
 
 
 def reject(sheet: Sheet, event: HandoffRejected) -> None:
@@ -79,16 +88,16 @@ def judge(sheet: Sheet, event: ResultJudged) -> None:
 
 
 def _note(sheet: Sheet, call: str, task: int, text: str) -> None:
-    sheet.say(("status_change", text, sheet.task(task), sheet.agent, call))
+    sheet.say(("status_change", text, sheet.task(task), sheet.agent, call_of(call)))
 
 
 def _result(sheet: Sheet, call: str, task: int, text: str) -> Said:
-    return "tool_result", text, sheet.task(task), sheet.agent, call
+    return "tool_result", text, sheet.task(task), sheet.agent, call_of(call)
 
 
 def _transfer(sheet: Sheet, event: HandoffAccepted, sender: Leg, offered: Offered) -> None:
     id = f"{sheet.id}:{event.call}"
-    sheet.say(("handoff", id, sheet.task(event.task), sender.agent, event.call))
+    sheet.say(("handoff", id, sheet.task(event.task), sender.agent, call_of(event.call)))
     sheet.end_leg("completed", Standing.COMPLETE)
     context = _context(sender.context, offered)
     leg = Leg(sheet.position, sender.run_id, id, event.receiver, "pending", context, sender.input)

@@ -6,9 +6,25 @@ from typing import assert_never
 
 import msgspec
 
-from changeover.facts import AgentFault, Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault
+from changeover.facts import (
+    AgentFault,
+    Fault,
+    FunctionFault,
+    LimitFault,
+    ModelFault,
+    ReceiverFault,
+    RefusalFault,
+    ResultFault,
+)
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
-from changeover.relay.events import FunctionReturned, HandoffReturned, LimitReached, ModelReplied, ToolFinished
+from changeover.relay.events import (
+    ApprovalDecided,
+    FunctionReturned,
+    HandoffReturned,
+    LimitReached,
+    ModelReplied,
+    ToolFinished,
+)
 from changeover.stores.codec import Events
 
 _ENCODER = msgspec.json.Encoder()
@@ -25,6 +41,8 @@ def fault_words(fault: Fault) -> str:
             return f"{fault.agent} got no usable reply from its model: {fault.reason}"
         case FunctionFault():
             return f"the function of {fault.agent} raised {fault.reason}"
+        case RefusalFault():
+            return f"{fault.agent} does not go on: {fault.reason}"
         case ResultFault():
             return f"what {fault.agent} answered is not what was expected: {fault.reason}"
         case AgentFault():
@@ -67,6 +85,13 @@ def decision_words(decision: Decision) -> str:
 
 
 def last_words(events: Events) -> str | None:
-    """What the agent said last; a run ends in the entry in which it was said."""
-    texts = (event.text for event in reversed(events) if isinstance(event, ModelReplied | FunctionReturned))
-    return next(texts, None)
+    """What was said last, by an agent or by a person in its stead; a run ends in the entry in which it was said."""
+    return next((text for event in reversed(events) if (text := _said(event)) is not None), None)
+
+
+def _said(event: object) -> str | None:
+    match event:
+        case ModelReplied(text=text) | FunctionReturned(text=text) | ApprovalDecided(decision=Respond(text=text)):
+            return text
+        case _:
+            return None

@@ -14,6 +14,7 @@ from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_w
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, Record
 from changeover.relay.context import context_of
+from changeover.relay.deciding.offering import until
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -127,15 +128,15 @@ def _ask_on(state: State, turn: Turn, call: OpenCall, phase: Declined, roster: R
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
-        return _offer_to(state, phase, phase.verdict.decision.receiver)
+        return _offer_to(state, phase, phase.verdict.decision.receiver, roster)
     if phase.suggested and phase.by and phase.suggested in roster.seats:
-        return _offer_to(state, phase, phase.suggested)
+        return _offer_to(state, phase, phase.suggested, roster)
     asked = {*offer.declined_by, offer.receiver}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
     if offer.attempt >= roster.attempts:
         return _escalate(state, call, phase)
     if others and not phase.needs:
-        return _offer_to(state, phase, others[0])
+        return _offer_to(state, phase, others[0], roster)
     if offer.mode is Mode.DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
@@ -152,21 +153,19 @@ def _told(phase: Declined) -> str:
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
 
 
-def _offer_to(state: State, phase: Declined, receiver: str) -> Record:
-    """The same to another receiver: a new handoff, which says which one it follows."""
+def _offer_to(state: State, phase: Declined, receiver: str, roster: Roster) -> Record:
+    """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
     before = phase.offer
-    deadline = None if before.deadline is None else state.at + before.deadline - phase.at
-    return Record(
-        replace(
-            before,
-            call=offered_again(before.call),
-            receiver=receiver,
-            attempt=before.attempt + 1,
-            retry_of=f"{state.id}:{before.call}",
-            declined_by=(*before.declined_by, before.receiver),
-            deadline=deadline,
-        )
+    offer = replace(
+        before,
+        call=offered_again(before.call),
+        receiver=receiver,
+        attempt=before.attempt + 1,
+        retry_of=f"{state.id}:{before.call}",
+        declined_by=(*before.declined_by, before.receiver),
+        deadline=None,
     )
+    return Record(until(state, offer, phase.timeout, roster))
 
 
 def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:

@@ -54,7 +54,7 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
         alternatives=declared.alternatives,
         expected=move.expected,
     )
-    return Record(following(state, run, until(state, offer, patience(declared), roster)))
+    return Record(following(state, run, call, until(state, offer, patience(declared), roster)))
 
 
 def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster: Roster) -> Record:

@@ -14,6 +14,7 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.relay.events import HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
+from changeover.relay.turn import OpenCall, way_of
 
 
 def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Roster) -> HandoffOffered:
@@ -48,9 +49,15 @@ def packed(state: State, offer: HandoffOffered, given: dict[str, Any], roster: R
     )
 
 
-def following(state: State, run: Run, offer: HandoffOffered) -> HandoffOffered:
-    """The offer as the next one after a handoff of the same task that nobody took, if there was one."""
-    before = run.declined
-    if before is None or before.task != state.task:
+def following(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> HandoffOffered:
+    """The offer as the next try after one that nobody took, if there was one; not if both were asked for in one reply,
+    when nobody could know of it."""
+    before = run.declined.get(way_of(offer.mode, call))
+    if before is None or before.task != state.task or _reply(before.handoff) == _reply(f":{offer.call}"):
         return offer
     return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
+
+
+def _reply(handoff: str) -> str:
+    """Where the reply stands that asked for a handoff."""
+    return handoff.rpartition(":")[2].partition(".")[0]

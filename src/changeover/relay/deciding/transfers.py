@@ -84,7 +84,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
     )
     if run.spoken.package is not None and turn.code:
         return Record(packed(state, offer, run.spoken.package, roster))
-    return Record(following(state, run, until(state, offer, TIMEOUT, roster)))
+    return Record(following(state, run, call, until(state, offer, TIMEOUT, roster)))
 
 
 def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
@@ -106,7 +106,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
             strategy = roster.strategy_for(state.agent, receiver, asked.strategy).name
             offer = _offered(state, call, receiver, asked, (dropped, strategy))
             offer = until(state, offer, asked.timeout, roster)
-            return Record(offer if run.declined is None else following(state, run, offer))
+            return Record(following(state, run, call, offer) if run.declined else offer)
         case NoSuchReceiver():
             reason = f"no agent is called {asked.receiver!r}; you can hand off to: {', '.join(asked.available)}"
             return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))

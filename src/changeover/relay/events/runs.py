@@ -62,6 +62,8 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
 
     run: int
     agent: str
+    code: bool = False
+    """It is code that hands something over: whoever of the team was active still is."""
 
 
 class ModelReplied(Recordable, frozen=True, tag="model_replied"):

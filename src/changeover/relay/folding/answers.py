@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, HandoffRecord, Mode
+from changeover.facts import DelegateResult, HandoffRecord, Mode, RefusalFault
 from changeover.handoffs.protocol import Signal, advance
 from changeover.relay.events import HandoffConditional, HandoffExpired, HandoffRejected
 from changeover.relay.folding.calls import find
 from changeover.relay.passing import OFFERED, record_of
-from changeover.relay.run import TURNING, Refusal, Run, Stopping
-from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn
+from changeover.relay.run import TURNING, Broken, Refusal, Run, Stopping
+from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn, way_of
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -23,7 +23,7 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
     if found := _offered(run, event.call):
         turn, call, offered = found
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
-        at = (offered.offer, offered.at, event.reason)
+        at = (offered.offer, offered.lasts, event.reason)
         turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded))
 
 
@@ -35,7 +35,8 @@ def condition(state: State, run: Run, event: HandoffConditional) -> None:
     if event.needs_context:
         reason = f"it has to know {', '.join(event.needs_context)}"
         _decline(state, run, call, offered, Signal.RETURN, reason)
-        turn.move(call, Declined(offered.offer, offered.at, reason, event.needs_context, commanded=offered.commanded))
+        at = (offered.offer, offered.lasts, reason)
+        turn.move(call, Declined(*at, event.needs_context, commanded=offered.commanded))
     else:
         turn.move(call, replace(offered, needs=event.needs_permission))
 
@@ -49,7 +50,7 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
     if isinstance(phase := call.phase, Offered) and phase.offer.call == event.call:
         _note(state, run, call, phase, Signal.EXPIRE, event.reason)
         if phase.offer.mode is Mode.TRANSFER:
-            return state.answer(run, turn, call, f"{event.receiver} did not take it: {event.reason}", ok=False)
+            return leave_with_sender(state, run, turn, call, f"{event.receiver} did not take it: {event.reason}")
     elif isinstance(phase, Delegated) and phase.offer.call == event.call:
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)
@@ -77,6 +78,14 @@ def open_offers(state: State, run: Run, signal: Signal | None = None, reason: st
     return found
 
 
+def leave_with_sender(state: State, run: Run, turn: Turn, call: OpenCall, reason: str) -> None:
+    """A transfer comes to nothing, and whoever asked for it is told. A Function member cannot be, and would ask for it
+    again and again."""
+    state.answer(run, turn, call, reason, ok=False)
+    if turn.quiet and not turn.code:
+        run.phase = Broken(RefusalFault(turn.agent, reason))
+
+
 def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:
     found = find(run, id, Offered)
     if found and isinstance(phase := found[1].phase, Offered) and phase.offer.call == id and phase.index < 0:
@@ -87,7 +96,8 @@ def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:
 def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:
     _note(state, run, call, offered, signal, reason)
     offer = offered.offer
-    run.declined = Refusal(state.task, f"{state.id}:{offer.call}", offer.attempt, (*offer.declined_by, offer.receiver))
+    who = (*offer.declined_by, offer.receiver)
+    run.declined[way_of(offer.mode, call)] = Refusal(state.task, f"{state.id}:{offer.call}", offer.attempt, who)
 
 
 def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import ApprovalRequest, DelegateResult, FunctionFault, Mode
+from changeover.facts import ApprovalRequest, DelegateResult, Mode, RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
 from changeover.messages import Assistant
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
@@ -117,7 +117,7 @@ def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     turn.answer(call, text, ok)
     if ok:
         state.add(Assistant(who, text))
-    run.phase = Replied(text) if ok else Broken(FunctionFault(turn.agent, text))
+    run.phase = Replied(text) if ok else Broken(RefusalFault(turn.agent, text))
     return None
 
 

@@ -18,7 +18,7 @@ from changeover.relay.folding.calls import dropped, edited, find
 from changeover.relay.naming import call_of
 from changeover.relay.passing import handed_of, record_of, thread_of
 from changeover.relay.run import Acting, Run, Stopping, Thinking
-from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def accept(state: State, run: Run, event: HandoffAccepted) -> None:
     if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
         return
     turn, call = found
-    run.declined = None
+    if run.declined:
+        run.declined.pop(way_of(offered.offer.mode, call), None)
     if offered.offer.mode is Mode.TRANSFER:
         if offered.verdict is not None:
             run.verdict = offered.verdict if isinstance(_decision(offered), Respond) else None

@@ -13,6 +13,7 @@ from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
 from changeover.messages import Note
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
+from changeover.relay.folding.answers import leave_with_sender
 from changeover.relay.folding.calls import find
 from changeover.relay.passing import OFFERED, record_of
 from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Thinking
@@ -74,11 +75,11 @@ def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackR
     record = record_of(state.id, "", run, call, offered)
     reason = f"rolled back: {event.reason}" if event.reason else "rolled back"
     state.handoffs.append(replace(record, state=advance(OFFERED, Signal.RETURN), error=reason))
-    text = reason
-    if offered.offer.mode is Mode.DELEGATE:
-        call.result = DelegateResult(record.id, offered.offer.receiver, False, error=reason)
-        text = msgspec.json.encode(call.result).decode()
-    state.answer(run, turn, call, text, ok=False)
+    if offered.offer.mode is Mode.TRANSFER:
+        leave_with_sender(state, run, turn, call, reason)
+        return
+    call.result = DelegateResult(record.id, offered.offer.receiver, False, error=reason)
+    state.answer(run, turn, call, msgspec.json.encode(call.result).decode(), ok=False)
 
 
 def _mark(state: State, event: RollbackRequested) -> None:

@@ -109,7 +109,7 @@ def take_up(state: State, event: RunResumed) -> None:
         return
     del state.outcomes[event.run]
     run = state.run = outcome.run
-    run.strikes, run.struck, run.phase = 0, None, Thinking(str(state.position))
+    run.strikes, run.struck, run.verdict, run.phase = 0, None, None, Thinking(str(state.position))
     state.limits = set()
     for index in range(len(state.handoffs) - 1, run.first - 1, -1):
         if state.handoffs[index].task_id == f"{state.id}#{state.task}":
@@ -162,6 +162,7 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
 
 
 def give_up(state: State, run: Run, event: FunctionFailed) -> None:
+    run.verdict = None
     if isinstance(run.phase, Thinking):
         run.phase = Broken(FunctionFault(event.agent, event.reason))
 
