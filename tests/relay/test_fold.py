@@ -38,6 +38,7 @@ from changeover.facts import (
     LimitFault,
     ModelFault,
     ReceiverFault,
+    RefusalFault,
     Spent,
 )
 from changeover.guards.approval import Decision

@@ -334,7 +334,7 @@ async def at_once(stage: Stage, *ways: Any) -> RunResult:
     """The boss asks a clerk, who can do one thing at a time, for two at once."""
 
     async def clerk(messages: Sequence[Message]) -> Reply:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
         return says(f"{messages[-1].text} done")
 
     model = cast(boss=asks(delegates("clerk", "one"), delegates("clerk", "two")), clerk=clerk, deputy=says("deputised"))
