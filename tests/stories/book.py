@@ -4,6 +4,7 @@ from tests.stories import (
     answers,
     approvals,
     branches,
+    busy,
     cancelling,
     cleaning,
     commands,
@@ -14,11 +15,13 @@ from tests.stories import (
     escalations,
     expectations,
     functions,
+    inboxes,
     lateness,
     limits,
     mistakes,
     offers,
     packages,
+    patience,
     people,
     rollbacks,
     thinking,
@@ -34,7 +37,7 @@ from tests.stories.stage import STORIES, Stage, Story
 THEMES = (
     *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
-    *(answers, declining, conditions, escalations, people, timeouts),
+    *(answers, busy, declining, conditions, escalations, people, inboxes, timeouts, patience),
     *(offers, packages, lateness, expectations, rollbacks, cleaning),
 )
 

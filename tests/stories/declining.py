@@ -3,18 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    Command,
-    Function,
-    HandoffPackage,
-    Rejected,
-    RunContext,
-    Send,
-    Team,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Command, Function, HandoffPackage, Rejected, RunContext, Send, Team, delegate, handoff
 from changeover.messages import Message
 from changeover.relay.events import CallRefused, HandoffOffered
 from changeover.testing import Reply, calls, delegates, hands_off, says
@@ -187,10 +176,32 @@ async def the_next_message_begins_to_count_anew(stage: Stage) -> None:
 
 @story
 async def a_handoff_that_was_taken_ends_the_count(stage: Stage) -> None:
-    turns = [delegates("clerk", "a"), delegates("deputy", "b"), delegates("clerk", "c")]
-    members = [boss(delegate("clerk"), delegate("deputy")), Agent("clerk", accepts=declines("no")), Agent("deputy")]
-    result = await stage.say(stage.team(members, cast(boss=tries(*turns), deputy=says("Done."))), "go")
-    assert chain(result) == [("clerk", "REJECTED", 1), ("deputy", "RETURNED", 2), ("clerk", "REJECTED", 1)]
+    def accepts(package: HandoffPackage) -> bool:
+        return package.task.description == "please"
+
+    turns = [delegates("clerk", "now"), delegates("clerk", "please"), delegates("clerk", "now")]
+    model = cast(boss=tries(*turns), clerk=says("Done."))
+    result = await stage.say(stage.team([boss(), Agent("clerk", accepts=accepts)], model), "go")
+    assert chain(result) == [("clerk", "REJECTED", 1), ("clerk", "RETURNED", 2), ("clerk", "REJECTED", 1)]
+    assert [each.retry_of for each in result.handoff_chain] == ["", "story:3.0", ""]
+
+
+@story
+async def handoffs_of_one_turn_do_not_follow_each_other(stage: Stage) -> None:
+    turn = calls(delegates("clerk", "count"), delegates("clerk", "sum"), hands_off("billing", "refund"))
+    members = [triage("billing", delegate("clerk")), Agent("clerk", accepts_handoffs=False), Agent("billing")]
+    result = await stage.say(stage.team(members, cast(triage=tries(turn), billing=says("Done."))), "charged twice")
+    assert chain(result) == [("clerk", "REJECTED", 1), ("clerk", "REJECTED", 1), ("billing", "COMPLETE", 1)]
+    assert {each.retry_of for each in result.handoff_chain} == {""}
+
+
+@story
+async def what_one_delegate_declines_is_not_counted_against_another(stage: Stage) -> None:
+    ids = ["clerk", "deputy", "temp", "guest"]
+    model = cast(boss=tries(*(delegates(id, f"task for {id}") for id in ids)))
+    members = [boss(*map(delegate, ids)), *(Agent(id, accepts=declines("no")) for id in ids)]
+    result = await stage.say(stage.team(members, model), "go")
+    assert (result.status, chain(result)) == ("completed", [(id, "REJECTED", 1) for id in ids])
 
 
 @story

@@ -18,7 +18,7 @@ from changeover import (
     delegate,
     handoff,
 )
-from changeover.errors import FunctionError
+from changeover.errors import HandoffRefusedError
 from changeover.guards.approval import Decision
 from changeover.relay.events import HandoffOffered
 from changeover.testing import delegates, hands_off, says
@@ -231,7 +231,7 @@ def function_desk(stage: Stage) -> Team:
     return stage.team([Function("desk", lambda ctx: Command(goto="billing")), *members], cast(late=says("Done.")))
 
 
-async def failed(stage: Stage, team: Team, decision: Decision, text: str = "charged twice") -> FunctionError:
+async def failed(stage: Stage, team: Team, decision: Decision, text: str = "charged twice") -> HandoffRefusedError:
     """How a run fails that waits for a person who decides so."""
     try:
         waiting = await stage.say(team, text)
@@ -240,7 +240,7 @@ async def failed(stage: Stage, team: Team, decision: Decision, text: str = "char
             await team.decide(request, decision, by="ana")
         # Not by `resume`, which would try it once more.
         await team.run(text, conversation=CONVERSATION, key="say-1")
-    except FunctionError as error:
+    except HandoffRefusedError as error:
         stage.outcomes[1] = error
         return error
     raise AssertionError("it did not fail")

@@ -27,7 +27,7 @@ from changeover import (
 )
 from changeover.agent.agent import Member
 from changeover.errors import (
-    FunctionError,
+    HandoffRefusedError,
     ModelError,
 )
 from changeover.guards.approval import Decision
@@ -242,7 +242,7 @@ async def what_nobody_takes_may_be_given_back_by_a_person(stage: Stage) -> None:
     told_why = ""
     try:
         await offered(team, given, Reject("count it yourself"))
-    except FunctionError as error:
+    except HandoffRefusedError as error:
         told_why = str(error)
     assert "given back by ana: count it yourself" in told_why
 

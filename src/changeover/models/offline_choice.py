@@ -129,8 +129,10 @@ def _here(reading: Reading, ways: Sequence[Way]) -> Use | AskFor | None:
     order = [ways[int(id)] for id, score in scores if score >= BESIDE * scores[0][1]] or list(ways)
     fitting = [way for way in order if _fits(reading, way, alone=len(ways) == 1)]
     ready = [way for way in fitting if not _arguments(reading, way)[1]]
+    # Beside or after another call, what changes something must have been asked for by its name.
+    named = [way for way in ready if looks_up(way.tool.parameters) or _says(reading.topic, way.tool.name)]
     if ready:
-        return _called(reading, _distinct(reading, ready))
+        return _called(reading, _distinct(reading, named if reading.rounds or len(ready) > 1 else ready))
     if fitting and not reading.results:
         return AskFor(fitting[0].tool, tuple(_arguments(reading, fitting[0])[1]))
     return None
@@ -139,11 +141,16 @@ def _here(reading: Reading, ways: Sequence[Way]) -> Use | AskFor | None:
 def _fits(reading: Reading, way: Way, alone: bool) -> bool:
     """Whether the user's words ask for it; if they are only related to it, it must be harmless or plainly meant."""
     found, parameters = shared(reading.topic, way.about), way.tool.parameters
-    if any(not term.startswith("~") for term in found):
+    if _says(reading.topic, way.about):
         return True
     # Plainly meant: there is nothing else to call, and the user said all that it needs.
     meant = alone and parameters.get("required") and not fill(parameters, Known(reading.topic))[1]
     return bool(found and (meant or looks_up(parameters)))
+
+
+def _says(text: str, about: str) -> bool:
+    """Whether a word of it stands there, and not only one that is related to it."""
+    return any(not term.startswith("~") for term in shared(text, about))
 
 
 def _distinct(reading: Reading, ways: Sequence[Way]) -> list[Way]:
