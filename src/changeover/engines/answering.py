@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from changeover.agent.roster import Seat
+from changeover.engines.deadlines import delegated
 from changeover.engines.live import Live
 from changeover.engines.timing import in_time
 from changeover.facts import Mode
 from changeover.handoffs.answers import Rejected
 from changeover.relay.answering import Answered, answered, ask
-from changeover.relay.commands import AskReceiver, RunChild
+from changeover.relay.commands import AskReceiver
 from changeover.relay.events import HandoffAccepted, HandoffExpired
 
 if TYPE_CHECKING:
@@ -52,12 +54,27 @@ async def _has_room(engine: LocalEngine, live: Live, command: AskReceiver, most:
     return True
 
 
-def _promised(engine: LocalEngine, receiver: str) -> list[str]:
-    """Where the receiver is about to begin."""
-    flying = [(live, command) for live in engine.lives for _, command in live.flight.values()]
-    begun = [each.child for _, each in flying if isinstance(each, RunChild) and each.receiver == receiver]
-    asked = [(live, each) for live, each in flying if isinstance(each, AskReceiver) and each.id in live.promised]
-    return begun + [_place(live, each) for live, each in asked if each.offer.receiver == receiver]
+def _promised(engine: LocalEngine, receiver: str) -> set[str]:
+    """Where the receiver works or is about to, as far as this process knows: the log may not have it yet."""
+    places = {place for live in engine.lives for place in _working(engine, live, receiver)}
+    for live in engine.lives:
+        asked = [command for _, command in live.flight.values() if isinstance(command, AskReceiver)]
+        kept = [command for command in asked if command.id in live.promised and command.offer.receiver == receiver]
+        places.update(_place(live, command) for command in kept)
+    return places
+
+
+def _working(engine: LocalEngine, live: Live, receiver: str) -> Iterator[str]:
+    """The conversations in which the receiver works, of this one and those that it has just delegated to."""
+    run = live.state.run
+    if run is None or live.asleep:
+        return
+    if live.state.agent == receiver:
+        yield live.state.id
+    for offer in delegated(run):
+        child = engine.lives.here(f"{live.state.id}/{offer.call}")
+        if offer.receiver == receiver and (child is None or not child.state.position):
+            yield f"{live.state.id}/{offer.call}"
 
 
 def _place(live: Live, command: AskReceiver) -> str:

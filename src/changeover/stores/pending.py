@@ -11,6 +11,8 @@ from changeover.relay.events import (
     ApprovalRequested,
     CancelRequested,
     Entry,
+    HandoffRolledBack,
+    RollbackRequested,
     RunCancelled,
     RunFailed,
     RunStarted,
@@ -54,6 +56,14 @@ class Pending:
         if event.run in (0, self._runs.get(entry.conversation)):
             self._requests.pop(entry.conversation, None)
 
+    def _recall(self, entry: Entry, event: RollbackRequested) -> None:
+        asked = self._requests.get(entry.conversation, {})
+        for id in [id for id, request in asked.items() if request.call.startswith(f"{event.call}=")]:
+            del asked[id]
+
+    def _undo(self, entry: Entry, event: HandoffRolledBack) -> None:
+        self._requests.pop(entry.conversation, None)
+
 
 _CHANGES: dict[type, Callable[[Pending, Entry, Any], None]] = {
     RunStarted: Pending._begin,
@@ -63,4 +73,6 @@ _CHANGES: dict[type, Callable[[Pending, Entry, Any], None]] = {
     RunFailed: Pending._withdraw,
     RunStopped: Pending._withdraw,
     CancelRequested: Pending._withdraw,
+    RollbackRequested: Pending._recall,
+    HandoffRolledBack: Pending._undo,
 }

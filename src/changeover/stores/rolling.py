@@ -7,17 +7,24 @@ from changeover.relay.events import HandoffRolledBack, RollbackFailed, RollbackR
 from changeover.stores.legs import Leg
 from changeover.stores.sheet import Sheet
 
+ASIDE = ("task", "permission", "escalation")
+"""What people are asked about a handoff."""
+
 
 def want(sheet: Sheet, event: RollbackRequested) -> None:
     by = f" by {event.by}" if event.by else ""
     sheet.note("status_change", f"rollback of {sheet.id}:{event.call} wanted{by}: {event.reason}".rstrip(": "))
-    sheet.rows.recalled_handoffs.append((sheet.at, event.reason or "rolled back", f"{sheet.id}:{event.call}"))
+    reason = f"rolled back: {event.reason}" if event.reason else "rolled back"
+    sheet.rows.recalled_handoffs.append((sheet.at, reason, f"{sheet.id}:{event.call}"))
+    for kind in ASIDE:
+        sheet.rows.recalled_approvals.append((sheet.id, f"{event.call}={kind}"))
 
 
 def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
     sheet.note("handoff", f"back to {event.sender}: {event.reason}".rstrip(": "))
     for call in event.undone:
         sheet.rows.ended_handoffs.append((Standing.RETURNED, sheet.at, event.reason or None, f"{sheet.id}:{call}"))
+    sheet.rows.withdrawn_approvals.append((sheet.id,))
     leg = sheet.leg
     if leg is None or leg.status not in ("pending", "running", "waiting"):
         return  # no run is under way: the sender has a task when the user speaks again

@@ -58,6 +58,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "decided_approvals": ("status", "decided_at", "decided_by", "note", "id"),
     "withdrawn_approvals": ("conversation",),
+    "recalled_approvals": ("conversation", "call"),
     "recalled_handoffs": ("ended_at", "reason", "id"),
     "withdrawn_handoffs": ("ended_at", "reason", "conversation"),
 }
@@ -85,6 +86,7 @@ class Rows:
         self.approvals: list[Row] = []
         self.decided_approvals: list[Row] = []
         self.withdrawn_approvals: list[Row] = []
+        self.recalled_approvals: list[Row] = []
         self.recalled_handoffs: list[Row] = []
         self.withdrawn_handoffs: list[Row] = []
 

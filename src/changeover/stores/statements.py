@@ -107,7 +107,8 @@ def writes(say: Compiler) -> dict[str, Statement]:
         "ended_handoffs": say(_update(handoffs, FIELDS["ended_handoffs"])),
         "approvals": say(_asked(say)),
         "decided_approvals": say(_update(approvals, FIELDS["decided_approvals"]).where(PENDING)),
-        "withdrawn_approvals": say(_withdrawn()),
+        "withdrawn_approvals": say(_withdrawn(a.conversation == bind("conversation"))),
+        "recalled_approvals": say(_withdrawn(a.conversation == bind("conversation"), a.call == bind("call"))),
         "recalled_handoffs": say(_taken_back(_recalled())),
         "withdrawn_handoffs": say(_taken_back(sa.and_(h.conversation == bind("conversation"), OFFERED))),
     }
@@ -206,6 +207,6 @@ def _states(*names: str) -> list[sa.ColumnElement[str]]:
     return [sa.literal_column(f"'{name}'") for name in names]
 
 
-def _withdrawn() -> sa.Update:
-    pending = sa.update(approvals).where(a.conversation == bind("conversation"), PENDING)
+def _withdrawn(*which: sa.ColumnElement[bool]) -> sa.Update:
+    pending = sa.update(approvals).where(*which, PENDING)
     return pending.values(status=sa.literal_column("'withdrawn'"))

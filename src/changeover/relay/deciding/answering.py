@@ -8,9 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.agent.agent import Function, Person
+from changeover.agent.moves import DelegateTo, Transfer
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode, RequestKind
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
+from changeover.handoffs.strategies import Strategy, recent_of
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, Record
 from changeover.relay.context import context_of
@@ -128,15 +130,15 @@ def _ask_on(state: State, turn: Turn, call: OpenCall, phase: Declined, roster: R
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
-        return _offer_to(state, phase, phase.verdict.decision.receiver, roster)
+        return _offer_to(state, call, phase, phase.verdict.decision.receiver, roster)
     if phase.suggested and phase.by and phase.suggested in roster.seats:
-        return _offer_to(state, phase, phase.suggested, roster)
+        return _offer_to(state, call, phase, phase.suggested, roster)
     asked = {*offer.declined_by, offer.receiver}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
     if offer.attempt >= roster.attempts:
         return _escalate(state, call, phase)
     if others and not phase.needs:
-        return _offer_to(state, phase, others[0], roster)
+        return _offer_to(state, call, phase, others[0], roster)
     if offer.mode is Mode.DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
@@ -153,19 +155,33 @@ def _told(phase: Declined) -> str:
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
 
 
-def _offer_to(state: State, phase: Declined, receiver: str, roster: Roster) -> Record:
+def _offer_to(state: State, call: OpenCall, phase: Declined, receiver: str, roster: Roster) -> Record:
     """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
     before = phase.offer
+    strategy = _strategy(before, receiver, call.call.name, roster)
     offer = replace(
         before,
         call=offered_again(before.call),
         receiver=receiver,
+        strategy=strategy.name,
+        recent=recent_of(strategy) if before.mode is Mode.DELEGATE else before.recent,
         attempt=before.attempt + 1,
         retry_of=f"{state.id}:{before.call}",
         declined_by=(*before.declined_by, before.receiver),
         deadline=None,
     )
     return Record(until(state, offer, phase.timeout, roster))
+
+
+def _strategy(offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
+    """How much the next receiver sees: as the handoff's declaration says, else as is that receiver's custom."""
+    seat = roster.seats.get(offer.sender)
+    move = seat.moves.get(tool) if isinstance(seat, Seat) else None
+    if isinstance(move, DelegateTo):
+        return roster.briefing_for(receiver, move.delegate.strategy)
+    if offer.mode is Mode.DELEGATE:
+        return roster.briefing_for(receiver, None)
+    return roster.strategy_for(offer.sender, receiver, move.handoff.strategy if isinstance(move, Transfer) else None)
 
 
 def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:

@@ -96,6 +96,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     if isinstance(run.phase, TURNING) and run.phase.turn:
         state.add(*run.phase.turn.results())
     _undo(state, event)
+    state.task = state.position
     by_code = run.spoken.package is not None and event.sender not in run.agents
     run.phase = Replied("") if by_code else Thinking(str(state.position))
 
@@ -113,7 +114,7 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
             state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
             state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
     state.returning, state.handed, state.leg, state.thread = None, None, -1, state.record
-    state.agent, state.task = event.sender, state.position
+    state.agent = event.sender
     state.path.append(event.sender)
     said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""
     why = f": {event.reason}" if event.reason else ""
