@@ -194,7 +194,9 @@ def _taken_back(which: sa.ColumnElement[bool]) -> sa.Update:
     """These handoffs are back with their sender."""
     ended: tuple[Any, Any] = (h.state, sa.literal_column("'RETURNED'"))
     back = sa.update(handoffs).where(which)
-    return back.ordered_values((h.ended_at, bind("ended_at")), (h.reason, bind("reason")), ended)
+    # What has a reason already keeps it: it failed before it was taken back.
+    reason = sa.func.coalesce(h.reason, bind("reason", sa.Text))
+    return back.ordered_values((h.ended_at, bind("ended_at")), (h.reason, reason), ended)
 
 
 def _recalled() -> sa.ColumnElement[bool]:

@@ -158,13 +158,15 @@ def _told(phase: Declined) -> str:
 def _offer_to(state: State, call: OpenCall, phase: Declined, receiver: str, roster: Roster) -> Record:
     """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
     before = phase.offer
-    strategy = _strategy(before, receiver, call.call.name, roster)
+    # Whoever gets its own task back starts nothing afresh.
+    own = receiver == before.sender
+    strategy = None if own else _strategy(before, receiver, call.call.name, roster)
     offer = replace(
         before,
         call=offered_again(before.call),
         receiver=receiver,
-        strategy=strategy.name,
-        recent=recent_of(strategy) if before.mode is Mode.DELEGATE else before.recent,
+        strategy=strategy.name if strategy else before.strategy,
+        recent=recent_of(strategy) if strategy and before.mode is Mode.DELEGATE else before.recent,
         attempt=before.attempt + 1,
         retry_of=f"{state.id}:{before.call}",
         declined_by=(*before.declined_by, before.receiver),

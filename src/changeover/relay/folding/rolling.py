@@ -73,7 +73,7 @@ def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackR
     assert isinstance(offered, Offered)
     run.handoffs -= 1
     record = record_of(state.id, "", run, call, offered)
-    reason = f"rolled back: {event.reason}" if event.reason else "rolled back"
+    reason = _why(event)
     state.handoffs.append(replace(record, state=advance(OFFERED, Signal.RETURN), error=reason))
     if offered.offer.mode is Mode.TRANSFER:
         leave_with_sender(state, run, turn, call, reason)
@@ -86,7 +86,12 @@ def _mark(state: State, event: RollbackRequested) -> None:
     """A delegate that has ended goes back as it is: its sender has heard of it."""
     for index, record in enumerate(state.handoffs):
         if record.id == f"{state.id}:{event.call}":
-            state.handoffs[index] = replace(record, state=advance(record.state, Signal.RETURN))
+            standing = advance(record.state, Signal.RETURN)
+            state.handoffs[index] = replace(record, state=standing, error=record.error or _why(event))
+
+
+def _why(event: RollbackRequested) -> str:
+    return f"rolled back: {event.reason}" if event.reason else "rolled back"
 
 
 def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault
+from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault, ResultFault
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Note, User
@@ -109,7 +109,10 @@ def take_up(state: State, event: RunResumed) -> None:
         return
     del state.outcomes[event.run]
     run = state.run = outcome.run
-    run.strikes, run.struck, run.verdict, run.phase = 0, None, None, Thinking(str(state.position))
+    run.strikes, run.struck, run.verdict, run.repairs = 0, None, None, 0
+    run.phase = Thinking(str(state.position))
+    if isinstance(outcome.fault, ResultFault):
+        state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
     state.limits = set()
     for index in range(len(state.handoffs) - 1, run.first - 1, -1):
         if state.handoffs[index].task_id == f"{state.id}#{state.task}":
