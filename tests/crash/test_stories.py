@@ -159,7 +159,7 @@ def cuts(number: int, appends: int) -> Iterator[tuple[int, Death]]:
         yield from ((at, death) for at in range(1, appends + 1) for death in Death)
         return
     ways = list(Death)
-    places = dict.fromkeys((1, (appends + 1) // 2, appends))
+    places = dict.fromkeys((1, (appends + 1) // 2, appends)) if appends else {}  # where nothing is written, nobody dies
     yield from ((at, ways[(number + turn) % len(ways)]) for turn, at in enumerate(places))
 
 
