@@ -6,7 +6,8 @@ or visibly waits for a person.
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator, Sequence
+import tempfile
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from changeover import (
-    ApprovalRequest,
     Approve,
     Context,
     Edit,
@@ -27,131 +27,23 @@ from changeover import (
     Mode,
     Reject,
     Respond,
+    Store,
     Task,
     Team,
 )
-from changeover.errors import ApprovalError, ChangeoverError, EngineError, IllegalTransition
+from changeover.errors import ApprovalError, ChangeoverError, ConversationNotFound, EngineError, IllegalTransition
 from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
-from changeover.handoffs.protocol import TRANSITIONS, Signal
-from changeover.messages import Assistant
-from changeover.relay.events import HandoffRolledBack, RollbackDone, RunResumed
-from changeover.relay.naming import call_of
 from changeover.relay.result import handoffs_of
-from changeover.relay.run import TURNING, Awaiting, Stopping
-from changeover.relay.state import State
-from changeover.relay.turn import Asked, Delegated, OpenCall
 from changeover.stores.memory import MemoryLog
-from changeover.testing import ManualClock, assert_valid_history
+from changeover.testing import ManualClock
 from tests.crash.parties import ANSWERS, RECEIVERS, TIMEOUT, Parties
+from tests.crash.watching import Watcher
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 CONVERSATIONS = ("c", "d")
-OPEN = (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING)
 BACK = {Standing.REJECTED, Standing.RETURNED}
 """What cannot be undone."""
-
-
-def reachable(state: Standing) -> set[Standing]:
-    """Where a handoff may come from here, step by step; no lease lapses where nobody pulls."""
-    found, ahead = {state}, [state]
-    while ahead:
-        steps = [after for signal, after in TRANSITIONS[ahead.pop()].items() if signal is not Signal.LAPSE]
-        ahead += [after for after in steps if after not in found]
-        found.update(steps)
-    return found
-
-
-REACHABLE = {state: reachable(state) for state in Standing}
-
-
-class Watcher:
-    """Folds every log event by event, and sees what each event does to handoffs."""
-
-    def __init__(self) -> None:
-        self.states: dict[str, State] = {}
-        self.undone: list[str] = []
-        """Transfers that were rolled back."""
-        self.cleaned: list[str] = []
-
-    async def look(self, log: MemoryLog, roots: Sequence[str]) -> None:
-        for root in roots:
-            for entry in await log.tree(root):
-                state = self.states.setdefault(entry.conversation, State(entry.conversation))
-                if entry.position < state.position:
-                    continue
-                state.at = entry.at
-                for event in entry.events:
-                    self._take_in(state, event)
-
-    def _take_in(self, state: State, event: Any) -> None:
-        before = {record.id: record.state for record in handoffs_of(state)}
-        state.apply(event)
-        after = handoffs_of(state)
-        ids = [record.id for record in after]
-        assert len(ids) == len(set(ids)), f"one handoff stands there twice: {ids}"
-        assert before.keys() <= set(ids), f"{event} lost a handoff of {before}"
-        for record in after:
-            was = before.get(record.id, Standing.PENDING)
-            legal = REACHABLE[was] | ({Standing.WORKING} if isinstance(event, RunResumed) else set())
-            assert record.state in legal, f"{event} brought {record.id} from {was} to {record.state}"
-        if isinstance(event, HandoffRolledBack):
-            self.undone += [f"{state.id}:{call}<" for call in event.undone]
-        if isinstance(event, RollbackDone):
-            self.cleaned.append(f"{state.id}:{event.call}<")
-
-    def check(self) -> None:
-        """Each task is somebody's, and one's alone."""
-        for state in self.states.values():
-            records = handoffs_of(state)
-            self._check_transfers(state, [each for each in records if each.mode is Mode.TRANSFER])
-            self._check_delegates(state, [each for each in records if each.mode is Mode.DELEGATE])
-            self._check_attempts(state, records)
-            thread = list(state.thread)
-            if thread and isinstance(thread[-1], Assistant) and thread[-1].calls:
-                thread.pop()  # its answers come when they are all there
-            assert_valid_history(thread)
-
-    def _check_transfers(self, state: State, records: Sequence[HandoffRecord]) -> None:
-        working = [record for record in records if record.state is Standing.WORKING]
-        assert len(working) <= 1, f"several have {state.id}: {working}"
-        if working:
-            assert (working[0].receiver, state.run is not None) == (state.agent, True), f"nobody works on {working}"
-        if state.run is None:
-            assert not [record for record in records if record.state in OPEN], f"{state.id} ended with {records}"
-
-    def _check_delegates(self, state: State, records: Sequence[HandoffRecord]) -> None:
-        phases = [call.phase for call in _calls(state)]
-        out = {f"{state.id}:{phase.offer.call}" for phase in phases if isinstance(phase, Delegated)}
-        working = {record.id for record in records if record.state is Standing.WORKING}
-        assert working == out, f"{working} are at work, and {out} are awaited"
-
-    def _check_attempts(self, state: State, records: Sequence[HandoffRecord]) -> None:
-        """Of one call, one handoff is open at a time: whoever declined has nothing to do with it any more."""
-        calls = [call_of(record.id.rpartition(":")[2]) for record in records if record.state in OPEN]
-        assert len(calls) == len(set(calls)), f"a task was offered to several at once: {records}"
-
-    def under_way(self) -> Iterator[State]:
-        return (state for state in self.states.values() if state.run or state.inbox)
-
-    def awaited(self) -> set[str]:
-        """What people have to decide."""
-        return {request.id for state in self.states.values() for request in _requests(state)}
-
-
-def _calls(state: State) -> list[OpenCall]:
-    """The calls of the turn that is under way."""
-    turn = state.run.phase.turn if state.run and isinstance(state.run.phase, TURNING) else None
-    return list(turn.calls.values()) if turn else []
-
-
-def _requests(state: State) -> list[ApprovalRequest]:
-    """What people have to decide before it goes on here."""
-    if state.run and isinstance(state.run.phase, Stopping):
-        return []
-    own = [state.run.phase.request] if state.run and isinstance(state.run.phase, Awaiting) else []
-    return [*own, *(call.phase.request for call in _calls(state) if isinstance(call.phase, Asked))]
-
 
 BELOW = ("look", "pay", "wait", ">sales/yes", ">billing/no", "*clerk/later", "!")
 """What a delegate may be told to do."""
@@ -187,11 +79,16 @@ class Protocol(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock()
-        self.log, self.watcher, self.parties = MemoryLog(), Watcher(), Parties(self.clock)
-        self.team: Team = self.parties.team(store=self.log)
+        self.watcher, self.parties = Watcher(), Parties(self.clock)
+        self.store = self._place()
+        self.team: Team = self.parties.team(store=self.store)
         self.roots: list[str] = list(CONVERSATIONS)
         self.asked: list[asyncio.Task[Any]] = []
         self.count = 0
+
+    def _place(self) -> MemoryLog | Store:
+        """Where everything is recorded."""
+        return MemoryLog()
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         async def settled() -> Any:
@@ -205,6 +102,12 @@ class Protocol(RuleBasedStateMachine):
     async def _settle(self) -> None:
         await self.clock.advance(0)
         await self.clock.advance(0)
+        await self._look()
+
+    async def _look(self) -> None:
+        for root in self.roots:
+            with suppress(ConversationNotFound):
+                self.watcher.look(await self.team.history(root))
 
     def _ask(self, work: Coroutine[Any, Any, Any]) -> None:
         self.asked.append(self.loop.create_task(work))
@@ -253,12 +156,13 @@ class Protocol(RuleBasedStateMachine):
             self._do(self._undo(found[which % len(found)]))
 
     async def _undo(self, record: HandoffRecord) -> None:
-        before = len(await self.log.tree(record.id.partition(":")[0]))
+        before = self.watcher.seen
         try:
             await self.team.rollback(record.id, reason="undone", by="ana")
         except IllegalTransition:
             assert record.state in BACK, f"{record} could not be undone"
-            assert len(await self.log.tree(record.id.partition(":")[0])) == before
+            await self._look()
+            assert self.watcher.seen == before
         else:
             assert record.state not in BACK, f"{record} was undone again"
 
@@ -282,7 +186,7 @@ class Protocol(RuleBasedStateMachine):
     @rule(reopened=st.booleans())
     def the_process_dies_and_another_comes(self, reopened: bool) -> None:
         self._do(self._die())
-        self.team = self.parties.team(store=self.log)
+        self.team = self.parties.team(store=self.store)
         if reopened:
             self._do(self.team.__aenter__())
 
@@ -295,11 +199,14 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def every_handoff_goes_where_its_table_leads_and_every_task_is_somebodys(self) -> None:
-        self._do(self.watcher.look(self.log, self.roots))
         self.watcher.check()
         assert self.parties.wrong == []
         listed = {request.id for request in self._do(self.team.approvals())}
         assert listed == self.watcher.awaited(), "what people are shown is not what is awaited"
+        self._look_at_callers()
+
+    def _look_at_callers(self) -> None:
+        """Whoever was told that something went wrong was told what, and not of the machinery."""
         for task in self.asked:
             if task.done() and isinstance(error := task.exception(), Exception):
                 assert isinstance(error, ChangeoverError), f"a caller was told {error!r}"
@@ -309,7 +216,7 @@ class Protocol(RuleBasedStateMachine):
         try:
             self._do(self._end())
         finally:
-            self._do(self._leave())
+            self.loop.run_until_complete(self._leave())
             self.loop.close()
 
     async def _end(self) -> None:
@@ -329,6 +236,7 @@ class Protocol(RuleBasedStateMachine):
         assert [state.id for state in self.watcher.under_way()] == []
         assert {id: state.rollbacks for id, state in self.watcher.states.items() if state.rollbacks} == {}
         assert sorted(self.watcher.undone) == sorted(self.watcher.cleaned)
+        self._look_at_callers()
         waiting_still = [task for task in self.asked if not task.done()]
         assert not waiting_still, f"somebody waits for ever: {waiting_still}"
 
@@ -336,7 +244,7 @@ class Protocol(RuleBasedStateMachine):
         for _ in range(20):
             await self._settle()
             await self.clock.advance(1_000)
-        await self.watcher.look(self.log, self.roots)
+        await self._settle()
         self.watcher.check()
 
     async def _leave(self) -> None:
@@ -362,4 +270,42 @@ def test_whatever_the_parties_of_handoffs_do_every_task_is_somebodys_until_it_en
     examples, steps = (1_500, 40) if STRESS else (40, 15)
     run_state_machine_as_test(
         Protocol, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    )
+
+
+class OnAFile(Protocol):
+    """The same on SQLite, where every record takes a while, and each process closes before the next one opens."""
+
+    def _place(self) -> Store:
+        self._folder = tempfile.TemporaryDirectory()
+        return Store(f"sqlite:///{self._folder.name}/store.db")
+
+    async def _settle(self) -> None:
+        """Return when nothing more is recorded."""
+        quiet = 0
+        while quiet < 3:
+            before = self.watcher.seen
+            await self.clock.advance(0)
+            await asyncio.sleep(0.004)
+            await self._look()
+            quiet = quiet + 1 if self.watcher.seen == before else 0
+
+    async def _die(self) -> None:
+        for task in self.asked:
+            task.cancel()
+        await asyncio.gather(*self.asked, return_exceptions=True)
+        self.asked = []
+        await self.team.close()
+
+    def teardown(self) -> None:
+        super().teardown()
+        self._folder.cleanup()
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(900 if STRESS else 90)
+def test_whatever_the_parties_of_handoffs_do_on_a_database_every_task_is_somebodys_until_it_ends():
+    examples, steps = (150, 25) if STRESS else (6, 10)
+    run_state_machine_as_test(
+        OnAFile, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     )
