@@ -155,6 +155,13 @@ class Protocol(RuleBasedStateMachine):
         if found := [record for record in reversed(records) if (record.state in BACK) is not possible]:
             self._do(self._undo(found[which % len(found)]))
 
+    @rule(which=which)
+    def somebody_undoes_a_transfer_that_was_taken(self, which: int) -> None:
+        records = [record for state in self.watcher.states.values() for record in state.handoffs]
+        taken = [each for each in reversed(records) if each.mode is Mode.TRANSFER and each.state not in BACK]
+        if taken:
+            self._do(self._undo(taken[which % len(taken)]))
+
     async def _undo(self, record: HandoffRecord) -> None:
         before = self.watcher.seen
         try:
