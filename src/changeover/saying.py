@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypedDict
 from msgspec.structs import replace
 
 from changeover.agent.roster import Roster
-from changeover.errors import MisconfiguredError, UnknownAgentError
+from changeover.errors import MisconfiguredError, PackageError, UnknownAgentError
 from changeover.guards.limits import Limits
+from changeover.handoffs.expecting import fault
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import File
 from changeover.relay.events import UserSpoke
@@ -72,6 +73,8 @@ def offered(roster: Roster, package: HandoffPackage, now: float) -> Said:
     """What a program wants recorded that offers a package."""
     if not roster.handoffs_enabled:
         raise MisconfiguredError("each agent of this team works alone (handoffs_enabled=False), so nothing is offered")
+    if wrong := fault(package.expectations):
+        raise PackageError("$.expectations", wrong)
     metadata = package.metadata
     # A key of its own kind: a run may have the same without being the same.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""

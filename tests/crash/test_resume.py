@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from changeover import Agent, RunContext, Team, tool
-from changeover.errors import ChangeoverError, ConversationNotFound, EngineError, ModelError
+from changeover.errors import ChangeoverError, ConversationNotFound, EngineError, KeyConflict, ModelError
 from changeover.messages import Message
 from changeover.relay.events import RunCompleted, UserSpoke
 from changeover.stores.open import Store, open_log
@@ -190,7 +190,9 @@ async def test_a_key_that_was_used_before_returns_what_was_recorded(shared_store
         await team.run("second", conversation="c")
         assert await team.run("first", conversation="c", key="k") == first
     async with (later := Desk(shared_store, echo)).team as team:
-        assert await team.run("something else", conversation="c", key="k") == first
+        assert await team.run("first", conversation="c", key="k") == first
+        with pytest.raises(KeyConflict, match="'k' was given before, to something else: 'first'"):
+            await team.run("something else", conversation="c", key="k")
         assert later.model.requests == []
         assert (await team.run("third", conversation="c", key="another")).output == "you said third"
 

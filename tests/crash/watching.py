@@ -59,7 +59,7 @@ class Watcher:
         after = handoffs_of(state)
         ids = [record.id for record in after]
         assert len(ids) == len(set(ids)), f"one handoff stands there twice: {ids}"
-        lost = {id: was for id, was in before.items() if id not in ids and not _lost_so_far(event, was)}
+        lost = {id: was for id, was in before.items() if id not in ids}
         assert not lost, f"{event} lost {lost}"
         for record in after:
             was = before.get(record.id, Standing.PENDING)
@@ -107,11 +107,6 @@ class Watcher:
     def awaited(self) -> set[str]:
         """What people have to decide."""
         return {request.id for state in self.states.values() for request in _requests(state)}
-
-
-def _lost_so_far(event: object, was: Standing) -> bool:
-    """An offer of a receiver whose own transfer is undone; that it is kept is tested, and does not hold yet."""
-    return isinstance(event, HandoffRolledBack) and was is Standing.PENDING
 
 
 def _calls(state: State) -> list[OpenCall]:

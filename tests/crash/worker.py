@@ -25,9 +25,9 @@ from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Log, Reserve
+from changeover.saying import RunOptions
 from changeover.stores import postgres, sql, sqlite
 from changeover.stores.open import Store, open_log
-from changeover.team import RunOptions
 from tests.crash.notes import Notes
 from tests.crash.playing import AGENTS, Play, essence
 

@@ -9,6 +9,7 @@ from changeover.errors import HandoffNotFound
 from changeover.facts import HandoffRecord
 from changeover.handoffs.protocol import Signal, advance
 from changeover.relay.events import RollbackRequested
+from changeover.relay.folding.rolling import under_way
 from changeover.relay.result import handoffs_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ async def roll_back(engine: LocalEngine, id: str, reason: str, by: str) -> Hando
         while True:
             await readable(engine, live)
             advance(_record(live, id).state, Signal.RETURN)
-            if await put(engine, live, f"{call}<wanted", [RollbackRequested(call, reason, by)]):
+            if under_way(live.state, call):
+                break  # somebody wanted it before, and delegates are being called back
+            cause = f"{call}<@{live.state.position}"
+            if await put(engine, live, cause, [RollbackRequested(call, reason, by)]):
                 break
         record = _record(live, id)
     await engine.tell(live)

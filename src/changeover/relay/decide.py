@@ -63,7 +63,8 @@ def awaits(state: State, command: str) -> bool:
         case Acting(turn=turn):
             call = turn.calls.get(call_of(command))
             if call is not None and command.endswith("=result"):
-                return turn.judged is None and isinstance(call.phase, Directed)
+                person = isinstance(call.phase, Offered) and call.phase.problem is None
+                return person or (turn.judged is None and isinstance(call.phase, Directed))
             return call is not None and _wanted(call, command)
         case Replied(at=at):
             return f"{at}=result" == command
@@ -157,7 +158,7 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 
 
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
-    if state.handed is None:  # so nobody expects anything of it but the user
+    if state.handed is None and run.spoken.given is None:  # so nobody expects anything of it but the user
         return Record(RunCompleted(run.id))
     return expecting.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
 

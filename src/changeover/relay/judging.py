@@ -19,12 +19,12 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
     from changeover.handoffs.expecting import complaint, judged_later, misfit, value_of
 
     expects = _expects(world.roster, command)
-    problem: str = await in_thread(partial(misfit, expects, command.text))
-    for judge in () if problem else judged_later(expects):
-        try:
+    try:
+        problem: str = await in_thread(partial(misfit, expects, command.text))
+        for judge in () if problem else judged_later(expects):
             problem = problem or complaint(judge, await judge(value_of(expects, command.text)))
-        except Exception as error:  # the user's code: a result that it stumbles over is no good result
-            problem = f"it could not be judged: {type(error).__name__}: {error}"
+    except Exception as error:  # the user's code: a result that it stumbles over is no good result
+        problem = f"it could not be judged: {type(error).__name__}: {error}"
     return ResultJudged(command.task, text_of(problem), command.call)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from changeover.errors import UnknownAgentError
-from changeover.facts import HandoffRecord, HandoffResult, RunResult
+from changeover.facts import DelegateResult, HandoffRecord, HandoffResult, RunResult
 from changeover.facts import State as Standing
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.events import UserSpoke
@@ -47,7 +47,7 @@ def handoff_of(result: RunResult, package: HandoffPackage) -> HandoffResult:
         agent=record.receiver,
         state=record.state,
         result=back.response if back else result.output,
-        reason=f"waits for {awaited}" if awaited else record.error if declined else "",
+        reason=f"waits for {awaited}" if awaited else _why(record, back) if declined else "",
         error="" if declined else record.error or (back.error if back else ""),
         summary=back.summary if back else "",
         iterations=back.iterations if back else result.ledger.turns,
@@ -55,6 +55,12 @@ def handoff_of(result: RunResult, package: HandoffPackage) -> HandoffResult:
         conversation_id=result.conversation_id,
         pending=result.pending,
     )
+
+
+def _why(record: HandoffRecord, back: DelegateResult | None) -> str:
+    """Why it came to nothing: what a person said who was asked in the end, else the receiver."""
+    settled = back is not None and back.agent != record.receiver
+    return back.error if back and settled else record.error
 
 
 def _record(result: RunResult) -> HandoffRecord | None:

@@ -48,9 +48,11 @@ def package_of(command: AskReceiver) -> HandoffPackage:
 
 def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
     """The package that code offers, as it stands at this attempt."""
-    package, offer = HandoffPackage.from_dict(given), command.offer
-    metadata = replace(package.metadata, sender=offer.sender, receiver=offer.receiver, attempt=offer.attempt)
-    return replace(package, metadata=metadata)
+    package, offer, where = HandoffPackage.from_dict(given), command.offer, command.context.conversation
+    who = {"sender": offer.sender, "receiver": offer.receiver}
+    metadata = replace(package.metadata, **who, attempt=offer.attempt, conversation=where)
+    task = replace(package.task, id=package.task.id or f"{where}:{offer.call}")
+    return replace(package, task=task, metadata=metadata)
 
 
 def _follows(handoff: str) -> dict[str, Any]:

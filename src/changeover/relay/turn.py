@@ -36,6 +36,8 @@ class Offered(Struct, frozen=True, gc=False):
     """For how long people were awaited, which does not count."""
     verdict: ApprovalDecided | None = None
     """What a person said to it: the permission, or the answer of a person who is the receiver."""
+    problem: str | None = None
+    """What is wrong with that answer, by what was expected; None while nobody has said."""
 
     @property
     def lasts(self) -> float | None:

@@ -25,6 +25,8 @@ def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
     for call in event.undone:
         sheet.rows.ended_handoffs.append((Standing.RETURNED, sheet.at, event.reason or None, f"{sheet.id}:{call}"))
     sheet.rows.withdrawn_approvals.append((sheet.id,))
+    reason = f"rolled back: {event.reason}" if event.reason else "rolled back"
+    sheet.rows.withdrawn_handoffs.append((sheet.at, reason, sheet.id))
     leg = sheet.leg
     if leg is None or leg.status not in ("pending", "running", "waiting"):
         return  # no run is under way: the sender has a task when the user speaks again

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from changeover.agent.agent import Function, Person
 from changeover.agent.moves import DelegateTo, Transfer
 from changeover.agent.roster import Roster, Seat
+from changeover.errors import ExpectationError
 from changeover.facts import Mode, RequestKind
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.handoffs.strategies import Strategy, recent_of
 from changeover.messages import View
-from changeover.relay.commands import AskReceiver, AwaitApproval, Command, Record
+from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, Record
 from changeover.relay.context import context_of
 from changeover.relay.deciding.offering import until
 from changeover.relay.events import (
@@ -23,6 +24,7 @@ from changeover.relay.events import (
     CallRefused,
     HandoffAccepted,
     HandoffConditional,
+    HandoffExpired,
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
@@ -36,12 +38,17 @@ from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
     """What is due for the transfer of a turn, which is all that is left of the turn."""
     phase = call.phase
-    if type(phase) is Offered and phase.verdict is None and _takes_all(phase.offer.receiver, roster):
+    if type(phase) is Offered and _is_taken_at_once(phase, roster):
         return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
     if isinstance(phase, Asked):
         return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)] if call.id in turn.ready else ()
     due = answer(state, run, turn, call, roster)
     return due if isinstance(due, Record) else [due] if due else ()
+
+
+def _is_taken_at_once(phase: Offered, roster: Roster) -> bool:
+    """Whether nothing can come between the offer and its acceptance."""
+    return phase.verdict is None and phase.offer.deadline is None and _takes_all(phase.offer.receiver, roster)
 
 
 def _takes_all(receiver: str, roster: Roster) -> bool:
@@ -50,7 +57,9 @@ def _takes_all(receiver: str, roster: Roster) -> bool:
     return not seat.asks if type(seat) is Seat else type(seat) is Function
 
 
-def answer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | AskReceiver | None:
+def answer(
+    state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster
+) -> Record | AskReceiver | JudgeResult | None:
     """What is due for a call that was offered, or declined; None if it has to wait."""
     match call.phase:
         case Offered(verdict=None) as phase:
@@ -58,7 +67,7 @@ def answer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
         case Offered(verdict=verdict, index=-1) as phase if verdict:
             return _answer_by(state, phase, verdict)
         case Offered(verdict=verdict) as phase if verdict:
-            return _result_by(state, phase.offer, verdict)
+            return _result_by(state, call, phase, verdict)
         case Declined() as phase:
             return _ask_on(state, turn, call, phase, roster)
         case _:
@@ -74,13 +83,9 @@ def _answer_of(
         return _ask(state, call, offer, "task")
     if phase.needs:
         return _ask(state, call, offer, "permission", {"permission": list(phase.needs)})
-    if _takes_all(offer.receiver, roster):
-        return _accepted(state, phase)
-    if not isinstance(seat, Seat):
-        return _rejected(state, offer, "it is no longer in the team")
-    if refusal := _refusal(state, offer, seat):
+    if refusal := _refusal(state, phase, seat):
         return refusal
-    if seat.agent.accepts is None and seat.agent.max_concurrency is None:
+    if not isinstance(seat, Seat) or (seat.agent.accepts is None and seat.agent.max_concurrency is None):
         return _accepted(state, phase)
     if call.id not in turn.idle:
         return None
@@ -89,8 +94,15 @@ def _answer_of(
     return AskReceiver(f"{offer.call}^", state.task, context, offer, View(state.thread), phase.until, package)
 
 
-def _refusal(state: State, offer: HandoffOffered, seat: Seat) -> Record | None:
-    """Why the receiver does not take it, as far as its declaration says."""
+def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Record | None:
+    """Why the receiver does not take it, as far as nobody has to be asked."""
+    offer = phase.offer
+    if phase.until is not None and state.at >= phase.until:
+        return Record(HandoffExpired(offer.call, state.task, offer.receiver, "its deadline has passed"))
+    if seat is None:
+        return _rejected(state, offer, "it is no longer in the team")
+    if isinstance(seat, Function):
+        return None
     if not seat.agent.accepts_handoffs:
         return _rejected(state, offer, "it takes no handoffs")
     if lacks := seat.lacks({**state.variables, **offer.variables}):
@@ -120,10 +132,18 @@ def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record
             return _rejected(state, offer, note or f"{verdict_words(verdict.decision)} by a person", by=verdict.by)
 
 
-def _result_by(state: State, offer: HandoffOffered, verdict: ApprovalDecided) -> Record:
-    """What a person who was delegated to brings back."""
+def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDecided) -> Record | JudgeResult:
+    """What a person who was delegated to brings back, if it is what was expected."""
+    offer = phase.offer
     text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
-    return Record(HandoffReturned(offer.call, state.task, offer.receiver, success=True, response=text))
+    if offer.expected is not None and phase.problem is None:
+        by = (offer.expected, offer.sender, call.call.name)
+        return JudgeResult(f"{offer.call}=result", state.task, text, *by, offer.call)
+    who = (offer.call, state.task, offer.receiver)
+    if phase.problem:
+        error = str(ExpectationError(offer.receiver, phase.problem))
+        return Record(HandoffReturned(*who, success=False, response=text, error=error))
+    return Record(HandoffReturned(*who, success=True, response=text))
 
 
 def _ask_on(state: State, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
@@ -199,4 +219,5 @@ def _ask(
     """Put it into the inbox of people."""
     id, who = f"{offer.call}={kind}", (offer.sender, call.call.name)
     asked = about if about is not None else offer.variables
-    return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, offer.message, kind=kind))
+    message = offer.message or (state.run.spoken.text if state.run else "")
+    return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, message, kind=kind))

@@ -57,7 +57,9 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
         state.handoffs[phase.index] = replace(record, state=standing, error=event.reason)
     else:
         return None
-    call.result = DelegateResult(f"{state.id}:{event.call}", event.receiver, False, error=event.reason)
+    took = round(state.at - state.handoffs[-1 if isinstance(phase, Offered) else phase.index].at, 3)
+    id = f"{state.id}:{event.call}"
+    call.result = DelegateResult(id, event.receiver, False, duration=took, error=event.reason)
     text = msgspec.json.encode(call.result).decode()
     if isinstance(run.phase, Stopping):
         turn.answer(call, text, ok=False)

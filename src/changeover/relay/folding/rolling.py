@@ -13,7 +13,7 @@ from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
 from changeover.messages import Note
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
-from changeover.relay.folding.answers import leave_with_sender
+from changeover.relay.folding.answers import leave_with_sender, open_offers
 from changeover.relay.folding.calls import find
 from changeover.relay.passing import OFFERED, record_of
 from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Thinking
@@ -59,6 +59,14 @@ def record_at(state: State, call: str) -> HandoffRecord | None:
     return next((record for record in reversed(state.handoffs) if record.id == id), None)
 
 
+def under_way(state: State, call: str) -> bool:
+    """Whether this handoff is being undone."""
+    if state.returning is not None and state.returning.call == call:
+        return True
+    found = find(state.run, call, Delegated) if state.run else None
+    return found is not None and isinstance(found[1].phase, Delegated) and found[1].phase.recalled is not None
+
+
 def _is_about(call: OpenCall, id: str) -> bool:
     phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
     return isinstance(phase, Offered | Delegated) and phase.offer.call == id
@@ -100,9 +108,10 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
         return
     if isinstance(run.phase, TURNING) and run.phase.turn:
         state.add(*run.phase.turn.results())
+        state.handoffs += open_offers(state, run, Signal.RETURN, _why(state.returning))
+    by_code = event.sender not in state.path
     _undo(state, event)
     state.task = state.position
-    by_code = run.spoken.package is not None and event.sender not in run.agents
     run.phase = Replied("") if by_code else Thinking(str(state.position))
 
 
@@ -119,11 +128,17 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
             state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
             state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
     state.returning, state.handed, state.leg, state.thread = None, None, -1, state.record
-    state.agent = event.sender
-    state.path.append(event.sender)
+    state.return_to, state.agent = "", event.sender if event.sender in state.path else _before(state, event.receiver)
+    state.path.append(state.agent)
     said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""
     why = f": {event.reason}" if event.reason else ""
     state.add(Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
+
+
+def _before(state: State, receiver: str) -> str:
+    """Who was active before code handed over to this receiver."""
+    last = max((index for index, agent in enumerate(state.path) if agent == receiver), default=0)
+    return state.path[last - 1] if last else ""
 
 
 def try_again(state: State, event: RollbackFailed) -> None:

@@ -29,9 +29,10 @@ from changeover.relay.events import (
     Unreadable,
     UserSpoke,
 )
+from changeover.relay.naming import call_of
 from changeover.relay.passing import IN_WORK, author_of, given_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
-from changeover.relay.turn import Directed, Turn, function_turn, model_turn
+from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn
 from changeover.tools.command import Directive, Errand
 
 if TYPE_CHECKING:
@@ -173,9 +174,13 @@ def give_up(state: State, run: Run, event: FunctionFailed) -> None:
 def judge(state: State, run: Run, event: ResultJudged) -> None:
     if isinstance(run.phase, Replied):
         run.phase = replace(run.phase, judged=True, problem=event.problem)
-    elif isinstance(run.phase, Acting) and (call := run.phase.turn.calls.get(event.call)):
+    elif isinstance(run.phase, Acting) and (call := run.phase.turn.calls.get(call_of(event.call))):
         turn = run.phase.turn
-        turn.judged, turn.idle[call.id] = event.problem, call
+        turn.idle[call.id] = call
+        if isinstance(call.phase, Offered):
+            call.phase = replace(call.phase, problem=event.problem)
+        else:
+            turn.judged = event.problem
 
 
 def repair(state: State, run: Run, event: RepairAsked) -> None:

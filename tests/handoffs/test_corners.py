@@ -1,4 +1,4 @@
-"""What offers, expectations and rollbacks do not do yet; each of these tells as soon as it does."""
+"""Corners of offers, expectations and rollbacks, each in its smallest form."""
 
 import asyncio
 import json
@@ -47,7 +47,6 @@ def here(*ids: str) -> Team:
     return Team([Agent(id, handoffs=()) for id in ids], model=ScriptedModel(play))
 
 
-@pytest.mark.xfail(strict=True, reason="the second request is tried for ever, with the lock held", raises=TimeoutError)
 async def test_a_handoff_that_is_being_undone_may_be_undone_by_somebody_else_too(tmp_path: Any):
     begun = asyncio.Event()
 
@@ -75,7 +74,6 @@ async def test_a_handoff_that_is_being_undone_may_be_undone_by_somebody_else_too
         await team.close()
 
 
-@pytest.mark.xfail(strict=True, reason="whoever gets the task back in a delegate is not held to what is expected")
 async def test_a_delegate_is_held_to_what_is_expected_also_after_a_handoff_of_its_own_was_undone():
     begun = asyncio.Event()
 
@@ -97,7 +95,6 @@ async def test_a_delegate_is_held_to_what_is_expected_also_after_a_handoff_of_it
     assert json.loads((await saying).output)["success"] is False
 
 
-@pytest.mark.xfail(strict=True, reason="`return_to` outlives the handoff that declared it")
 async def test_what_a_handoff_that_was_undone_says_of_the_next_message_holds_no_longer():
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         return hands_off("billing", "refund") if len(messages) == 1 else says(f"{agent} is here")
@@ -109,7 +106,6 @@ async def test_what_a_handoff_that_was_undone_says_of_the_next_message_holds_no_
     assert (await team.run("and now?", conversation="c")).final_agent == "triage"
 
 
-@pytest.mark.xfail(strict=True, reason="the sender is code, so the team's first agent has the conversation")
 async def test_when_a_package_is_taken_back_whoever_was_active_before_it_is_active_again():
     team = here("first", "second", "third")
     await team.run("hello", conversation="c", agent="second")
@@ -118,13 +114,11 @@ async def test_when_a_package_is_taken_back_whoever_was_active_before_it_is_acti
     assert (await team.run("and now?", conversation="c")).final_agent == "second"
 
 
-@pytest.mark.xfail(strict=True, reason="whoever is not asked is not asked in time either")
 async def test_a_package_whose_deadline_has_passed_is_not_handed_over():
     with pytest.raises(HandoffTimeoutError):
         await here("clerk").offer(package(mode=Mode.TRANSFER, deadline=datetime(2020, 1, 1, tzinfo=UTC)))
 
 
-@pytest.mark.xfail(strict=True, reason="the person's note is lost: the reason is the last receiver's")
 async def test_what_a_person_says_who_gives_a_package_back_is_told_to_whoever_offered_it():
     async def accepts(package: HandoffPackage) -> Rejected:
         return Rejected("closed")
@@ -137,21 +131,18 @@ async def test_what_a_person_says_who_gives_a_package_back_is_told_to_whoever_of
     assert "count it yourself" in (await team.offer(given)).reason
 
 
-@pytest.mark.xfail(strict=True, reason="it is recorded, and judging by it stops the conversation", raises=TypeError)
 async def test_a_package_that_expects_what_is_no_schema_is_refused():
     wrong = replace(package(), expectations=Expectations(output_schema={"type": 7}))
     with pytest.raises(PackageError):
         await here("clerk").offer(wrong)
 
 
-@pytest.mark.xfail(strict=True, reason="the offer has no message if the package says no more than its task")
 async def test_a_person_is_shown_the_task_that_a_package_hands_over():
     team = Team([Person("ana")])
     [request] = (await team.offer(package("ana", Mode.TRANSFER))).pending
     assert "count" in request.message
 
 
-@pytest.mark.xfail(strict=True, reason="nobody fills it in")
 async def test_a_task_has_a_name_when_its_receiver_is_asked():
     async def accepts(package: HandoffPackage) -> bool:
         return bool(package.task.id)
@@ -160,7 +151,6 @@ async def test_a_task_has_a_name_when_its_receiver_is_asked():
     assert (await team.offer(package())).result == "Three."
 
 
-@pytest.mark.xfail(strict=True, reason="what a person answers is not judged")
 async def test_a_person_who_is_delegated_to_is_held_to_what_is_expected():
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         return says(messages[-1].text) if isinstance(messages[-1], ToolResult) else delegates("ana", "count")
@@ -172,7 +162,6 @@ async def test_a_person_who_is_delegated_to_is_held_to_what_is_expected():
     assert json.loads((await team.resume("c")).output)["success"] is False
 
 
-@pytest.mark.xfail(strict=True, reason="it is on no list any more, not even as returned")
 async def test_what_a_receiver_had_offered_is_returned_when_its_own_handoff_is_undone():
     begun = asyncio.Event()
 
@@ -195,7 +184,6 @@ async def test_what_a_receiver_had_offered_is_returned_when_its_own_handoff_is_u
     assert states == [("billing", "RETURNED"), ("bank", "RETURNED")]
 
 
-@pytest.mark.xfail(strict=True, reason="nobody opens a delegate's conversation again whose sender has gone on")
 async def test_what_a_delegate_left_to_clean_up_is_cleaned_up_after_a_restart():
     begun, log, tried = asyncio.Event(), MemoryLog(), list[str]()
 
@@ -227,7 +215,6 @@ async def test_what_a_delegate_left_to_clean_up_is_cleaned_up_after_a_restart():
         assert isinstance((await again.history("c"))[-1].event, RollbackDone)
 
 
-@pytest.mark.xfail(strict=True, reason="nobody counts it")
 async def test_a_handoff_that_took_too_long_says_how_long_it_took():
     clock = ManualClock()
 
