@@ -73,8 +73,8 @@ def offered(roster: Roster, package: HandoffPackage, now: float) -> Said:
     """What a program wants recorded that offers a package."""
     if not roster.handoffs_enabled:
         raise MisconfiguredError("each agent of this team works alone (handoffs_enabled=False), so nothing is offered")
-    if wrong := fault(package.expectations):
-        raise PackageError("$.expectations", wrong)
+    if (schema := package.expectations.output_schema) and (wrong := fault(schema)):
+        raise PackageError("$.expectations.output_schema", wrong)
     metadata = package.metadata
     # A key of its own kind: a run may have the same without being the same.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""

@@ -117,7 +117,7 @@ def deaths() -> Iterator[tuple[str, Death]]:
 async def test_the_story_holds_though_the_process_dies_at_any_append(name: str, death: Death):
     tell = STORIES[name]
     appends = await in_one_go(tell)
-    for at in range(1, appends + 1):
+    for at in places_to_die(appends):
         log = MemoryLog()
         before = await dies(tell, log, at, death)
         assert before, f"the story took fewer appends than {appends}"
@@ -151,6 +151,12 @@ def sweep(url: str) -> None:
         found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         names = ", ".join(sorted(name for (name,) in found if name != "changeover_version"))
         connection.execute(f"TRUNCATE {names}".encode())
+
+
+def places_to_die(appends: int) -> list[int]:
+    """Every append, or the first, the last and some between."""
+    most = appends if STRESS else min(appends, 6)
+    return sorted({1 + round(step * (appends - 1) / max(1, most - 1)) for step in range(most)})
 
 
 def cuts(number: int, appends: int) -> Iterator[tuple[int, Death]]:

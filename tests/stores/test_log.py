@@ -156,12 +156,12 @@ async def test_what_does_not_run_is_not_unfinished(log: Log, status: Literal["co
     assert await log.unfinished() == []
 
 
-async def test_the_roots_of_what_is_left_are_unfinished_once_and_in_order(log: Log):
+async def test_what_is_left_and_its_roots_are_unfinished_once_and_in_order(log: Log):
     for root in ("b", "a", "done"):
         await log.append(opening(root), DONE)
     for parent in ("b", "a", "b"):
         await log.append(delegate(f"{parent}/{len(await log.tree(parent))}", parent), LEFT)
-    assert await log.unfinished() == ["a", "b"]
+    assert await log.unfinished() == ["a", "a/1", "b", "b/1", "b/2"]
 
 
 async def test_what_nobody_has_begun_may_be_claimed_and_released(log: Log):

@@ -113,6 +113,9 @@ class LocalEngine:
         live = await self.lives.get(conversation)
         async with live.lock:
             await self.lives.refresh(live)
+            state = live.state
+            if state.root != state.id and (state.run or state.inbox):
+                return  # whoever delegated to it opens it, if it is in time
             await self.go_on(live)
         await self.tell(live)
 

@@ -124,8 +124,7 @@ class Log(Protocol):
         ...
 
     async def unfinished(self) -> list[str]:
-        """The roots of the conversations in which something is outstanding and on which no live process works; and such
-        a conversation itself, if its root does not go on and so will not open it."""
+        """The conversations in which something is outstanding and on which no live process works, and their roots."""
         ...
 
     async def approvals(self) -> list[ApprovalRequest]:

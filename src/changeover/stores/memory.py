@@ -77,8 +77,7 @@ class MemoryLog:
 
     async def unfinished(self) -> list[str]:
         with self._lock:
-            roots = {conversation: self._entries[conversation][0].root for conversation in self._running}
-            return sorted({*roots.values(), *(id for id, root in roots.items() if root not in self._running)})
+            return sorted({*self._running, *(self._entries[conversation][0].root for conversation in self._running)})
 
     async def approvals(self) -> list[ApprovalRequest]:
         with self._lock:

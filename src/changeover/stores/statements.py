@@ -20,8 +20,7 @@ ONE: sa.ColumnElement[int] = sa.literal_column("1")
 ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 FIRST: sa.ColumnElement[str] = sa.literal_column("1")
 """The first column of a union, to order by."""
-RUN: sa.ColumnElement[str] = sa.literal_column("'running'")
-RUNNING = c.status == RUN
+RUNNING = c.status == sa.literal_column("'running'")
 PENDING = a.status == sa.literal_column("'pending'")
 OFFERED = h.state == sa.literal_column("'PENDING'")
 
@@ -43,9 +42,8 @@ class LogStatements:
         self.entry_at = say(upto.limit(ONE).offset(ZERO))
         # The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
         due = c.due <= sa.select(now()).scalar_subquery()
-        root = conversations.alias("root")
-        beyond = sa.select(c.id).where(RUNNING, _left(), root.c.id == c.root, root.c.status != RUN)
-        left = sa.union(sa.select(c.root).where(RUNNING, _left()), sa.select(c.root).where(due, _left()), beyond)
+        below = sa.select(c.id).where(RUNNING, _left(), c.id != c.root)
+        left = sa.union(sa.select(c.root).where(RUNNING, _left()), sa.select(c.root).where(due, _left()), below)
         self.unfinished = say(left.order_by(FIRST))
         self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent")))
         self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
