@@ -72,7 +72,7 @@ async def test_only_roots_that_nobody_alive_works_on_are_unfinished(another: Ano
     await theirs.append(opening("done"), DONE)
     assert await mine.unfinished() == await theirs.unfinished() == ["left"]
     let_all_leases_run_out(shared_store)
-    assert await mine.unfinished() == ["left", "mine", "theirs"]
+    assert await mine.unfinished() == ["left", "mine", "mine/1", "theirs"]
 
 
 async def test_a_conversation_of_a_live_process_cannot_be_claimed(another: Another):
