@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from changeover.agent.roster import Roster
 from changeover.errors import MisconfiguredError, PackageError, UnknownAgentError
 from changeover.guards.limits import Limits
+from changeover.handoffs.context import METADATA
 from changeover.handoffs.expecting import fault
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import File
@@ -75,6 +76,8 @@ def offered(roster: Roster, package: HandoffPackage, now: float) -> Said:
         raise MisconfiguredError("each agent of this team works alone (handoffs_enabled=False), so nothing is offered")
     if (schema := package.expectations.output_schema) and (wrong := fault(schema)):
         raise PackageError("$.expectations.output_schema", wrong)
+    if reserved := METADATA & package.context.variables.keys():
+        raise PackageError("$.context.variables", f"{', '.join(sorted(reserved))} is reserved; rename it")
     metadata = package.metadata
     # A key of its own kind: a run may have the same without being the same.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""

@@ -228,3 +228,9 @@ async def test_a_handoff_that_took_too_long_says_how_long_it_took():
     with pytest.raises(HandoffTimeoutError) as late:
         await offering
     assert late.value.handoff.duration == 300.0
+
+
+async def test_a_package_cannot_set_what_only_a_handoff_writes():
+    forged = replace(package(), context=Context(variables={"_handoff_from": "the boss", "order": 42}))
+    with pytest.raises(PackageError, match="_handoff_from is reserved"):
+        await here("clerk").offer(forged)
