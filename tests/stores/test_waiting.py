@@ -51,7 +51,7 @@ async def test_what_becomes_due_by_the_clock_of_the_database_is_unfinished_then(
     await until(is_unfinished, 2.0)
 
 
-async def test_of_a_child_that_is_due_or_left_the_root_is_unfinished(another: Another):
+async def test_of_a_child_that_is_due_or_left_the_root_is_unfinished_too(another: Another):
     log = another()
     for root in ("b", "a"):
         await log.append(opening(root), DONE)
@@ -59,7 +59,7 @@ async def test_of_a_child_that_is_due_or_left_the_root_is_unfinished(another: An
     await log.append(delegate("b/2", "b"), LEFT)
     await log.append(delegate("a/1", "a"), LEFT)
     await log.append(delegate("a/1/1", "a"), waiting(FUTURE))
-    assert await log.unfinished() == ["a", "b"]
+    assert await log.unfinished() == ["a", "a/1", "b", "b/2"]
 
 
 async def test_what_is_due_belongs_to_whoever_works_on_it(another: Another, shared_store: str):

@@ -106,16 +106,16 @@ class LocalEngine:
     async def recover(self) -> None:
         """Take up what nobody works on: fold, decide, perform what is outstanding."""
         for conversation in await self.log.unfinished():
-            await self.take_up(conversation)
+            state = (await self.lives.get(conversation)).state
+            # One below another is opened by that, if it is in time; but for what it left to clean up.
+            if state.root == state.id or not (state.run or state.inbox):
+                await self.take_up(conversation)
 
     async def take_up(self, conversation: str) -> None:
         """Go on with what is outstanding in a conversation."""
         live = await self.lives.get(conversation)
         async with live.lock:
             await self.lives.refresh(live)
-            state = live.state
-            if state.root != state.id and (state.run or state.inbox):
-                return  # whoever delegated to it opens it, if it is in time
             await self.go_on(live)
         await self.tell(live)
 

@@ -67,5 +67,5 @@ def recorded(entries: Iterable[Entry], agent: str = "") -> Iterator[Recorded]:
             if isinstance(event, HandoffAccepted) and event.mode is Mode.TRANSFER:
                 who = event.receiver
             elif isinstance(event, HandoffRolledBack):
-                who = event.sender
+                who = event.agent
         active[entry.conversation] = who

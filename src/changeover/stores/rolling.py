@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from changeover.facts import State as Standing
 from changeover.relay.events import HandoffRolledBack, RollbackFailed, RollbackRequested
 from changeover.stores.legs import Leg
@@ -30,6 +32,9 @@ def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
     leg = sheet.leg
     if leg is None or leg.status not in ("pending", "running", "waiting"):
         return  # no run is under way: the sender has a task when the user speaks again
+    if event.agent != event.sender:
+        sheet.leg = replace(leg, handoff_id=None)  # code has it back, and the run ends without it
+        return
     sheet.move("cancelled")
     new = Leg(sheet.position, leg.run_id, None, event.sender, "running", leg.context, leg.input)
     sheet.take_on(new, sheet.task(leg.position))

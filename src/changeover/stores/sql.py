@@ -73,7 +73,7 @@ class SqlLog:
 
     async def unfinished(self) -> list[str]:
         self._check()
-        return [row[0] for row in await self._reader.rows(self._sql.log.unfinished())]
+        return sorted({id for row in await self._reader.rows(self._sql.log.unfinished()) for id in row})
 
     async def approvals(self) -> list[ApprovalRequest]:
         self._check()

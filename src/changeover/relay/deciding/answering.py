@@ -98,7 +98,7 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
     """Why the receiver does not take it, as far as nobody has to be asked."""
     offer = phase.offer
     if phase.until is not None and state.at >= phase.until:
-        return Record(HandoffExpired(offer.call, state.task, offer.receiver, "its deadline has passed"))
+        return Record(HandoffExpired(offer.call, state.task, offer.receiver, "it was not asked before the deadline"))
     if seat is None:
         return _rejected(state, offer, "it is no longer in the team")
     if isinstance(seat, Function):

@@ -27,7 +27,14 @@ def returned(state: State, wanted: RollbackRequested) -> Record:
     assert record is not None
     who, why = (record.sender, record.receiver), (wanted.reason, wanted.by)
     partial = last_words(state.record, record.receiver)
-    return Record(HandoffRolledBack(wanted.call, *who, *why, partial, tuple(_undone(state, record))))
+    agent = record.sender if record.sender in state.path else _before(state, record.receiver)
+    return Record(HandoffRolledBack(wanted.call, *who, *why, partial, tuple(_undone(state, record)), agent))
+
+
+def _before(state: State, receiver: str) -> str:
+    """Who was active before code handed over to this receiver."""
+    last = max((index for index, agent in enumerate(state.path) if agent == receiver), default=0)
+    return state.path[last - 1] if last else ""
 
 
 def _undone(state: State, first: HandoffRecord) -> Iterator[str]:

@@ -136,6 +136,8 @@ class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
     """What the receiver had said last."""
     undone: tuple[str, ...] = ()
     """All transfers that were, this one first."""
+    agent: str = ""
+    """Who is active from now on: the sender or, if that was code, whoever was before."""
 
 
 class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):

@@ -109,10 +109,11 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     if isinstance(run.phase, TURNING) and run.phase.turn:
         state.add(*run.phase.turn.results())
         state.handoffs += open_offers(state, run, Signal.RETURN, _why(state.returning))
-    by_code = event.sender not in state.path
     _undo(state, event)
-    state.task = state.position
-    run.phase = Replied("") if by_code else Thinking(str(state.position))
+    if event.agent == event.sender:
+        state.task, run.phase = state.position, Thinking(str(state.position))
+    else:
+        run.phase = Replied("")  # code, which has it back
 
 
 def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
@@ -128,17 +129,11 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
             state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
             state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
     state.returning, state.handed, state.leg, state.thread = None, None, -1, state.record
-    state.return_to, state.agent = "", event.sender if event.sender in state.path else _before(state, event.receiver)
-    state.path.append(state.agent)
+    state.return_to, state.agent = "", event.agent
+    state.path.append(event.agent)
     said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""
     why = f": {event.reason}" if event.reason else ""
     state.add(Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
-
-
-def _before(state: State, receiver: str) -> str:
-    """Who was active before code handed over to this receiver."""
-    last = max((index for index, agent in enumerate(state.path) if agent == receiver), default=0)
-    return state.path[last - 1] if last else ""
 
 
 def try_again(state: State, event: RollbackFailed) -> None:
