@@ -39,6 +39,7 @@ from changeover.relay.ports import Log, Observer
 from changeover.relay.reserve import NOTHING, heeding, in_tree, reserve_of, standing
 from changeover.relay.result import head_of
 from changeover.relay.settle import settle
+from changeover.relay.state import State
 from changeover.relay.stream import recorded
 from changeover.relay.world import World
 
@@ -106,10 +107,14 @@ class LocalEngine:
     async def recover(self) -> None:
         """Take up what nobody works on: fold, decide, perform what is outstanding."""
         for conversation in await self.log.unfinished():
-            state = (await self.lives.get(conversation)).state
-            # One below another is opened by that, if it is in time; but for what it left to clean up.
-            if state.root == state.id or not (state.run or state.inbox):
+            if "/" not in conversation or not await self._is_opened_above(conversation):
                 await self.take_up(conversation)
+
+    async def _is_opened_above(self, conversation: str) -> bool:
+        """Whether a delegate's conversation is its parent's to open, if it is in time: all but what it left to clean
+        up. Looked up and not kept: its parent must find it as the log has it then."""
+        state = State(conversation).fold(await self.log.read(conversation))
+        return state.run is not None or bool(state.inbox)
 
     async def take_up(self, conversation: str) -> None:
         """Go on with what is outstanding in a conversation."""
