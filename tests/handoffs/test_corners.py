@@ -179,7 +179,9 @@ async def test_what_a_receiver_had_offered_is_returned_when_its_own_handoff_is_u
     saying = asyncio.ensure_future(team.run("charged twice", conversation="c"))
     await begun.wait()
     await team.rollback("c:3.0")
-    assert (await saying).output == "triage has it again"
+    result = await saying
+    assert result.output == "triage has it again"
+    assert result.ledger.handoffs == 1, "what nobody took is none"
     states = [(record.receiver, str(record.state)) for record in await team.handoffs("c")]
     assert states == [("billing", "RETURNED"), ("bank", "RETURNED")]
 

@@ -70,6 +70,11 @@ class Roster(Struct, frozen=True):
     attempts: int = 3
     """How many receivers a task is offered to before a person is asked."""
 
+    def move_of(self, member: str, tool: str) -> Move | None:
+        """What a call of this name means for a member, if it still means anything."""
+        seat = self.seats.get(member)
+        return seat.moves.get(tool) if isinstance(seat, Seat) else None
+
     def strategy_for(self, sender: str, receiver: str, declared: Strategy | None) -> Strategy:
         """How much the receiver sees: as the handoff says, else the receiver, else the team, else the custom."""
         seat = self.seats.get(receiver)

@@ -7,7 +7,6 @@ import logging
 from functools import partial
 
 from changeover.agent.moves import BadArguments, DelegateTo, NoSuchReceiver, Transfer, TransferToAny, UseTool
-from changeover.agent.roster import Seat
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
 from changeover.handoffs.context import strip_metadata
@@ -97,8 +96,7 @@ def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
 def _arguments_misfit(world: World, request: ApprovalRequest, arguments: object) -> str:
     if not isinstance(arguments, dict):
         return f"the arguments must be a dict, not {type(arguments).__name__}"
-    seat = world.roster.seats.get(request.agent)
-    move = seat.moves.get(request.tool) if isinstance(seat, Seat) else None
+    move = world.roster.move_of(request.agent, request.tool)
     read: object = None
     match move:
         case UseTool():

@@ -7,7 +7,6 @@ import logging
 from functools import partial
 
 from changeover.agent.moves import Transfer
-from changeover.agent.roster import Seat
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import RollbackDone, RollbackFailed
 from changeover.relay.keepable import text_of
@@ -23,8 +22,7 @@ LONGEST = 300.0
 async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFailed:
     """Undo what the receiver did; it may have been tried before, and its idempotency key is the same then."""
     call, handoff = command.id.partition("<")[0], command.rollback.handoff
-    seat = world.roster.seats.get(handoff.sender)
-    move = seat.moves.get(handoff.tool) if isinstance(seat, Seat) else None
+    move = world.roster.move_of(handoff.sender, handoff.tool)
     clean = move.handoff.on_rollback if isinstance(move, Transfer) else None
     if clean is None:
         return RollbackDone(call)

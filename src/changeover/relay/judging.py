@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from changeover.agent.moves import DelegateTo, Transfer
-from changeover.agent.roster import Roster, Seat
+from changeover.agent.roster import Roster
 from changeover.relay.commands import JudgeResult
 from changeover.relay.events import ResultJudged
 from changeover.relay.keepable import text_of
@@ -30,8 +30,7 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
 
 def _expects(roster: Roster, command: JudgeResult) -> Any:
     """The declaration by which it was handed over, with its functions; if that is gone, what was written down."""
-    seat = roster.seats.get(command.sender)
-    move = seat.moves.get(command.tool) if isinstance(seat, Seat) else None
+    move = roster.move_of(command.sender, command.tool)
     declared: Any = None
     if isinstance(move, Transfer):
         declared = move.handoff.expects

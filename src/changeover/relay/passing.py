@@ -71,6 +71,11 @@ def last_words(record: Sequence[Message], agent: str = "") -> str:
     return next((text for text in texts if text), "")
 
 
+def undone_words(reason: str) -> str:
+    """Why a handoff came to nothing that somebody took back."""
+    return f"rolled back: {reason}" if reason else "rolled back"
+
+
 def author_of(spoken: UserSpoke) -> str:
     """Who said it: the user, by name if it is known, or the agent that gave the task."""
     return spoken.given.sender if spoken.given else spoken.user or "user"

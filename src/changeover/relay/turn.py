@@ -113,6 +113,8 @@ Phase = Fresh | Asked | Begun | Offered | Declined | Delegated | Directed | Fann
 FRESH, BEGUN = Fresh(), Begun()
 DONE = (Answered, Directed, Fanned)
 """Phases in which the call itself has been carried out."""
+HANDED = (Offered, Declined, Delegated)
+"""Phases of a call that became a handoff."""
 DECIDED = (Asked, Delegated)
 """Phases in which somebody else goes on with it."""
 
@@ -137,10 +139,10 @@ class OpenCall(Struct, gc=False):
     result: DelegateResult | None = None
 
 
-def offer_of(call: OpenCall) -> HandoffOffered | None:
-    """The handoff that a call became, while its receiver has not taken it."""
+def handoff_of(call: OpenCall) -> Offered | Declined | Delegated | None:
+    """How the handoff stands that a call became, also while a person is asked about it."""
     phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
-    return phase.offer if isinstance(phase, Offered | Declined) else None
+    return phase if isinstance(phase, HANDED) else None
 
 
 def way_of(mode: Mode, call: OpenCall) -> str:

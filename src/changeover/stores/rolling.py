@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from changeover.facts import State as Standing
 from changeover.relay.events import HandoffRolledBack, RollbackFailed, RollbackRequested
+from changeover.relay.passing import undone_words
 from changeover.stores.legs import Leg
 from changeover.stores.sheet import Sheet
 
@@ -16,8 +17,7 @@ ASIDE = ("task", "permission", "escalation")
 def want(sheet: Sheet, event: RollbackRequested) -> None:
     by = f" by {event.by}" if event.by else ""
     sheet.note("status_change", f"rollback of {sheet.id}:{event.call} wanted{by}: {event.reason}".rstrip(": "))
-    reason = f"rolled back: {event.reason}" if event.reason else "rolled back"
-    sheet.rows.recalled_handoffs.append((sheet.at, reason, f"{sheet.id}:{event.call}"))
+    sheet.rows.recalled_handoffs.append((sheet.at, undone_words(event.reason), f"{sheet.id}:{event.call}"))
     for kind in ASIDE:
         sheet.rows.recalled_approvals.append((sheet.id, f"{event.call}={kind}"))
 
@@ -27,8 +27,7 @@ def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
     for call in event.undone:
         sheet.rows.ended_handoffs.append((Standing.RETURNED, sheet.at, event.reason or None, f"{sheet.id}:{call}"))
     sheet.rows.withdrawn_approvals.append((sheet.id,))
-    reason = f"rolled back: {event.reason}" if event.reason else "rolled back"
-    sheet.rows.withdrawn_handoffs.append((sheet.at, reason, sheet.id))
+    sheet.rows.withdrawn_handoffs.append((sheet.at, undone_words(event.reason), sheet.id))
     leg = sheet.leg
     if leg is None or leg.status not in ("pending", "running", "waiting"):
         return  # no run is under way: the sender has a task when the user speaks again

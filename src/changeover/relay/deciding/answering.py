@@ -197,8 +197,7 @@ def _offer_to(state: State, call: OpenCall, phase: Declined, receiver: str, rost
 
 def _strategy(offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
     """How much the next receiver sees: as the handoff's declaration says, else as is that receiver's custom."""
-    seat = roster.seats.get(offer.sender)
-    move = seat.moves.get(tool) if isinstance(seat, Seat) else None
+    move = roster.move_of(offer.sender, tool)
     if isinstance(move, DelegateTo):
         return roster.briefing_for(receiver, move.delegate.strategy)
     if offer.mode is Mode.DELEGATE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from changeover.agent.moves import Transfer
-from changeover.agent.roster import Roster, Seat
+from changeover.agent.roster import Roster
 from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.relay.commands import Record
@@ -54,6 +54,5 @@ def settled(state: State, roster: Roster) -> Record | None:
 
 def has_cleaner(handoff: HandoffRecord, roster: Roster) -> bool:
     """Whether the declaration of this handoff says how to clean up after it."""
-    seat = roster.seats.get(handoff.sender)
-    move = seat.moves.get(handoff.tool) if isinstance(seat, Seat) else None
+    move = roster.move_of(handoff.sender, handoff.tool)
     return isinstance(move, Transfer) and move.handoff.on_rollback is not None

@@ -25,7 +25,7 @@ from changeover.relay.deciding.offering import following, packed, until
 from changeover.relay.events import CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
-from changeover.relay.turn import Directed, Fanned, OpenCall, Turn, offer_of
+from changeover.relay.turn import Directed, Fanned, OpenCall, Turn, handoff_of
 from changeover.tools.command import Directive
 
 DIRECTED = (Directed, Fanned)
@@ -41,8 +41,9 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
             return send(state, run, turn, f"{call.id}.{sent}", call.phase.directive.sends[sent], roster)
     first = leading[0]
     if turn.offered is not None:
-        offer = offer_of(turn.offered)
-        return _ignore(state, first, f"this conversation already goes to {offer.receiver if offer else 'another'}")
+        handoff = handoff_of(turn.offered)
+        receiver = handoff.offer.receiver if handoff else "another"
+        return _ignore(state, first, f"this conversation already goes to {receiver}")
     if isinstance(first.phase, Directed):
         if first.phase.directive.end:
             if len(leading) > 1:

@@ -13,6 +13,7 @@ from changeover.relay.deciding import delegates, transfers
 from changeover.relay.deciding.answering import answer
 from changeover.relay.deciding.failing import fail
 from changeover.relay.events import CallRefused, ToolFinished
+from changeover.relay.passing import undone_words
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import (
@@ -102,7 +103,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
         return AwaitApproval(f"{phase.request.call}!", state.task, phase.request)
     assert isinstance(phase, Delegated)
     if phase.recalled is not None:
-        return delegates.call_back(state, phase.offer, f"rolled back: {phase.recalled.reason}".rstrip(": "))
+        return delegates.call_back(state, phase.offer, undone_words(phase.recalled.reason))
     return delegates.run_child(state, run, turn, call, phase, roster)
 
 

@@ -13,7 +13,7 @@ from changeover.relay.events import HandoffConditional, HandoffExpired, HandoffR
 from changeover.relay.folding.calls import find
 from changeover.relay.passing import OFFERED, record_of
 from changeover.relay.run import TURNING, Broken, Refusal, Run, Stopping
-from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn, way_of
+from changeover.relay.turn import Declined, Delegated, Offered, OpenCall, Turn, handoff_of, way_of
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -43,29 +43,44 @@ def condition(state: State, run: Run, event: HandoffConditional) -> None:
 
 def expire(state: State, run: Run, event: HandoffExpired) -> None:
     found = find(run, event.call, (Offered, Delegated))
-    if not found:
+    phase = handoff_of(found[1]) if found else None
+    if not found or phase is None or phase.offer.call != event.call:
         return
     turn, call = found
     run.take_back(event.spent)
-    if isinstance(phase := call.phase, Offered) and phase.offer.call == event.call:
-        _note(state, run, call, phase, Signal.EXPIRE, event.reason)
-        if phase.offer.mode is Mode.TRANSFER:
-            return leave_with_sender(state, run, turn, call, f"{event.receiver} did not take it: {event.reason}")
-    elif isinstance(phase, Delegated) and phase.offer.call == event.call:
+    if isinstance(phase, Delegated):
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)
         state.handoffs[phase.index] = replace(record, state=standing, error=event.reason)
-    else:
-        return None
-    took = round(state.at - state.handoffs[-1 if isinstance(phase, Offered) else phase.index].at, 3)
-    id = f"{state.id}:{event.call}"
-    call.result = DelegateResult(id, event.receiver, False, duration=took, error=event.reason)
+        bring_nothing(state, run, turn, call, record, event.reason)
+    elif isinstance(phase, Offered):
+        come_to_nothing(state, run, turn, call, Signal.EXPIRE, event.reason)
+
+
+def come_to_nothing(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal, reason: str) -> None:
+    """An offer is over that nobody answered: whoever made it is told."""
+    offered = handoff_of(call)
+    assert isinstance(offered, Offered)
+    record = _note(state, run, call, offered, signal, reason)
+    if offered.offer.mode is Mode.DELEGATE:
+        bring_nothing(state, run, turn, call, record, reason)
+        return
+    told = f"{offered.offer.receiver} did not take it: {reason}" if signal is Signal.EXPIRE else reason
+    state.answer(run, turn, call, told, ok=False)
+    if turn.quiet and not turn.code:
+        # A Function member cannot be told, and would ask for it again and again.
+        run.phase = Broken(RefusalFault(turn.agent, told))
+
+
+def bring_nothing(state: State, run: Run, turn: Turn, call: OpenCall, record: HandoffRecord, error: str) -> None:
+    """A delegate comes back without a result."""
+    took = round(state.at - record.at, 3)
+    call.result = DelegateResult(record.id, record.receiver, False, duration=took, error=error)
     text = msgspec.json.encode(call.result).decode()
     if isinstance(run.phase, Stopping):
         turn.answer(call, text, ok=False)
     else:
         state.answer(run, turn, call, text, ok=False)
-    return None
 
 
 def open_offers(state: State, run: Run, signal: Signal | None = None, reason: str = "") -> list[HandoffRecord]:
@@ -73,19 +88,11 @@ def open_offers(state: State, run: Run, signal: Signal | None = None, reason: st
     turn = run.phase.turn if isinstance(run.phase, TURNING) else None
     found = []
     for call in turn.calls.values() if turn else ():
-        phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
+        phase = handoff_of(call)
         if isinstance(phase, Offered) and phase.index < 0:
             standing = advance(OFFERED, signal) if signal else OFFERED
             found.append(replace(record_of(state.id, "", run, call, phase), state=standing, error=reason))
     return found
-
-
-def leave_with_sender(state: State, run: Run, turn: Turn, call: OpenCall, reason: str) -> None:
-    """A transfer comes to nothing, and whoever asked for it is told. A Function member cannot be, and would ask for it
-    again and again."""
-    state.answer(run, turn, call, reason, ok=False)
-    if turn.quiet and not turn.code:
-        run.phase = Broken(RefusalFault(turn.agent, reason))
 
 
 def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:
@@ -102,8 +109,9 @@ def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: S
     run.declined[way_of(offer.mode, call)] = Refusal(state.task, f"{state.id}:{offer.call}", offer.attempt, who)
 
 
-def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:
+def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> HandoffRecord:
     """Keep the record of a handoff that came to nothing, and so is none that a limit counts."""
     run.handoffs -= 1
-    record = record_of(state.id, "", run, call, offered)
-    state.handoffs.append(replace(record, state=advance(OFFERED, signal), error=reason))
+    record = replace(record_of(state.id, "", run, call, offered), state=advance(OFFERED, signal), error=reason)
+    state.handoffs.append(record)
+    return record

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, HandoffRecord, Mode, Rollback
+from changeover.facts import HandoffRecord, Mode, Rollback
 from changeover.facts import State as Standing
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
 from changeover.messages import Note
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
-from changeover.relay.folding.answers import leave_with_sender, open_offers
+from changeover.relay.folding.answers import come_to_nothing, open_offers
 from changeover.relay.folding.calls import find
-from changeover.relay.passing import OFFERED, record_of
+from changeover.relay.passing import undone_words
 from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Thinking
-from changeover.relay.turn import Asked, Delegated, Offered, OpenCall, Turn
+from changeover.relay.turn import Asked, Delegated, Offered, OpenCall, Turn, handoff_of
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -27,20 +26,16 @@ def request(state: State, run: Run, event: RollbackRequested) -> None:
     if isinstance(run.phase, Stopping):
         return
     found = find(run, event.call, (Offered, Asked, Delegated))
-    if found and _is_about(found[1], event.call):
-        return _recall(state, run, *found, event)
-    record = record_at(state, event.call)
-    if record is None or Signal.RETURN not in TRANSITIONS[record.state]:
-        return None
-    if record.mode is Mode.TRANSFER:
-        state.returning = event
+    phase = handoff_of(found[1]) if found else None
+    if found and phase and phase.offer.call == event.call:
+        _recall(state, run, *found, event)
+        return
+    request_idle(state, event)
+    if state.returning is event:
         turn = run.phase.turn if isinstance(run.phase, Acting) else None
         if turn:
             turn.withdraw()
         run.phase = Stopping(None, turn)
-    else:
-        _mark(state, event)
-    return None
 
 
 def request_idle(state: State, event: RollbackRequested) -> None:
@@ -67,27 +62,13 @@ def under_way(state: State, call: str) -> bool:
     return found is not None and isinstance(found[1].phase, Delegated) and found[1].phase.recalled is not None
 
 
-def _is_about(call: OpenCall, id: str) -> bool:
-    phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
-    return isinstance(phase, Offered | Delegated) and phase.offer.call == id
-
-
 def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackRequested) -> None:
     """Take back what nobody has answered, or what a delegate works on."""
-    if isinstance(phase := call.phase, Delegated):
+    phase = handoff_of(call)
+    if isinstance(phase, Delegated):
         turn.move(call, replace(phase, recalled=event))
-        return
-    offered = phase.before if isinstance(phase, Asked) else phase
-    assert isinstance(offered, Offered)
-    run.handoffs -= 1
-    record = record_of(state.id, "", run, call, offered)
-    reason = _why(event)
-    state.handoffs.append(replace(record, state=advance(OFFERED, Signal.RETURN), error=reason))
-    if offered.offer.mode is Mode.TRANSFER:
-        leave_with_sender(state, run, turn, call, reason)
-        return
-    call.result = DelegateResult(record.id, offered.offer.receiver, False, error=reason)
-    state.answer(run, turn, call, msgspec.json.encode(call.result).decode(), ok=False)
+    elif isinstance(phase, Offered):
+        come_to_nothing(state, run, turn, call, Signal.RETURN, undone_words(event.reason))
 
 
 def _mark(state: State, event: RollbackRequested) -> None:
@@ -95,11 +76,7 @@ def _mark(state: State, event: RollbackRequested) -> None:
     for index, record in enumerate(state.handoffs):
         if record.id == f"{state.id}:{event.call}":
             standing = advance(record.state, Signal.RETURN)
-            state.handoffs[index] = replace(record, state=standing, error=record.error or _why(event))
-
-
-def _why(event: RollbackRequested) -> str:
-    return f"rolled back: {event.reason}" if event.reason else "rolled back"
+            state.handoffs[index] = replace(record, state=standing, error=record.error or undone_words(event.reason))
 
 
 def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
@@ -108,7 +85,9 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
         return
     if isinstance(run.phase, TURNING) and run.phase.turn:
         state.add(*run.phase.turn.results())
-        state.handoffs += open_offers(state, run, Signal.RETURN, _why(state.returning))
+        offers = open_offers(state, run, Signal.RETURN, undone_words(event.reason))
+        state.handoffs += offers
+        run.handoffs -= len(offers)
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))
