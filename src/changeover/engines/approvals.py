@@ -33,6 +33,8 @@ async def decide(engine: LocalEngine, id: str, decision: Decision, by: str) -> N
     async with live.lock:
         await engine.lives.refresh(live)
         await rule(engine, live, id, decision, by)
+        if live.missed:
+            await engine.go_on(live)  # it was decided before, and perhaps nobody here has heard it yet
     await engine.tell(live)
     if live.state.root != live.state.id:
         await engine.take_up(live.state.root)

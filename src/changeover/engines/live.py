@@ -31,6 +31,7 @@ class Live:
         "known",
         "lock",
         "may_rest",
+        "missed",
         "patient",
         "pending",
         "promised",
@@ -51,6 +52,8 @@ class Live:
         self.lock = asyncio.Lock()
         self.stale = False
         """The state in memory ran ahead of the log: fold again before trusting it."""
+        self.missed = False
+        """The log went on without us, and what follows from that for what is in flight was not looked at yet."""
         self.flight: dict[str, tuple[asyncio.Task[None], Command]] = {}
         self.follower: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
@@ -136,6 +139,7 @@ class Live:
             told = [range(position, position + count) for position, count in mine.items() if position >= self.known]
             self.untold += [each for each in recorded(entries) if any(each.position in span for span in told)]
             self.attempt = ""
+        self.missed = self.missed or state.position > self.known
         self.state, self.stale, self.known = state, False, state.position
         self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
 

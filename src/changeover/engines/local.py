@@ -265,7 +265,7 @@ class LocalEngine:
         """What follows from an entry for those who sleep, work and read along."""
         if live.asleep:
             self._resting.rouse(live)
-        if live.flight and not ABANDONING.isdisjoint(map(type, entry.events)):
+        if live.flight and (live.missed or not ABANDONING.isdisjoint(map(type, entry.events))):
             self._abandon(live)
         if live.readers or self._observer is not None:
             told = list(recorded([entry], agent))
@@ -293,6 +293,7 @@ class LocalEngine:
 
     def _abandon(self, live: Live) -> None:
         """Stop what is not wanted any more; what must happen at most once is let go on, and its outcome recorded."""
+        live.missed = False
         for id, (task, command) in list(live.flight.items()):
             if not awaits(live.state, id) and not _once(command):
                 del live.flight[id]

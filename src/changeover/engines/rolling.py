@@ -27,7 +27,8 @@ async def roll_back(engine: LocalEngine, id: str, reason: str, by: str) -> Hando
             await readable(engine, live)
             advance(_record(live, id).state, Signal.RETURN)
             if under_way(live.state, call):
-                break  # somebody wanted it before, and delegates are being called back
+                await engine.go_on(live)  # somebody wanted it before: perhaps nobody here has heard it yet
+                break
             cause = f"{call}<@{live.state.position}"
             if await put(engine, live, cause, [RollbackRequested(call, reason, by)]):
                 break

@@ -42,5 +42,7 @@ class Watch:
         """Hear what others said to the conversations that are at work here."""
         for conversation, position in (await self._engine.log.owned()).items():
             live = self._engine.lives.here(conversation)
-            if live is not None and live.flight and live.known < position and not live.lock.locked():
+            if live is None or not live.flight or live.lock.locked():
+                continue
+            if live.missed or live.known < position:
                 await self._engine.take_up(conversation)
