@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from changeover.agent.delegate import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.variable import Variable as Variable
+    from changeover.claiming import TicketClaim as TicketClaim
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import DelegateResult as DelegateResult
     from changeover.facts import HandoffRecord as HandoffRecord
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from changeover.facts import Rollback as Rollback
     from changeover.facts import RunResult as RunResult
     from changeover.facts import State as State
+    from changeover.facts import Ticket as Ticket
+    from changeover.facts import TicketStatus as TicketStatus
     from changeover.facts import Usage as Usage
     from changeover.guards.approval import Approval as Approval
     from changeover.guards.approval import Approve as Approve
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from changeover.tools.context import Received as Received
     from changeover.tools.context import RunContext as RunContext
     from changeover.tools.tool import tool as tool
+    from changeover.worker import Worker as Worker
 
 # Lazy: importing the package costs nothing until a name is used.
 _HOMES = {
@@ -115,8 +119,12 @@ _HOMES = {
     "Team": "team",
     "TextDelta": "relay.stream",
     "ThinkingDelta": "relay.stream",
+    "Ticket": "facts",
+    "TicketClaim": "claiming",
+    "TicketStatus": "facts",
     "Usage": "facts",
     "Variable": "agent.variable",
+    "Worker": "worker",
     "WorkflowState": "tools.command",
     "delegate": "agent.delegate",
     "handoff": "agent.handoff",

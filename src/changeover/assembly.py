@@ -100,6 +100,8 @@ def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], lis
             models[agent.id] = resolver.resolve(agent.model or shared, agent.settings, agent.output)
         except MisconfiguredError as error:
             for fault in error.faults:
+                if fault is NOTHING and agent.pull:
+                    continue  # whoever claims its work may need none
                 faults.setdefault(fault, []).append(agent.id)
     return models, [line for fault, ids in faults.items() for line in _told(fault, ids)]
 

@@ -19,6 +19,7 @@ from changeover.facts import (
     RefusalFault,
     ResultFault,
     RunResult,
+    WorkerFault,
 )
 
 
@@ -134,6 +135,10 @@ class FunctionError(ChangeoverError):
         super().__init__(message)
 
 
+class WorkerError(FunctionError):
+    """A worker that had claimed the task of an agent gave it up."""
+
+
 class ConversationNotFound(ChangeoverError):
     """No conversation has this id."""
 
@@ -203,6 +208,14 @@ class KeyConflict(ProtocolError):
         super().__init__(f"the key {key!r} was given before, to something else: {text[:200]!r}")
 
 
+class ClaimLost(ProtocolError):
+    """A ticket is not this worker's any more: its lease ran out and somebody else may have it, or it is over."""
+
+    def __init__(self, ticket: str, why: str = "") -> None:
+        self.ticket = ticket
+        super().__init__(f"the claim on {ticket!r} does not hold any more{f': {why}' if why else ''}")
+
+
 class PackageError(ProtocolError):
     """A handoff package, or a part of it, holds what it cannot hold; `path` says where."""
 
@@ -221,19 +234,28 @@ def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
             error = EconomicLimitExceeded(fault.limit, fault.figure, result)
         case ReceiverFault():
             error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
-        case ModelFault():
-            error = ModelError(f"{fault.agent!r} got no usable reply from its model: {fault.reason}", agent=fault.agent)
         case RefusalFault() | ResultFault():
             kind = HandoffRefusedError if isinstance(fault, RefusalFault) else ExpectationError
             error = kind(fault.agent, fault.reason)
-        case FunctionFault():
-            error = FunctionError(f"the function of {fault.agent!r} raised {fault.reason}", agent=fault.agent)
+        case ModelFault() | WorkerFault() | FunctionFault():
+            error = _failure(fault)
         case AgentFault():
             error = UnknownAgentError(fault.agent, fault.available)
         case _:
             assert_never(fault)
     error.result = result
     return error
+
+
+def _failure(fault: ModelFault | WorkerFault | FunctionFault) -> ChangeoverError:
+    """Whoever should have worked did not."""
+    match fault:
+        case ModelFault(agent=agent, reason=reason):
+            return ModelError(f"{agent!r} got no usable reply from its model: {reason}", agent=agent)
+        case WorkerFault(agent=agent, reason=reason):
+            return WorkerError(f"whoever worked for {agent!r} gave up: {reason}", agent=agent)
+        case FunctionFault(agent=agent, reason=reason):
+            return FunctionError(f"the function of {agent!r} raised {reason}", agent=agent)
 
 
 def _route(chain: Sequence[HandoffRecord]) -> str:

@@ -189,6 +189,53 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 
+class Ticket(Struct, frozen=True, kw_only=True, gc=False):
+    """Work that waits until somebody claims it, or that somebody has claimed."""
+
+    id: str
+    """Of the handoff or, where a user speaks to an agent that is served by claims, of the run's task."""
+    agent: str
+    conversation: str
+    """Where it was asked for."""
+    place: str
+    """Where the agent works on it: a delegate in a conversation of its own."""
+    root: str
+    priority: int = 0
+    deadline: float | None = None
+    """Until when somebody has to have taken it."""
+    at: float = 0.0
+    """Since when it waits."""
+
+    @property
+    def kind(self) -> Literal["claim"]:
+        """What is awaited, as requests to people say it too."""
+        return "claim"
+
+    @property
+    def receiver(self) -> str:
+        """Whom the work waits for."""
+        return self.agent
+
+
+class TicketStatus(Struct, frozen=True, kw_only=True, gc=False):
+    """How a ticket stands."""
+
+    id: str
+    agent: str
+    state: State
+    conversation_id: str
+    owner: str = ""
+    """Who holds it now."""
+    attempts: int = 0
+    """How often it was taken since something was last heard of it."""
+    rests: bool = False
+    """Whether its agent waits for a person or a delegate."""
+    at: float = 0.0
+    """Since when it waits, or waited."""
+    deadline: float | None = None
+    reason: str = ""
+
+
 class HandoffResult(Struct, frozen=True, kw_only=True):
     """What came of a package that code offered."""
 
@@ -205,8 +252,13 @@ class HandoffResult(Struct, frozen=True, kw_only=True):
     iterations: int = 0
     duration: float = 0.0
     conversation_id: str = ""
-    pending: list[ApprovalRequest] = field(default_factory=list)
-    """What a person has to decide before it goes on."""
+    pending: list[ApprovalRequest | Ticket] = field(default_factory=list)
+    """What a person has to decide, or a worker to take, before it goes on."""
+
+    @property
+    def requests(self) -> list[ApprovalRequest]:
+        """What people have to decide, of what is pending."""
+        return [each for each in self.pending if isinstance(each, ApprovalRequest)]
 
 
 class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -230,6 +282,13 @@ class ModelFault(Struct, frozen=True, tag="model"):
 
 class FunctionFault(Struct, frozen=True, tag="function"):
     """A Function member raised."""
+
+    agent: str
+    reason: str
+
+
+class WorkerFault(Struct, frozen=True, tag="worker"):
+    """Whoever had claimed the task gave it up."""
 
     agent: str
     reason: str
@@ -274,7 +333,7 @@ class AgentFault(Struct, frozen=True, tag="agent"):
     available: tuple[str, ...]
 
 
-Fault = ModelFault | FunctionFault | ResultFault | RefusalFault | ReceiverFault | LimitFault | AgentFault
+Fault = ModelFault | FunctionFault | WorkerFault | ResultFault | RefusalFault | ReceiverFault | LimitFault | AgentFault
 """Why a run could not go on; stored, and turned into an exception where a caller waits."""
 
 Status = Literal["completed", "waiting", "cancelled", "failed"]
@@ -297,11 +356,16 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     cost: float | None = None
     """In US dollars: 0 if no model was called, None if the price of one call is unknown."""
     ledger: Ledger = Ledger()
-    pending: list[ApprovalRequest] = field(default_factory=list)
-    """What is awaited while the status is "waiting"."""
+    pending: list[ApprovalRequest | Ticket] = field(default_factory=list)
+    """What is awaited while the status is "waiting": people's decisions, and workers."""
     fell_back: bool = False
     returned: tuple[DelegateResult, ...] = ()
     """What came back, if it was code that delegated."""
+
+    @property
+    def requests(self) -> list[ApprovalRequest]:
+        """What people have to decide, of what is pending."""
+        return [each for each in self.pending if isinstance(each, ApprovalRequest)]
 
     @cached_property
     def context(self) -> dict[str, Any]:

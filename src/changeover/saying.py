@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from msgspec.structs import replace
 
+from changeover.agent.agent import Person
 from changeover.agent.roster import Roster
 from changeover.errors import MisconfiguredError, PackageError, UnknownAgentError
 from changeover.guards.limits import Limits
@@ -70,8 +71,9 @@ def said(
     return Said(_conversation(conversation, key or ""), _with_files(told, files) if files else told, key or "")
 
 
-def offered(roster: Roster, package: HandoffPackage, now: float) -> Said:
-    """What a program wants recorded that offers a package."""
+def offered(roster: Roster, package: HandoffPackage, now: float, queued: bool = False) -> Said:
+    """What a program wants recorded that offers a package, or submits it: then it waits until somebody claims it, if
+    its receiver is no person, who is asked at once."""
     if not roster.handoffs_enabled:
         raise MisconfiguredError("each agent of this team works alone (handoffs_enabled=False), so nothing is offered")
     if (schema := package.expectations.output_schema) and (wrong := fault(schema)):
@@ -82,7 +84,9 @@ def offered(roster: Roster, package: HandoffPackage, now: float) -> Said:
     # A key of its own kind: a run may have the same without being the same.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""
     where = _conversation(metadata.conversation or None, key)
-    return Said(where, offer_of(package, list(roster.seats), now), key)
+    told = offer_of(package, list(roster.seats), now)
+    claimed = queued and not isinstance(roster.seats[metadata.receiver], Person)
+    return Said(where, replace(told, queued=True) if claimed else told, key)
 
 
 def package_of(given: HandoffPackage | Mapping[str, Any] | str | bytes) -> HandoffPackage:

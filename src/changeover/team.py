@@ -7,34 +7,36 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import replace as redeclare
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
 from changeover.agent.agent import Member
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble
+from changeover.claiming import LEASE, TicketClaim, claimed, worker_name
+from changeover.engines import cancelling
 from changeover.engines.approvals import decide
-from changeover.engines.cancelling import cancel, cancel_handoff
 from changeover.engines.home import Home
 from changeover.engines.local import LocalEngine
 from changeover.engines.reading import Reading, read_along
 from changeover.engines.rolling import roll_back
+from changeover.engines.tickets import id_of, in_time, status, submit
 from changeover.errors import (
     ApprovalError,
     ConversationNotFound,
-    EngineError,
     HandoffTimeoutError,
     MisconfiguredError,
+    UnknownAgentError,
 )
-from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, RunResult
+from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, RunResult, Ticket, TicketStatus
 from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
 from changeover.guards.limits import Limits
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.observe.hooks import Hook, Hooks
-from changeover.relay.events import CancelRequested, Entry, UserSpoke
+from changeover.relay.events import Entry, UserSpoke
 from changeover.relay.offered import handoff_of
 from changeover.relay.ports import Clock, Log
 from changeover.relay.result import handoffs_of
@@ -46,6 +48,8 @@ from changeover.stores.memory import MemoryLog
 
 if TYPE_CHECKING:
     from changeover.stores.open import Store
+
+T = TypeVar("T")
 
 
 class Team:
@@ -111,6 +115,10 @@ class Team:
         """Who is in the team, and which ways lead from one member to another."""
         return self._world.roster
 
+    def thinks(self, agent: str) -> bool:
+        """Whether an agent has a model of its own; one that only others serve may have none."""
+        return agent in self._world.models
+
     async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """Say something to the team and wait for its answer."""
         return await self._home.carry(partial(self._run, *said(self.roster, text, **options)))
@@ -142,9 +150,38 @@ class Team:
             raise HandoffTimeoutError(handoff)
         return handoff
 
+    async def submit(self, package: HandoffPackage | Mapping[str, Any] | str, *, key: str | None = None) -> Ticket:
+        """Put a package into the queue of its receiver, where it waits until somebody claims it.
+
+        The same key gives the same ticket; with another package it raises KeyConflict.
+        """
+        whole = package_of(package)
+        whole = replace(whole, metadata=replace(whole.metadata, idempotency_key=key)) if key else whole
+        told = offered(self.roster, whole, self._world.clock.now(), queued=True)
+        return await self.on_engine(lambda engine: submit(engine, *told))
+
+    async def claim(self, agent: str, *, limit: int = 1, lease: float = LEASE, by: str = "") -> list[TicketClaim]:
+        """Claim up to so many tickets of an agent, the most urgent first; each is ours for `lease` seconds, and for as
+        long as it is renewed. Nothing to do gives an empty list."""
+        if agent not in self.roster.seats:
+            raise UnknownAgentError(agent, list(self.roster.seats))
+        return await claimed(self.on_engine, agent, by or worker_name(), lease, limit)
+
+    async def status(self, ticket: Ticket | str) -> TicketStatus:
+        """How a ticket stands; raises HandoffNotFound if there is none of this id."""
+        return await self.on_engine(lambda engine: status(engine, id_of(ticket)))
+
+    async def result(self, ticket: Ticket | str, *, timeout: float | None = None) -> HandoffResult:
+        """Wait for what comes of a ticket, in whatever process. Raise TimeoutError if that takes longer than `timeout`
+        seconds, HandoffTimeoutError if nobody took it before its deadline or whoever did took too long."""
+        handoff = await self.on_engine(lambda engine: in_time(engine, id_of(ticket), timeout))
+        if handoff.state is Standing.TIMEOUT:
+            raise HandoffTimeoutError(handoff)
+        return handoff
+
     async def resume(self, conversation: str) -> RunResult:
         """Wait for the run under way, wherever it is; else the last result. A run that failed tries its step again."""
-        return await self._home.carry(partial(self._resume, conversation))
+        return await self.on_engine(lambda engine: _resumed(engine, conversation))
 
     async def follow(
         self, conversation: str, first: Callable[[], Awaitable[None]] | None = None
@@ -154,7 +191,7 @@ class Team:
         `first` is awaited when nothing can be missed any more; a decision belongs there.
         """
         reading = Reading()
-        await self._home.carry(partial(self._read_along, conversation, reading))
+        await self.on_engine(lambda engine: read_along(engine, conversation, reading))
         answer = asyncio.ensure_future(self._followed(conversation, first, reading))
         try:
             async for item in reading.items(answer):
@@ -164,30 +201,32 @@ class Team:
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
         """What waits for a person's decision: in a conversation and its delegates, or in all that the store holds."""
-        found = await self._home.carry(self._approvals)
+        found = await self.on_engine(lambda engine: engine.log.approvals())
         below = f"{conversation}/"
         return [
             each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(below)
         ]
 
-    async def decide(self, approval: ApprovalRequest | str, decision: Decision, *, by: str = "") -> None:
+    async def decide(self, approval: ApprovalRequest | Ticket | str, decision: Decision, *, by: str = "") -> None:
         """Decide about a request as it was shown, or by its id; the run goes on from there, in this process.
 
         Raise ApprovalError if it cannot hold: somebody decided before, or what was shown is not what is awaited.
         """
         if not isinstance(decision, Decision):
             raise ApprovalError(f"decide by Approve(), Reject(…), Edit(…) or Respond(…), not by {decision!r}")
+        if isinstance(approval, Ticket):
+            raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
         id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
         if id.count(":") != 2:
             raise ApprovalError(f"{id!r} is no id of an approval; `approvals()` lists what is awaited", approval=id)
-        await self._home.carry(partial(self._decide, id, decision, by))
+        await self.on_engine(lambda engine: decide(engine, id, decision, by))
 
-    async def cancel(self, id: str, *, by: str = "", reason: str = "") -> bool:
-        """End what is under way: of a conversation, a run (`result.run_id`) or a handoff (`HandoffRecord.id`), with
-        all that works for it. Returns when it has ended; False if nothing was under way."""
-        if not isinstance(id, str):
-            raise MisconfiguredError(f"cancel by the id of a conversation, a run or a handoff, not by {id!r}")
-        return await self._home.carry(partial(self._cancel, id, by, reason))
+    async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "") -> bool:
+        """End what is under way: of a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a
+        ticket, with all that works for it. Returns when it has ended; False if nothing was under way."""
+        if not isinstance(id, str | Ticket):
+            raise MisconfiguredError(f"cancel by the id of a conversation, a run, a handoff or a ticket, not by {id!r}")
+        return await self.on_engine(lambda engine: cancelling.end(engine, id_of(id), by, reason))
 
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
         """Undo a handoff: its task goes back to its sender, with the reason and what the receiver said last, and its
@@ -196,7 +235,7 @@ class Team:
         Raise IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
         """
         id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
-        return await self._home.carry(partial(self._roll_back, id, reason, by))
+        return await self.on_engine(lambda engine: roll_back(engine, id, reason, by))
 
     async def history(self, conversation: str) -> list[Recorded]:
         """Everything that was recorded of a conversation and its delegates, in order."""
@@ -216,13 +255,25 @@ class Team:
 
     async def __aenter__(self) -> Self:
         """Open the team, take up what was left unfinished, and go on taking up what dead processes leave behind."""
-        await self._home.carry(self._recover)
+        await self.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def on_engine(self, work: Callable[[LocalEngine], Awaitable[T]], /) -> T:
+        """Do something with the engine, on the loop on which it lives; for the rooms that are built upon this one."""
+
+        async def done() -> T:
+            return await work(self._running())
+
+        return await self._home.carry(done)
+
+    async def open(self) -> None:
+        """What `async with` does first: take up what was left unfinished, now and from now on."""
+        await self._home.carry(self._recover)
 
     def _running(self) -> LocalEngine:
         """The engine of this loop, with which it lives and dies; the store is opened when it is first needed."""
@@ -254,9 +305,6 @@ class Team:
         finally:
             engine.leave(where[0], reading.put)
 
-    async def _read_along(self, conversation: str, reading: Reading) -> None:
-        await read_along(self._running(), conversation, reading)
-
     async def _followed(
         self, conversation: str, first: Callable[[], Awaitable[None]] | None, reading: Reading
     ) -> RunResult:
@@ -265,16 +313,7 @@ class Team:
                 await first()
             return await self.resume(conversation)
         finally:
-            await self._home.carry(partial(self._leave, conversation, reading))
-
-    async def _leave(self, conversation: str, reading: Reading) -> None:
-        self._running().leave(conversation, reading.put)
-
-    async def _approvals(self) -> list[ApprovalRequest]:
-        return await self._running().log.approvals()
-
-    async def _resume(self, conversation: str) -> RunResult:
-        return await (await self._running().resume(conversation))
+            await self.on_engine(lambda engine: _left(engine, conversation, reading))
 
     async def _recover(self) -> None:
         await self._running().recover()
@@ -298,28 +337,13 @@ class Team:
             raise ConversationNotFound(conversation)
         return entries
 
-    async def _cancel(self, id: str, by: str, reason: str) -> bool:
-        engine, request = self._running(), CancelRequested(by=by, reason=reason)
-        conversation, _, run = id.partition("@")
-        try:
-            if ":" in id:
-                ending = await cancel_handoff(engine, id, request)
-            else:
-                ending = await cancel(engine, conversation, replace(request, run=int(run) if run.isdigit() else 0))
-        except ConversationNotFound:
-            raise ConversationNotFound(id) from None
-        if ending is not None:
-            await asyncio.wait([ending])
-            # One that failed before it could be cancelled has ended too.
-            if isinstance(error := ending.exception(), EngineError):
-                raise error
-        return ending is not None
 
-    async def _roll_back(self, id: str, reason: str, by: str) -> HandoffRecord:
-        return await roll_back(self._running(), id, reason, by)
+async def _resumed(engine: LocalEngine, conversation: str) -> RunResult:
+    return await (await engine.resume(conversation))
 
-    async def _decide(self, id: str, decision: Decision, by: str) -> None:
-        await decide(self._running(), id, decision, by)
+
+async def _left(engine: LocalEngine, conversation: str, reading: Reading) -> None:
+    engine.leave(conversation, reading.put)
 
 
 def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float | None]:

@@ -44,7 +44,7 @@ def test_all_faults_of_a_team_come_together():
     members = [
         Agent("two words", tools=[look, look]),
         Agent("twin", handoffs=["nobody", handoff("nowhere", return_to="neverland", variables=[Variable("_x")])]),
-        Agent("twin", pull=True, tools=[named("no good")], model="nobody:gpt-5"),
+        Agent("twin", skills=["x"], tools=[named("no good")], model="nobody:gpt-5"),
         Function("fn", "not a function"),  # type: ignore[arg-type]
     ]
     found = faults(members, start="missing", limits=Limits(max_turns=0), hooks={"x": print}, rules=["r"], model=None)
@@ -58,7 +58,7 @@ def test_all_faults_of_a_team_come_together():
         "agent 'twin' hands off to 'nowhere', which is not in the team; choose one of",
         "agent 'twin' handoff 'handoff_to_nowhere' returns to 'neverland', which is not in the team; choose one of",
         "agent 'twin' handoff 'handoff_to_nowhere' has a variable called '_x'; names that begin with",
-        "agent 'twin' sets pull=, which this version does not support; leave it out",
+        "agent 'twin' sets skills=, which this version does not support; leave it out",
         "agent 'twin' has a tool called 'no good', which providers refuse; use letters",
         "agent 'twin' has model='nobody:gpt-5', which no provider is known by",
         "agent 'fn' needs a function, not str",
@@ -176,7 +176,6 @@ def test_a_strategy_that_is_built_is_none():
     "option",
     [
         {"skills": ["x"]},
-        {"pull": True},
     ],
 )
 def test_what_agents_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):

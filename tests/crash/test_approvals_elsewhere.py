@@ -24,6 +24,7 @@ from changeover.guards.approval import OnExpiry
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import ApprovalDecided, Entry, Event, RunCompleted, ToolFinished
 from changeover.relay.ports import Head, Log, Request, Reserve
+from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores import postgres, sqlite
@@ -62,11 +63,13 @@ class DyingLog(SqlLog):
 
     dies: Death = "never"
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         decision = any(isinstance(event, ApprovalDecided) for event in entry.events)
         if decision and self.dies == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        await super().append(entry, head, reserve)
+        await super().append(entry, head, reserve, claim)
         ended = entry.root != entry.conversation and any(isinstance(event, RunCompleted) for event in entry.events)
         if (decision and self.dies == "after") or (ended and self.dies == "after its delegate"):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -167,7 +170,7 @@ async def _ended(team: Team) -> bool:
 
 
 def _note(notes: Notes, result: RunResult) -> None:
-    notes.write("result", result.run_id, result.status, [result.output, sorted(each.tool for each in result.pending)])
+    notes.write("result", result.run_id, result.status, [result.output, sorted(each.tool for each in result.requests)])
 
 
 BEFOREHAND = (postgres, sqlite)

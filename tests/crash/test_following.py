@@ -8,6 +8,7 @@ from changeover.errors import Owned
 from changeover.messages import Message
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
+from changeover.relay.queue import Claim
 from changeover.stores.memory import MemoryLog
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.tools.definition import ToolDefinition
@@ -20,10 +21,12 @@ class LogOfOthers(MemoryLog):
         super().__init__()
         self.__dict__.update(theirs.__dict__)
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         if head is not None:
             raise Owned(entry.conversation, "another process")
-        await super().append(entry, head, reserve)
+        await super().append(entry, head, reserve, claim)
 
     async def claim(self, conversation: str) -> bool:
         return False

@@ -23,6 +23,7 @@ from changeover.facts import ApprovalRequest
 from changeover.messages import Assistant, User
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
 from changeover.relay.ports import Head, Model, Request, Reserve, Toolkit, ToolOutcome
+from changeover.relay.queue import Claim, Queue
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.relay.world import World
@@ -112,7 +113,9 @@ class TroubledLog:
             self.epoch += self.trouble != trouble
         self.trouble = trouble
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         asked_under = self.epoch
         await asyncio.sleep(MOMENT)
         if self.trouble == "lease lost" or self.epoch != asked_under:
@@ -120,7 +123,7 @@ class TroubledLog:
         known = await self._log.read(entry.conversation)
         if head is not None and known and self._is_elsewhere(entry.conversation):
             raise Owned(entry.conversation, "somebody")
-        await self._log.append(entry, head, reserve)
+        await self._log.append(entry, head, reserve, claim)
         if head is not None:
             self._own(entry.conversation, head.working)
         await asyncio.sleep(MOMENT)
@@ -148,12 +151,17 @@ class TroubledLog:
     async def at_work(self, agent: str) -> list[str]:
         return await self._log.at_work(agent)
 
-    async def release(self, conversation: str, position: int) -> None:
+    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
         if self.owns(conversation):
             self._own(conversation, False)
+        return True
 
     async def owned(self) -> dict[str, int]:
         return {}
+
+    @property
+    def queue(self) -> Queue:
+        return self._log.queue
 
     async def find(self, conversation: str, cause: str) -> int | None:
         return await self._log.find(conversation, cause)
@@ -480,14 +488,16 @@ class LeaseRunsOut(MemoryLog):
         super().__init__()
         self.elsewhere = self.lost = False
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         if self.elsewhere and head is not None:
             raise Owned(entry.conversation, "another process")
         if self.elsewhere and not self.lost:
             self.lost = True
             raise LeaseLost("it ran out just now")
         self.elsewhere = False  # the other process has gone when word is left for it
-        await super().append(entry, head, reserve)
+        await super().append(entry, head, reserve, claim)
 
 
 async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_no_business_of_the_caller():

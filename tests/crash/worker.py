@@ -25,9 +25,11 @@ from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Log, Reserve
+from changeover.relay.queue import Claim, Queue
 from changeover.saying import RunOptions
 from changeover.stores import postgres, sql, sqlite
 from changeover.stores.open import Store, open_log
+from tests.crash.claiming import Serve, Server
 from tests.crash.notes import Notes
 from tests.crash.playing import AGENTS, Play, essence
 
@@ -69,6 +71,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     begin_at: float = 0.0
     """When to begin, so that several begin at once."""
     stay: bool = False
+    serve: Serve | None = None
+    """Serve tickets, and say nothing."""
     """Whether to stay when all is said, and go on taking up what others leave behind."""
 
 
@@ -80,12 +84,14 @@ class StoppingLog:
         self._file = order.url.removeprefix("sqlite:///") if order.url.startswith("sqlite:") else None
         self._appends = 0
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         self._appends += 1
         here = self._appends == self._stop.at
         if here and self._stop.where == "before":
             self._sleep()
-        await self._log.append(entry, head, reserve)
+        await self._log.append(entry, head, reserve, claim)
         if here and self._stop.where != "before":
             self._sleep()
 
@@ -107,8 +113,12 @@ class StoppingLog:
     async def at_work(self, agent: str) -> list[str]:
         return await self._log.at_work(agent)
 
-    async def release(self, conversation: str, position: int) -> None:
-        await self._log.release(conversation, position)
+    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
+        return await self._log.release(conversation, position, rests)
+
+    @property
+    def queue(self) -> Queue:
+        return self._log.queue
 
     async def owned(self) -> dict[str, int]:
         return await self._log.owned()
@@ -149,6 +159,11 @@ def _wait_for_the_end_of_a_transaction(file: str) -> None:
 
 async def live(order: Order, notes: Notes) -> None:
     """One life of a process."""
+    if order.serve:
+        server = Server(order.serve, notes, order.seed)
+        async with server.team(Store(order.url, order.lease)) as team:
+            await server.serve(team)
+        return
     play = Play(notes.write, order.longest, order.seed)
     await asyncio.sleep(max(0.0, order.begin_at - time.monotonic()))
     log: Log = open_log(Store(order.url, order.lease))

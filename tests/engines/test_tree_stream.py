@@ -38,6 +38,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.ports import Head, Reserve
+from changeover.relay.queue import Claim
 from changeover.relay.stream import StreamItem
 from changeover.stores.memory import MemoryLog
 from changeover.testing import Reply, ScriptedModel, calls, delegates, says
@@ -213,8 +214,10 @@ class Lingering(MemoryLog):
         super().__init__()
         self.opened = asyncio.Event()
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
-        await super().append(entry, head, reserve)
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
+        await super().append(entry, head, reserve, claim)
         if entry.conversation != entry.root and entry.position == 0:
             self.opened.set()
             await asyncio.sleep(0.02)

@@ -126,7 +126,7 @@ async def test_what_a_person_says_who_gives_a_package_back_is_told_to_whoever_of
     team = Team([Agent(id, accepts=accepts) for id in ("clerk", "second", "third")], model=ScriptedModel({}))
     about = Metadata(receiver="clerk", idempotency_key="k")
     given = HandoffPackage(Task("count"), Context(escalation_path=("second", "third")), about)
-    [request] = (await team.offer(given)).pending
+    [request] = (await team.offer(given)).requests
     await team.decide(request, Reject("count it yourself"), by="ana")
     assert "count it yourself" in (await team.offer(given)).reason
 
@@ -139,7 +139,7 @@ async def test_a_package_that_expects_what_is_no_schema_is_refused():
 
 async def test_a_person_is_shown_the_task_that_a_package_hands_over():
     team = Team([Person("ana")])
-    [request] = (await team.offer(package("ana", Mode.TRANSFER))).pending
+    [request] = (await team.offer(package("ana", Mode.TRANSFER))).requests
     assert "count" in request.message
 
 
@@ -157,7 +157,7 @@ async def test_a_person_who_is_delegated_to_is_held_to_what_is_expected():
 
     ways = [delegate("ana", expects={"type": "integer"})]
     team = Team([Agent("boss", handoffs=ways), Person("ana")], model=ScriptedModel(play))
-    [request] = (await team.run("how many?", conversation="c")).pending
+    [request] = (await team.run("how many?", conversation="c")).requests
     await team.decide(request, Respond("a few"), by="ana")
     assert json.loads((await team.resume("c")).output)["success"] is False
 

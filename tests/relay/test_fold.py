@@ -28,6 +28,7 @@ from changeover import (
     handoff,
     tool,
 )
+from changeover.engines import claims, hosting
 from changeover.engines.local import LocalEngine
 from changeover.errors import ChangeoverError
 from changeover.facts import (
@@ -40,6 +41,7 @@ from changeover.facts import (
     ReceiverFault,
     RefusalFault,
     Spent,
+    WorkerFault,
 )
 from changeover.guards.approval import Decision
 from changeover.handoffs.package import HandoffPackage, Metadata, Task
@@ -57,6 +59,7 @@ from changeover.relay.events import (
     ToolStarted,
     UserSpoke,
 )
+from changeover.relay.queue import Taken
 from changeover.relay.run import Thinking
 from changeover.relay.settle import settle
 from changeover.relay.state import State
@@ -100,7 +103,11 @@ def wary(package: Any) -> bool:
 
 
 MEMBERS: list[Agent | Function | Person] = [
-    Agent("a", tools=[look, pay, sign], handoffs=["a", "b", "fn", delegate("b", name="ask_b")]),
+    Agent(
+        "a",
+        tools=[look, pay, sign],
+        handoffs=["a", "b", "fn", "q", delegate("b", name="ask_b"), delegate("q", name="ask_q")],
+    ),
     Agent(
         "b",
         tools=[look],
@@ -115,11 +122,12 @@ MEMBERS: list[Agent | Function | Person] = [
     ),
     Person("p"),
     Function("fn", moody),
+    Agent("q", pull=True, handoffs=["a"]),
 ]
 WORLD = a_world(MEMBERS, ScriptedModel({}))
 ROSTER = WORLD.roster
 
-AGENTS = st.sampled_from(["a", "b", "fn", "gone", ""])
+AGENTS = st.sampled_from(["a", "b", "fn", "q", "gone", ""])
 TEXTS = st.sampled_from(["", "hello", "no!", "how?"])
 NUMBERS = st.integers(0, 8)
 VARIABLES = st.sampled_from([{}, {"n": 1}, {"_handoff_from": "x"}])
@@ -127,9 +135,17 @@ CALL_IDS = st.sampled_from(["3.0", "3.1", "3.0.0", "3.0.1", "2", "2.0", "4.0", "
 CALLS = st.builds(
     Call,
     id=st.sampled_from(["x", "y"]),
-    name=st.sampled_from(["look", "pay", "sign", "handoff", "handoff_to_a", "ask_b", "ask_me", "unknown"]),
+    name=st.sampled_from(["look", "pay", "sign", "handoff", "handoff_to_a", "ask_b", "ask_me", "ask_q", "unknown"]),
     args=st.sampled_from(
-        [{}, {"n": "1"}, {"to": "b", "message": "m"}, {"to": "gone"}, {"_handoff_chain": []}, {"task": "count"}]
+        [
+            {},
+            {"n": "1"},
+            {"to": "b", "message": "m"},
+            {"to": "q"},
+            {"to": "gone"},
+            {"_handoff_chain": []},
+            {"task": "count"},
+        ]
     ),
     malformed=st.sampled_from(["", "", "{"]),
 )
@@ -144,6 +160,7 @@ FAULTS = st.sampled_from(
         LimitFault("max_turns", 3),
         AgentFault("gone", ("a",)),
         RefusalFault("p", "not mine"),
+        WorkerFault("q", "tired"),
     ]
 )
 PACKAGE = HandoffPackage(Task("count"), metadata=Metadata(receiver="b")).to_dict()
@@ -188,7 +205,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "expected": st.none() | st.sampled_from([Expected({"type": "object"}), Expected(criteria=("It is short.",))]),
     **dict.fromkeys(("problem", "partial"), TEXTS),
     "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
-    "code": st.booleans(),
+    **dict.fromkeys(("code", "queued", "worn_out"), st.booleans()),
+    "priority": st.integers(-1, 2),
+    "timeout": st.none() | st.floats(0, 10),
+    "ticket": st.sampled_from(["c:3.0", "c:3.0+1", "c:2", "c:4.0", "other"]),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),
     **dict.fromkeys(("final", "success", "cancelled", "declined", "expired"), st.booleans()),
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
@@ -200,7 +220,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "directive": st.none() | DIRECTIVES,
     "duration": st.floats(0, 3),
     "expires_at": st.none() | st.floats(0, 10),
-    "given": st.none() | st.builds(Given, AGENTS, NUMBERS, briefing=TEXTS, max_iterations=NUMBERS),
+    "given": st.none()
+    | st.builds(
+        Given, AGENTS, NUMBERS, briefing=TEXTS, max_iterations=NUMBERS, ticket=st.sampled_from(["", "parent:3.0"])
+    ),
     "limit": st.sampled_from(["max_handoffs", "max_turns"]),
     "on_expiry": st.sampled_from(["reject", "approve"]),
     "output": st.none() | TEXTS,
@@ -357,8 +380,11 @@ LINES = [
     delegates("a", "count again"),
     calls(delegates("b", "one"), delegates("b", "two"), ("look", {}), hands_off("b", "then")),
     calls(("sign", {}), ("pay", {}), delegates("b", "three")),
+    delegates("q", "count"),
+    hands_off("q", "x"),
+    calls(delegates("q", "one"), delegates("b", "two"), hands_off("q", "then")),
 ]
-SCRIPTS = st.fixed_dictionaries({id: st.lists(st.sampled_from(LINES), max_size=5) for id in ("a", "b")})
+SCRIPTS = st.fixed_dictionaries({id: st.lists(st.sampled_from(LINES), max_size=5) for id in ("a", "b", "q")})
 SPOKEN = builds(UserSpoke).map(lambda spoken: msgspec.structs.replace(spoken, given=None))
 MESSAGES = st.lists(SPOKEN, min_size=1, max_size=3)
 
@@ -369,11 +395,24 @@ def decides(request: ApprovalRequest) -> Decision:
     return Edit(receiver="a") if request.kind == "escalation" else Respond("Here I am.")
 
 
+async def serve(engine: LocalEngine) -> None:
+    """Work on all that waits to be claimed."""
+    while True:
+        for taken in await claims.take(engine, list(ROSTER.seats), "worker", 60, 10):
+            engine.soon(worked(engine, taken))
+        await asyncio.sleep(0.001)
+
+
+async def worked(engine: LocalEngine, taken: Taken) -> None:
+    await hosting.work(engine, taken, "worker")
+
+
 async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: bool) -> list[tuple[float, Any]]:
     """The events of a conversation that really took place, and when each did."""
     log, model = MemoryLog(), ScriptedModel(script)
-    world = msgspec.structs.replace(WORLD, models={"a": model, "b": model}, ask=decides)
+    world = msgspec.structs.replace(WORLD, models=dict.fromkeys(("a", "b", "q"), model), ask=decides)
     engine = LocalEngine(log, world)
+    serving = engine.begin(serve(engine))
     answers = []
     for spoken in messages:
         _, answer = await engine.speak("c", spoken, "")
@@ -383,6 +422,9 @@ async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: 
     for answer in answers:
         with suppress(ChangeoverError):
             await answer
+    while await log.unfinished() or await log.queue.tickets():  # noqa: ASYNC110 - it is others who see to it
+        await asyncio.sleep(0.001)
+    serving.cancel()
     await engine.close()
     for request in model.requests:
         if all(message.author for message in request.messages):

@@ -82,8 +82,8 @@ async def settled(stage: Stage, team: Team, waiting: RunResult, rule: Rule) -> R
     """Decide about whatever is awaited, until the run has ended; that is how what was said has ended."""
     result, seen = waiting, set[str]()
     while result.status == "waiting":
-        assert result.pending, "it waits, and nobody can see for what"
-        for request in result.pending:
+        assert result.requests, "it waits, and nobody can see for what"
+        for request in result.requests:
             assert request.id not in seen, f"{request} is still awaited after the decision"
             seen.add(request.id)
             await team.decide(request, rule(request), by="ana")
@@ -133,7 +133,7 @@ def same_store(stage: Stage) -> dict[str, Any]:
 async def a_call_that_is_approved_is_carried_out(stage: Stage) -> None:
     team = stage.team([Agent("solo", tools=[pays(stage)])], ScriptedModel(does(solo=PAY)))
     result = await decided(stage, team, Approve())
-    assert (result.output, result.status, result.pending) == ("paid 500", "completed", [])
+    assert (result.output, result.status, result.requests) == ("paid 500", "completed", [])
     assert stage.did == ["paid 500"]
     assert [(each.decision, each.by) for each in await events(team, ApprovalDecided)] == [(Approve(), "ana")]
     assert await team.approvals() == []
@@ -187,8 +187,8 @@ async def expired(stage: Stage, approval: Approval) -> RunResult:
     waiting = result = await stage.say(team, "pay")
     must_wait(stage, waiting)
     if waiting.status == "waiting":
-        assert waiting.pending[0].expires_at is not None
-        await clock.advance(waiting.pending[0].expires_at - clock.now() - 1)
+        assert waiting.requests[0].expires_at is not None
+        await clock.advance(waiting.requests[0].expires_at - clock.now() - 1)
         assert stage.did == []
         assert len(await team.approvals()) == 1
         await clock.advance(1)
@@ -281,7 +281,7 @@ async def an_edit_that_does_not_fit_is_refused_and_the_request_stands(stage: Sta
     team = stage.team([Agent("solo", tools=[pays(stage)])], ScriptedModel(does(solo=PAY)))
     waiting = await stage.say(team, "pay")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert "amount" in await refused_decision(team, request, Edit(arguments={"amount": "a lot"}))
         assert "amount" in await refused_decision(team, request, Edit(arguments={}))
         assert "dict" in await refused_decision(team, request, Edit(arguments=[5]))  # type: ignore[arg-type]
@@ -330,7 +330,7 @@ async def the_requests_of_one_turn_may_be_decided_in_any_order(stage: Stage) -> 
     for number, order in enumerate(permutations(verdicts)):
         waiting = await stage.say(team, "pay", conversation=f"order-{number}")
         must_wait(stage, waiting)
-        pending = {request.arguments["amount"]: request for request in waiting.pending}
+        pending = {request.arguments["amount"]: request for request in waiting.requests}
         for amount in order if len(pending) == 3 else pending:
             await team.decide(pending[amount], verdicts[amount], by="ana")
         done = await team.resume(f"order-{number}") if pending else waiting
@@ -394,7 +394,7 @@ async def while_it_waits_a_run_says_what_for_and_what_it_has_cost(stage: Stage) 
         assert (waiting.usage.requests, waiting.ledger.turns, waiting.ledger.handoffs) == (2, 2, 1)
         assert [each.receiver for each in waiting.handoff_chain] == ["billing"]
         assert waiting.context["order"] == 7
-        [request] = waiting.pending
+        [request] = waiting.requests
         assert (request.conversation, request.agent, request.tool) == (CONVERSATION, "billing", "pay")
         assert (request.arguments, request.receiver, request.expires_at) == ({"amount": 500}, "", None)
         assert [each.id for each in await team.approvals()] == [request.id]
@@ -411,7 +411,7 @@ async def the_stream_of_a_run_that_waits_ends_with_what_it_waits_for(stage: Stag
     finished = items[-1]
     assert isinstance(finished, RunFinished)
     must_wait(stage, finished.result)
-    assert len(finished.result.pending) == (finished.result.status == "waiting")
+    assert len(finished.result.requests) == (finished.result.status == "waiting")
     await settled(stage, team, finished.result, always(Approve()))
     assert (await stage.say(team, "pay")).output == "paid 500"
 
@@ -549,7 +549,7 @@ async def in_delegate(stage: Stage, decision: Decision) -> tuple[RunResult, str]
     waiting = await stage.say(team, "pay")
     must_wait(stage, waiting)
     if waiting.status == "waiting":
-        [request] = waiting.pending
+        [request] = waiting.requests
         assert (request.conversation, request.agent, waiting.final_agent) == (f"{CONVERSATION}/3.0", "clerk", "lead")
         assert [each.id for each in await team.approvals(CONVERSATION)] == [request.id]
         assert stage.did == []
@@ -583,7 +583,7 @@ async def two_delegates_wait_at_once(stage: Stage) -> None:
     waiting = await stage.say(team, "pay")
     must_wait(stage, waiting)
     if stage.lives == 1:
-        assert sorted(each.agent for each in waiting.pending) == ["left", "right"]
+        assert sorted(each.agent for each in waiting.requests) == ["left", "right"]
     result = await settled(stage, team, waiting, lambda each: Approve() if each.agent == "right" else Reject("no"))
     left, right = result.output.split(" | ")
     assert "not approved by ana: no" in left
@@ -604,7 +604,7 @@ async def one_of_two_delegates_goes_on_while_the_other_waits(stage: Stage) -> No
     waiting = await stage.say(team, "pay and look")
     must_wait(stage, waiting)
     if stage.lives == 1:
-        assert [(each.agent, each.arguments) for each in waiting.pending] == [("left", {"amount": 500})]
+        assert [(each.agent, each.arguments) for each in waiting.requests] == [("left", {"amount": 500})]
     left, right = (await settled(stage, team, waiting, always(Approve()))).output.split(" | ")
     assert "paid 500" in left
     assert "I looked." in right
@@ -622,7 +622,7 @@ async def a_transfer_waits_for_approval(stage: Stage) -> None:
     team = desk(stage)
     waiting = await stage.say(team, "refund")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.agent, request.receiver, request.message) == ("triage", "billing", "refund")
         assert request.arguments == {"order": "17"}
         assert await events(team, HandoffOffered) == []
@@ -658,7 +658,7 @@ async def a_transfer_cannot_be_given_to_nobody(stage: Stage) -> None:
     team = desk(stage)
     waiting = await stage.say(team, "refund")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         told = await refused_decision(team, request, Edit(receiver="sales"))
         assert "'sales'" in told
         assert "billing" in told
@@ -722,7 +722,7 @@ async def a_delegate_is_asked_only_if_it_is_approved(stage: Stage) -> None:
     team = office(stage)
     waiting = await stage.say(team, "count")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.conversation, request.receiver, request.message) == (CONVERSATION, "clerk", "count the money")
         assert await events(team, HandoffOffered) == []
     result = await settled(stage, team, waiting, always(Approve()))
@@ -786,7 +786,7 @@ async def an_approval_three_levels_down_holds_up_all_above_it(stage: Stage) -> N
     team = stage.team(members, ScriptedModel(play))
     waiting = await stage.say(team, "pay")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.agent, request.conversation.count("/")) == ("four", 3)
     result = await settled(stage, team, waiting, always(Approve()))
     assert (result.status, result.final_agent, stage.did) == ("completed", "one", ["paid 500"])
@@ -803,7 +803,7 @@ async def a_message_that_comes_while_a_run_waits_waits_too_and_is_answered_after
     second = await stage.say(team, "thanks")
     if first.status == "waiting":
         assert (second.status, second.usage.requests, second.run_id != first.run_id) == ("waiting", 0, True)
-        assert [each.id for each in second.pending] == [each.id for each in first.pending]
+        assert [each.id for each in second.requests] == [each.id for each in first.requests]
         assert (await team.resume(CONVERSATION)).status == "waiting"
     assert (await settled(stage, team, first, always(Approve()))).output == "Paid."
     await until_completed(team, 2)
@@ -817,12 +817,12 @@ async def whoever_asks_again_while_a_run_waits_is_told_again_what_it_waits_for(s
     team = stage.team([Agent("solo", tools=[pays(stage)])], ScriptedModel(does(solo=turn)))
     waiting = await stage.say(team, "pay")
     must_wait(stage, waiting)
-    if len(waiting.pending) == 2:
+    if len(waiting.requests) == 2:
         again = await team.run("pay", conversation=CONVERSATION, key="say-1")
-        assert (again.status, again.run_id, again.pending) == ("waiting", waiting.run_id, waiting.pending)
-        assert (await team.resume(CONVERSATION)).pending == waiting.pending
-        await team.decide(waiting.pending[1], Approve(), by="ana")
-        assert (await team.resume(CONVERSATION)).pending == waiting.pending[:1]
+        assert (again.status, again.run_id, again.requests) == ("waiting", waiting.run_id, waiting.requests)
+        assert (await team.resume(CONVERSATION)).requests == waiting.requests
+        await team.decide(waiting.requests[1], Approve(), by="ana")
+        assert (await team.resume(CONVERSATION)).requests == waiting.requests[:1]
     result = stage.outcomes[1] = await settled(stage, team, await team.resume(CONVERSATION), always(Approve()))
     assert (result.output, stage.did) == ("paid 1 | paid 2", ["paid 1", "paid 2"])
 

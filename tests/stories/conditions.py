@@ -206,7 +206,7 @@ async def whoever_needs_a_permission_works_once_a_person_gives_it(stage: Stage) 
     team = permitting(stage)
     waiting = await stage.say(team, "charged twice")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.kind, request.agent, request.receiver, request.message) == (
             *("permission", "triage", "billing", "refund"),
         )
@@ -245,7 +245,7 @@ async def a_permission_is_given_or_refused_and_nothing_else(stage: Stage) -> Non
     team = permitting(stage)
     waiting = await stage.say(team, "charged twice")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         for other in (Respond("yes"), Edit(receiver="tech"), Edit(arguments={})):
             told = await refused_decision(team, request, other)
             assert told.endswith("is no answer to a permission; approve or reject it")
@@ -265,7 +265,7 @@ async def asks_the_clerk(stage: Stage, decision: Approve | Reject) -> RunResult:
     team = stage.team([boss(delegate("clerk"), delegate("scribe")), clerk, Agent("scribe")], model)
     waiting = await stage.say(team, "how many?")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.kind, request.conversation, request.call) == ("permission", CONVERSATION, "3.0=permission")
     return await settled(stage, team, waiting, lambda request: decision)
 

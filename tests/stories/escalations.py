@@ -45,7 +45,7 @@ def desk(stage: Stage, *more: Agent | Person) -> Team:
 
 def shown(result: RunResult, call: str, sender: str, receiver: str) -> None:
     """Of what waits, a person sees who was asked, and why the last one declined."""
-    for request in result.pending:
+    for request in result.requests:
         assert (request.kind, request.call, request.agent, request.receiver) == ("escalation", call, sender, receiver)
         assert request.arguments["reason"] == f"{receiver} is closed"
         assert request.arguments["declined"][-1] == receiver
@@ -57,7 +57,7 @@ async def what_three_do_not_want_is_put_before_a_person(stage: Stage) -> None:
     waiting = await stage.say(team, "charged twice")
     must_wait(stage, waiting)
     shown(waiting, "3.0+2=escalation", "triage", "tech")
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.arguments["declined"], request.message) == (["billing", "sales", "tech"], "refund")
         assert [each.id for each in await team.approvals(CONVERSATION)] == [request.id]
         assert (chain(waiting), waiting.final_agent) == (THREE, "triage")
@@ -110,7 +110,7 @@ async def an_escalation_is_answered_in_ways_that_fit_it(stage: Stage) -> None:
     team = desk(stage)
     waiting = await stage.say(team, "charged twice")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         told = await refused_decision(team, request, Approve())
         assert "approved is no answer to an escalation" in told
         assert "Edit(receiver=…)" in told
@@ -218,7 +218,7 @@ async def what_no_delegate_of_a_delegate_wants_is_asked_about_below(stage: Stage
     team = stage.team(members, model)
     waiting = await stage.say(team, "how many?")
     must_wait(stage, waiting)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.kind, request.conversation) == ("escalation", f"{CONVERSATION}/3.0")
     result = await settled(stage, team, waiting, lambda request: Respond("Four."))
     [back] = came_back(result)
@@ -236,7 +236,7 @@ async def failed(stage: Stage, team: Team, decision: Decision, text: str = "char
     try:
         waiting = await stage.say(team, text)
         must_wait(stage, waiting)
-        for request in waiting.pending:
+        for request in waiting.requests:
             await team.decide(request, decision, by="ana")
         # Not by `resume`, which would try it once more.
         await team.run(text, conversation=CONVERSATION, key="say-1")

@@ -48,7 +48,7 @@ async def asks_ana(stage: Stage, decision: Decision, **options: Any) -> RunResul
     """What comes back from ana, if she does this."""
     team = office(stage, **options)
     waiting = await waits(stage, team, "may we?")
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.kind, request.conversation, request.call) == ("task", CONVERSATION, "3.0=task")
         assert (request.agent, request.tool, request.receiver) == ("boss", "delegate_to_ana", "ana")
         assert request.message == "May we?"
@@ -122,11 +122,11 @@ async def two_people_are_asked_at_once_and_may_answer_in_any_order(stage: Stage)
     ways, turn = [delegate("ana"), delegate("bob")], asks(delegates("ana", "a?"), delegates("bob", "b?"))
     team = stage.team([boss(*ways), ANA, Person("bob")], cast(boss=turn))
     waiting = await waits(stage, team, "ask them")
-    if len(waiting.pending) == 2:
-        first, second = waiting.pending
+    if len(waiting.requests) == 2:
+        first, second = waiting.requests
         await team.decide(second, Respond("bob says b"), by="bob")
         still = await team.resume(CONVERSATION)
-        assert [each.id for each in still.pending] == [first.id]
+        assert [each.id for each in still.requests] == [first.id]
     rest = await team.resume(CONVERSATION)
     result = await settled(stage, team, rest, lambda request: Respond(f"{request.receiver} says {request.message[0]}"))
     stage.outcomes[1] = result
@@ -139,7 +139,7 @@ async def a_person_is_asked_by_a_delegate(stage: Stage) -> None:
     model = cast(boss=asks(delegates("clerk", "ask")), clerk=asks(delegates("ana", "May we?")))
     team = stage.team(members, model)
     waiting = await waits(stage, team, "may we?")
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.conversation, request.agent) == (f"{CONVERSATION}/3.0", "clerk")
         assert [each.id for each in await team.approvals(CONVERSATION)] == [request.id]
     result = await settled(stage, team, waiting, lambda request: Respond("Yes."))
@@ -187,7 +187,7 @@ async def a_person_may_be_a_branch(stage: Stage) -> None:
 async def a_task_is_done_in_ways_that_fit_it(stage: Stage) -> None:
     team = desk(stage)
     waiting = await waits(stage, team, "refund!")
-    for request in waiting.pending:
+    for request in waiting.requests:
         told = await refused_decision(team, request, Approve())
         assert "approved is no answer to a task" in told
         assert "Respond(…)" in told
@@ -306,10 +306,10 @@ async def a_message_that_comes_while_a_person_is_awaited_waits_for_her_too(stage
     first = await waits(stage, team, "one")
     second = await stage.say(team, "two")
     if first.status == "waiting":
-        assert (second.status, [each.id for each in second.pending]) == (
-            *("waiting", [each.id for each in first.pending]),
+        assert (second.status, [each.id for each in second.requests]) == (
+            *("waiting", [each.id for each in first.requests]),
         )
-        for request in first.pending:
+        for request in first.requests:
             await team.decide(request, Respond("Re: one"), by="ana")
     result = await settled(stage, team, await team.resume(CONVERSATION), lambda request: Respond("Re: two"))
     answered = await team.run("one", conversation=CONVERSATION, key="say-1")

@@ -69,8 +69,8 @@ def office(stage: Stage, *members: Member, **parts: Any) -> Team:
 async def offered(team: Team, given: HandoffPackage, rule: Rule | Decision) -> HandoffResult:
     """Offer a package, and let a person decide about whatever is awaited, until it has come to an end."""
     result, seen = await team.offer(given), set[str]()
-    while result.pending:
-        for request in result.pending:
+    while result.requests:
+        for request in result.requests:
             assert request.id not in seen, f"{request} is still awaited after the decision"
             seen.add(request.id)
             await team.decide(request, rule(request) if callable(rule) else rule, by="ana")
@@ -104,7 +104,7 @@ async def a_package_is_offered_done_and_its_result_comes_back(stage: Stage) -> N
     team = office(stage, Agent("clerk"))
     result = await team.offer(package())
     assert stands(result) == ("clerk", "RETURNED", "Three.", "")
-    assert (result.conversation_id, result.handoff_id, result.pending) == (CONVERSATION, "story:2.0", [])
+    assert (result.conversation_id, result.handoff_id, result.requests) == (CONVERSATION, "story:2.0", [])
     assert (result.iterations, result.summary) == (1, "")
     [record] = await team.handoffs(CONVERSATION)
     assert (record.id, record.sender, record.receiver, record.message) == (
@@ -169,7 +169,7 @@ async def every_no_is_told_to_whoever_offered_it(stage: Stage) -> None:
             team, where = office(stage, clerk), f"{name}-{mode}"
             result = await team.offer(package(mode=mode, conversation=where))
             assert stands(result) == ("clerk", state, "", reason)
-            assert (result.error, result.pending) == ("", [])
+            assert (result.error, result.requests) == ("", [])
             await assert_at_rest(team, where)
 
 
@@ -208,8 +208,8 @@ async def escalated(stage: Stage, mode: str, decision: Decision) -> tuple[Handof
     team, path = unwanted(stage, Agent("deputy"))
     given = package(mode=mode, context=path, conversation=mode)
     result = await team.offer(given)
-    assert result.pending or stage.lives > 1
-    for request in result.pending:
+    assert result.requests or stage.lives > 1
+    for request in result.requests:
         assert (request.kind, request.receiver, request.agent) == ("escalation", "third", "code")
         assert request.arguments["declined"] == ["clerk", "second", "third"]
         assert (result.state, result.reason) == (State.REJECTED, "waits for third")
@@ -255,7 +255,7 @@ async def a_permission_is_asked_for_before_a_package_is_taken(stage: Stage) -> N
             team, where = office(stage, Agent("clerk", accepts=accepts)), f"{mode}-{name}"
             given = package(mode=mode, conversation=where)
             waiting = await team.offer(given)
-            for request in waiting.pending:
+            for request in waiting.requests:
                 assert (request.kind, request.arguments) == ("permission", {"permission": ["spend 5"]})
                 assert (waiting.state, waiting.reason) == (State.PENDING, "waits for clerk")
             result = await offered(team, given, decision)
@@ -272,8 +272,8 @@ async def a_person_does_what_a_package_asks_for(stage: Stage) -> None:
     for mode in MODES:
         team, given = with_ana(stage), package("ana", mode=mode, conversation=mode)
         waiting = await team.offer(given)
-        assert waiting.pending or stage.lives > 1
-        for request in waiting.pending:
+        assert waiting.requests or stage.lives > 1
+        for request in waiting.requests:
             assert (request.kind, request.receiver, request.agent) == ("task", "ana", "code")
             assert (waiting.state, waiting.reason, waiting.result) == (State.PENDING, "waits for ana", "")
             assert "Respond" in await refused_decision(team, request, Approve())
@@ -302,7 +302,7 @@ async def a_person_hands_a_package_on(stage: Stage) -> None:
 async def a_person_is_shown_what_a_package_that_is_delegated_is_about(stage: Stage) -> None:
     team, given = with_ana(stage), package("ana", "sign the contract")
     waiting = await team.offer(given)
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert "sign the contract" in request.message
     assert (await offered(team, given, Respond("Signed."))).result == "Signed."
 

@@ -53,7 +53,7 @@ async def a_person_is_shown_what_is_handed_over(stage: Stage) -> None:
     model = cast(triage=tries(hands_off("ana", "May we refund?", order=17)))
     team = stage.team([triage(way), ANA], model)
     waiting = await waits(stage, team, "refund!")
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.kind, request.call, request.conversation) == ("task", "3.0=task", CONVERSATION)
         assert (request.agent, request.tool, request.receiver) == ("triage", "handoff_to_ana", "ana")
         assert (request.message, request.arguments, request.expires_at) == ("May we refund?", {"order": 17}, None)
@@ -116,7 +116,7 @@ async def the_next_message_goes_to_the_person_too(stage: Stage) -> None:
     team = desk(stage)
     await by_ana(stage, team, Respond("Yes, we may."), "refund!")
     waiting = await waits(stage, team, "and when?")
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.kind, request.receiver, request.message) == ("task", "ana", "and when?")
         assert request.call.endswith("=task")
         assert waiting.final_agent == "ana"
@@ -164,7 +164,7 @@ async def after_a_person_the_conversation_returns_if_it_is_declared_so(stage: St
 async def a_person_may_be_the_first_of_a_team(stage: Stage) -> None:
     team = stage.team([ANA, Agent("tech", handoffs=())], cast(tech=says("tech did it")))
     waiting = await waits(stage, team, "hello", context={"plan": "gold"})
-    for request in waiting.pending:
+    for request in waiting.requests:
         assert (request.kind, request.call, request.agent, request.tool) == ("task", "2=task", "", "")
         assert (request.receiver, request.message, request.arguments) == ("ana", "hello", {"plan": "gold"})
         assert waiting.final_agent == "ana"

@@ -53,6 +53,8 @@ class Agent:
     requires: Sequence[Variable] = ()
     """Context variables without which it takes no handoff."""
     pull: bool = False
+    """Served only by whoever claims what it is to do: a `Worker`, or a program of your own (`Team.claim`). One that
+    only such programs serve needs no model."""
     max_concurrency: int | None = None
     output: type | None = None
     strategy: Strategy | None = None

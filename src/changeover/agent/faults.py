@@ -22,7 +22,7 @@ SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What every provider accepts as the name of a function."""
 
-UNBUILT = ("skills", "pull")
+UNBUILT = ("skills",)
 _DEFAULTS = {own.name: own.default for own in fields(Agent)}
 
 

@@ -70,6 +70,11 @@ class Roster(Struct, frozen=True):
     attempts: int = 3
     """How many receivers a task is offered to before a person is asked."""
 
+    def pulls(self, member: str) -> bool:
+        """Whether a member is served by whoever claims what it is to do."""
+        seat = self.seats.get(member)
+        return isinstance(seat, Seat) and seat.agent.pull
+
     def move_of(self, member: str, tool: str) -> Move | None:
         """What a call of this name means for a member, if it still means anything."""
         seat = self.seats.get(member)
@@ -101,7 +106,7 @@ def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[Tool
         moves,
         tuple(move.definition for move in moves.values()),
         tuple(move.definition for move in moves.values() if isinstance(move, UseTool)),
-        not agent.accepts_handoffs or bool(agent.accepts or agent.requires or agent.max_concurrency),
+        not agent.accepts_handoffs or bool(agent.accepts or agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
     )
 

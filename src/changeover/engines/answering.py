@@ -13,11 +13,14 @@ from changeover.engines.timing import in_time
 from changeover.facts import Mode
 from changeover.handoffs.answers import Rejected
 from changeover.relay.answering import Answered, answered, ask
-from changeover.relay.commands import AskReceiver
+from changeover.relay.commands import AskReceiver, AwaitClaim
 from changeover.relay.events import HandoffAccepted, HandoffExpired
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
+
+
+UNCLAIMED = "nobody claimed it before the deadline"
 
 
 async def ask_receiver(engine: LocalEngine, live: Live, command: AskReceiver) -> Answered | HandoffExpired:
@@ -32,6 +35,14 @@ async def ask_receiver(engine: LocalEngine, live: Live, command: AskReceiver) ->
         return HandoffExpired(command.offer.call, command.task, who, "it did not answer in time")
     finally:
         asking.cancel()
+
+
+async def expiry(engine: LocalEngine, command: AwaitClaim) -> HandoffExpired:
+    """The end of an offer that nobody claimed before its deadline."""
+    ticket = command.ticket
+    assert ticket.deadline is not None
+    await engine.world.clock.alarm(ticket.deadline)
+    return HandoffExpired(command.id.removesuffix("^"), command.task, ticket.agent, UNCLAIMED)
 
 
 async def _ask(engine: LocalEngine, live: Live, command: AskReceiver) -> Answered:

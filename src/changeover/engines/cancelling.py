@@ -1,4 +1,4 @@
-"""Cancelling what is under way: a conversation, a run, a handoff."""
+"""Cancelling what is under way: a conversation, a run, a handoff, a ticket."""
 
 from __future__ import annotations
 
@@ -8,16 +8,41 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from changeover.engines.inputs import call_off
-from changeover.errors import ConversationNotFound
+from changeover.engines.rolling import roll_back
+from changeover.errors import ConversationNotFound, EngineError
 from changeover.facts import Mode, RunResult
 from changeover.facts import State as Standing
 from changeover.relay.events import CancelRequested
+from changeover.relay.result import handoffs_of
+from changeover.relay.state import State
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
 Ending = asyncio.Future[RunResult] | None
 """The end of what was cancelled; None if nothing was under way."""
+
+
+async def end(engine: LocalEngine, id: str, by: str, reason: str) -> bool:
+    """End what this id names, and wait until it has ended; False if nothing was under way."""
+    request = CancelRequested(by=by, reason=reason)
+    conversation, _, run = id.partition("@")
+    try:
+        if ":" in id:
+            return await _end_handoff(engine, id, request)
+        ending = await cancel(engine, conversation, replace(request, run=int(run) if run.isdigit() else 0))
+    except ConversationNotFound:
+        raise ConversationNotFound(id) from None
+    return await _ended(ending)
+
+
+async def _ended(ending: Ending) -> bool:
+    if ending is not None:
+        await asyncio.wait([ending])
+        # One that failed before it could be cancelled has ended too.
+        if isinstance(error := ending.exception(), EngineError):
+            raise error
+    return ending is not None
 
 
 async def cancel(engine: LocalEngine, conversation: str, request: CancelRequested) -> Ending:
@@ -36,17 +61,32 @@ async def cancel(engine: LocalEngine, conversation: str, request: CancelRequeste
     return ending
 
 
-async def cancel_handoff(engine: LocalEngine, id: str, request: CancelRequested) -> Ending:
-    """Call a delegate back; of a transfer, end the run that works under it."""
+async def _end_handoff(engine: LocalEngine, id: str, request: CancelRequested) -> bool:
+    """Call a delegate back; of a transfer, end the run that works under it. What nobody has taken yet goes back to its
+    sender; where that is code, or a user who spoke to an agent that is served by claims, the run ends."""
     conversation, _, call = id.partition(":")
     live = await engine.lives.get(conversation)
     async with live.lock:
         await engine.lives.refresh(live)
-        record = next((each for each in live.state.handoffs if each.id == id), None)
+        state = live.state
+        record = next((each for each in reversed(handoffs_of(state)) if each.id == id), None)
     if record is None:
+        return await _ended(await _cancel_message(engine, state, id, request))
+    run = replace(request, run=int(record.run_id.rpartition("@")[2]))
+    if record not in state.handoffs and not (state.run and state.run.spoken.package):
+        await roll_back(engine, id, request.reason or "cancelled", request.by)
+        return True
+    if record in state.handoffs and record.mode is Mode.DELEGATE:
+        return await _ended(await cancel(engine, f"{conversation}/{call}", request))
+    if record.state not in (Standing.PENDING, Standing.WORKING):
+        return False
+    return await _ended(await cancel(engine, conversation, run))
+
+
+async def _cancel_message(engine: LocalEngine, state: State, id: str, request: CancelRequested) -> Ending:
+    """End what a user wants of an agent that is served by claims."""
+    if state.run is None or state.run.ticket != id:
+        if any(outcome.run.ticket == id for outcome in state.outcomes.values()):
+            return None
         raise ConversationNotFound(id)
-    if record.mode is Mode.DELEGATE:
-        return await cancel(engine, f"{conversation}/{call}", request)
-    if record.state is not Standing.WORKING:
-        return None
-    return await cancel(engine, conversation, replace(request, run=int(record.run_id.rpartition("@")[2])))
+    return await cancel(engine, state.id, replace(request, run=state.run.id))

@@ -29,6 +29,33 @@ class Follower:
         if live.follower is None:
             live.follower = self._engine.begin(self._follow(live))
 
+    def listen(self, live: Live) -> None:
+        """Hear at once what those say who claim or decide something in the tree of a conversation that is at work
+        here."""
+        if live.listener is None:
+            live.listener = self._engine.begin(self._listen(live))
+
+    async def _listen(self, live: Live) -> None:
+        changes = self._engine.log.changes(live.state.root, live.state.seq)
+        upcoming = asyncio.ensure_future(_next(changes))
+        try:
+            while live.flight and not live.asleep:
+                await asyncio.wait({upcoming}, timeout=self._engine.patience)
+                if upcoming.done():
+                    await self._hear(upcoming.result())
+                    upcoming = asyncio.ensure_future(_next(changes))
+        except EngineError:
+            logger.exception("what others say to conversation %s is heard later", live.state.id)
+        finally:
+            live.listener = None
+            upcoming.cancel()
+
+    async def _hear(self, entry: Entry) -> None:
+        """Go on where somebody else recorded something, unless whoever works there is about to see it."""
+        live = self._engine.lives.here(entry.conversation)
+        if live is not None and entry.position >= live.known and not live.lock.locked():
+            await self._engine.take_up(live.state.id)
+
     async def _follow(self, live: Live) -> None:
         changes = self._engine.log.changes(live.state.root, live.state.seq)
         upcoming = asyncio.ensure_future(_next(changes))

@@ -10,6 +10,7 @@ from changeover.engines.live import Live
 from changeover.errors import Conflict, ConversationNotFound, EngineError, KeyConflict, LeaseLost, Owned
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.relay.events import CancelRequested, Entry, Event, RunResumed, Started, UserSpoke
+from changeover.relay.queue import Claim
 from changeover.relay.state import State
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _last_run(state: State) -> tuple[int, bool]:
     return state.last.run.id, state.last.fault is not None
 
 
-async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Event]) -> bool:
+async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Event], claim: Claim | None = None) -> bool:
     """One try to record an input and to go on from it; False if the conversation moved on meanwhile.
 
     If another process works on the conversation, the input is left there as word, and followed.
@@ -112,7 +113,7 @@ async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Even
     position = live.state.position
     try:
         if not engine.elsewhere(live.state.id):
-            engine.dispatch(live, await engine.record(live, cause, events))
+            engine.dispatch(live, await engine.record(live, cause, events, claim))
             return True
     except Conflict:
         return False
@@ -122,15 +123,17 @@ async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Even
     except Owned:
         pass
     await engine.lives.refresh(live)
-    return live.state.position == position and await _leave_word(engine, live, cause, events)
+    return live.state.position == position and await _leave_word(engine, live, cause, events, claim)
 
 
-async def _leave_word(engine: LocalEngine, live: Live, cause: str, events: Sequence[Event]) -> bool:
+async def _leave_word(
+    engine: LocalEngine, live: Live, cause: str, events: Sequence[Event], claim: Claim | None
+) -> bool:
     """Put an input into the log of a conversation that another process works on, and follow it there."""
     state = live.state
     entry = Entry(state.id, state.root, state.position, cause, engine.world.clock.now(), tuple(events))
     try:
-        await engine.log.append(entry, None)
+        await engine.log.append(entry, None, None, claim)
     except Conflict:
         live.stale = True
         return False

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from changeover.errors import error_of
-from changeover.facts import ApprovalRequest, RunResult
+from changeover.facts import ApprovalRequest, RunResult, Ticket
 from changeover.relay.commands import Command
 from changeover.relay.events import Entry
 from changeover.relay.result import result_of, waiting_result
@@ -29,9 +29,11 @@ class Live:
         "flight",
         "follower",
         "known",
+        "listener",
         "lock",
         "may_rest",
         "missed",
+        "owned",
         "patient",
         "pending",
         "promised",
@@ -49,21 +51,25 @@ class Live:
         """How much of the log those who read along have been told."""
         self.epoch = 0
         """Under which lease this process owns it."""
+        self.owned = False
+        """Whether this process still owns it, as far as it knows."""
         self.lock = asyncio.Lock()
         self.stale = False
         """The state in memory ran ahead of the log: fold again before trusting it."""
         self.missed = False
         """The log went on without us, and what follows from that for what is in flight was not looked at yet."""
-        self.flight: dict[str, tuple[asyncio.Task[None], Command]] = {}
+        self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
+        """What is outstanding, each with the task that sees to it; of what others have to claim first, a future."""
         self.follower: asyncio.Task[None] | None = None
+        self.listener: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
         self.waiters: dict[int, list[asyncio.Future[RunResult]]] = {}
         """Callers who want the result of a run, or to hear that it waits for a person."""
         self.patient: dict[int, list[asyncio.Future[RunResult]]] = {}
         """Those who want the end of a run, however long it waits."""
         self.asleep = False
-        """Nothing goes on here until a person decides about what is `pending`."""
-        self.pending: list[ApprovalRequest] = []
+        """Nothing goes on here until a person decides about what is `pending`, or somebody claims it."""
+        self.pending: list[ApprovalRequest | Ticket] = []
         self.may_rest = False
         """Somebody was asked, here or below: it is worth looking whether anything else goes on."""
         self.declined: set[str] = set()

@@ -8,16 +8,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from changeover.engines.following import Follower
+from changeover.engines.holding import End, Holdings, with_tickets
 from changeover.engines.inputs import again, say
 from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
 from changeover.engines.performing import performed
 from changeover.engines.resting import Resting, due_of, works
 from changeover.engines.watching import Watch
-from changeover.errors import Conflict, EngineError, Exhausted, LeaseLost, Owned
+from changeover.errors import ClaimLost, Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
 from changeover.relay.commands import (
     AwaitApproval,
+    AwaitClaim,
     CallModel,
     CleanUp,
     Command,
@@ -35,18 +37,22 @@ from changeover.relay.events import (
     RunStopped,
     UserSpoke,
 )
-from changeover.relay.ports import Log, Observer
+from changeover.relay.ports import Head, Log, Observer
+from changeover.relay.queue import Claim
 from changeover.relay.reserve import NOTHING, heeding, in_tree, reserve_of, standing
 from changeover.relay.result import head_of
 from changeover.relay.settle import settle
 from changeover.relay.state import State
 from changeover.relay.stream import recorded
+from changeover.relay.tickets import has_tickets, open_tickets
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.engine")
 
 PATIENT = (CallModel, CleanUp)
 """What may have to wait before it is tried again."""
+
+WAITS = (AwaitApproval, AwaitClaim)
 
 ABANDONING = frozenset({ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled})
 """Events after which something that is in flight may not be wanted any more."""
@@ -68,6 +74,7 @@ class LocalEngine:
         """Whether another loop of this process works on a conversation."""
         self.loop = asyncio.get_running_loop()
         self.lives = Lives(log)
+        self.holdings = Holdings()
         self._follower, self._resting, self._watch = Follower(self), Resting(self), Watch(self)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -133,6 +140,11 @@ class LocalEngine:
         """Go on hearing what other processes say to ours and, if wanted, taking up what they leave behind."""
         self._watch.keep(recover)
 
+    @property
+    def watched(self) -> bool:
+        """Whether what is due in conversations that rest is taken up by itself."""
+        return self._watch.recovers
+
     def follow(self, live: Live) -> None:
         """Learn from the log how another process goes on with this conversation."""
         self._resting.give_way(live)
@@ -149,7 +161,8 @@ class LocalEngine:
     async def _drive(self, live: Live, command: Command) -> None:
         """Perform a command, record its outcome, go on with what follows from it."""
         current: Command | None = command
-        task, _ = live.flight[command.id]
+        task = asyncio.current_task()
+        assert task is not None
         try:
             while current is not None:
                 current = await self._step(live, current, task)
@@ -157,6 +170,7 @@ class LocalEngine:
             logger.exception("conversation %s stopped", live.state.id)
             live.stale = True
             live.flight.pop(current.id if current else "", None)
+            self.holdings.let_go([live.state.run.ticket] if live.state.run else [], End.LOST)
             live.fail(error)
         finally:
             self._tasks.discard(task)
@@ -168,7 +182,7 @@ class LocalEngine:
         if self._may_begin(live):
             try:
                 outcome = await performed(self, live, command)
-            except (Conflict, Owned, LeaseLost):
+            except (Conflict, Owned, LeaseLost, ClaimLost):
                 live.stale = True  # the intent: somebody else began it
         else:
             live.stale = True  # whoever worked on it meanwhile wrote what is not known here
@@ -204,7 +218,7 @@ class LocalEngine:
             except Conflict:
                 if await self.log.find(live.state.id, command.id) is not None:
                     break
-            except (Owned, LeaseLost):
+            except (Owned, LeaseLost, ClaimLost):
                 break
         await self.go_on(live)
         return None
@@ -222,44 +236,64 @@ class LocalEngine:
                 epoch = self._epoch()
                 if self.elsewhere(state.id) or not await self.log.claim(state.id):
                     break
-                live.epoch = epoch
+                live.epoch, live.owned = epoch, True
                 if await self.log.read(state.id, state.position):
                     live.stale = True  # whoever had it before went on after this was read
                     continue
                 self.dispatch(live, await self.record(live, f"on@{state.position}", []))
                 return
-            except Conflict:
+            except (Conflict, ClaimLost):
                 continue
             except (Owned, LeaseLost):
                 break
         self.follow(live)
 
-    async def record(self, live: Live, cause: str, events: Sequence[Event]) -> Sequence[Command]:
-        """Fold and commit; only what is committed may have effects. The caller holds the lock."""
+    async def record(
+        self, live: Live, cause: str, events: Sequence[Event], claim: Claim | None = None
+    ) -> Sequence[Command]:
+        """Fold and commit; only what is committed may have effects. The caller holds the lock, and the ticket that it
+        claims, if what it records depends on that."""
         state, world = live.state, self.world
+        claim, tickets = claim or self.holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         before = standing(state, world.roster) if in_tree(state) else NOTHING
-        batch, commands = settle(state, world.roster, at, events)
+        batch, outstanding = settle(state, world.roster, at, events)
+        commands = self.holdings.here(state, outstanding)
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch, live.attempt = True, self._epoch(), cause if self._observer else ""
-        working = works(live, commands)
-        head = head_of(state, working, due_of(live, commands) if state.run and not working else None)
+        head = self._head(live, commands, tickets)
         try:
-            await self.log.append(entry, head, reserve_of(before, state, world.roster))
+            await self.log.append(entry, head, reserve_of(before, state, world.roster), claim)
+        except ClaimLost:
+            self._lose(claim)
+            raise
         except Exhausted as limit:
             await self.lives.refresh(live)
             if live.state.position != position:
                 raise Conflict(state.id, position, cause) from None
-            return await self.record(live, cause, heeding(events, limit))
-        live.stale, live.known, live.epoch, live.attempt = False, state.position, epoch, ""
+            return await self.record(live, cause, heeding(events, limit), claim)
+        live.stale, live.known, live.epoch, live.attempt, live.owned = False, state.position, epoch, "", head.working
+        if head.gone or head.rests:
+            self.holdings.let_go(head.gone, End.DONE)
+            self.holdings.let_go(head.rests, End.RESTS)
         state.seq = entry.seq + len(batch) - 1
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
         if live.flight or live.asleep or live.readers or self._observer is not None:
             self._heed_entry(live, entry, agent)
         return commands
+
+    def _head(self, live: Live, commands: Sequence[Command], before: set[str]) -> Head:
+        """How the conversation stands now, with what was and is to be claimed in it."""
+        state, working = live.state, works(live, commands)
+        head = head_of(state, working, due_of(live, commands) if state.run and not working else None)
+        return with_tickets(head, live, commands, before) if before or has_tickets(state) else head
+
+    def _lose(self, claim: Claim | None) -> None:
+        if claim is not None:
+            self.holdings.let_go([claim.ticket], End.LOST)
 
     def _heed_entry(self, live: Live, entry: Entry, agent: str) -> None:
         """What follows from an entry for those who sleep, work and read along."""
@@ -282,7 +316,10 @@ class LocalEngine:
             if command.id in live.flight:
                 continue
             live.asleep = False
-            live.may_rest = live.may_rest or isinstance(command, AwaitApproval)
+            live.may_rest = live.may_rest or isinstance(command, WAITS)
+            if isinstance(command, AwaitClaim):
+                live.flight[command.id] = (self.awaiting(live, command), command)
+                continue
             if mine is not None and following is None:
                 following, task = command, mine
             else:
@@ -290,6 +327,12 @@ class LocalEngine:
                 self._tasks.add(task)
             live.flight[command.id] = (task, command)
         return following
+
+    def awaiting(self, live: Live, command: AwaitClaim) -> asyncio.Future[None]:
+        """What stands for a command that others have to claim: nothing happens here, unless it has a deadline."""
+        if command.ticket.deadline is None:
+            return self.loop.create_future()
+        return self.begin(self._drive(live, command))
 
     def _abandon(self, live: Live) -> None:
         """Stop what is not wanted any more; what must happen at most once is let go on, and its outcome recorded."""
@@ -316,6 +359,8 @@ class LocalEngine:
             live.wake()
         if live.may_rest and self._resting.rests(live):
             await self._resting.fall_asleep(live)
+        elif live.may_rest and live.flight:
+            self._follower.listen(live)
 
     async def _notify(self, live: Live, observer: Observer) -> None:
         live.telling = live.telling or asyncio.Lock()

@@ -6,13 +6,14 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from changeover.engines.answering import ask_receiver
+from changeover.engines.answering import ask_receiver, expiry
 from changeover.engines.approvals import await_decision
 from changeover.engines.children import cancel_child, run_child
 from changeover.engines.live import Live
 from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
+    AwaitClaim,
     CallFunction,
     CallModel,
     CancelChild,
@@ -47,5 +48,7 @@ def performed(engine: LocalEngine, live: Live, command: Command) -> Awaitable[Ev
             return await_decision(engine, live, command)
         case AskReceiver():
             return ask_receiver(engine, live, command)
+        case AwaitClaim():
+            return expiry(engine, command)
         case _:
             assert_never(command)

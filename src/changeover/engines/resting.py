@@ -1,16 +1,21 @@
-"""Conversations that cannot go on until a person decides: who waits is told so, and any process may take them up."""
+"""Conversations that cannot go on until a person decides or somebody claims what they wait for: who waits is told so,
+and any process may take them up."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from changeover.engines.holding import End
 from changeover.engines.live import Live
-from changeover.facts import ApprovalRequest
-from changeover.relay.commands import AwaitApproval, Command, RunChild
+from changeover.facts import ApprovalRequest, Ticket
+from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunChild
+from changeover.relay.tickets import resting
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
+
+WAITS = frozenset({AwaitApproval, AwaitClaim})
 
 
 class Resting:
@@ -27,6 +32,8 @@ class Resting:
         if isinstance(command, RunChild):
             child = self._engine.lives.here(command.child)
             return child is not None and child.asleep
+        if isinstance(command, AwaitClaim):
+            return True
         left_to_people = self._engine.world.ask is None or command.id in live.declined
         return isinstance(command, AwaitApproval) and left_to_people
 
@@ -37,14 +44,29 @@ class Resting:
                 return
             live.pending = [request for _, command in live.flight.values() for request in self._asked(command)]
             live.asleep = True
+            rests = self._rests(live)
             self._let_go(live)
-            await self._engine.log.release(live.state.id, live.known)
+            await self._release(live, rests)
+            self._engine.holdings.let_go([rests], End.RESTS)
             live.tell_to_wait()
         parent = self._engine.lives.here(live.state.parent) if live.state.parent else None
         if parent is not None:
             parent.may_rest = True
             # By a task of its own: whoever waits for the child, and came here, is let go when the parent rests.
             self._engine.soon(self._engine.tell(parent))
+
+    async def _release(self, live: Live, rests: str) -> None:
+        """Let go of it; whoever left word meanwhile counts on being heard."""
+        if live.owned:
+            live.owned = not await self._engine.log.release(live.state.id, live.known, rests)
+            if live.owned:
+                self._engine.soon(self._engine.take_up(live.state.id))
+
+    def _rests(self, live: Live) -> str:
+        """The ticket of the active agent, if there is nothing left to do under it."""
+        outstanding = [command for _, command in live.flight.values()]
+        own = live.state.run.ticket if live.state.run else ""
+        return own if own in resting(live.state, outstanding) else ""
 
     def rouse(self, live: Live) -> None:
         """Something was recorded in it: all above it may go on, and wait for it again."""
@@ -60,36 +82,52 @@ class Resting:
     def give_way(self, live: Live) -> None:
         """Another process has it now: what is awaited here is awaited there."""
         for id, (task, command) in list(live.flight.items()):
-            if isinstance(command, AwaitApproval | RunChild):
+            if isinstance(command, AwaitApproval | AwaitClaim | RunChild):
                 del live.flight[id]
                 live.stale = True
                 task.cancel()
 
-    def _asked(self, command: Command) -> list[ApprovalRequest]:
+    def _asked(self, command: Command) -> list[ApprovalRequest | Ticket]:
         if isinstance(command, AwaitApproval):
             return [command.request]
+        if isinstance(command, AwaitClaim):
+            return [command.ticket]
         child = self._engine.lives.here(command.child) if isinstance(command, RunChild) else None
         return child.pending if child else []
 
     def _let_go(self, live: Live) -> None:
-        """Stop waiting for children: whoever decides takes up the whole tree, perhaps in another process."""
+        """Stop waiting for children and claims: whoever decides or claims takes up the whole tree, perhaps in another
+        process. What has a deadline is waited for where nobody else would keep the time."""
         for id, (task, command) in list(live.flight.items()):
-            if isinstance(command, RunChild):
+            timed = not self._engine.watched and _deadline(command) is not None
+            if isinstance(command, RunChild | AwaitClaim) and not timed:
                 del live.flight[id]
                 task.cancel()
                 live.stale = True
 
 
 def works(live: Live, commands: Sequence[Command]) -> bool:
-    """Whether something other than a wait for a person goes on, or is about to."""
+    """Whether something other than a wait for people or claims goes on, or is about to."""
     for command in commands:  # a loop and no `any`: this is asked with every entry
-        if type(command) is not AwaitApproval:
+        if type(command) not in WAITS:
             return True
-    return any(type(command) is not AwaitApproval for _, command in live.flight.values())
+    return any(type(command) not in WAITS for _, command in live.flight.values())
 
 
 def due_of(live: Live, commands: Sequence[Command]) -> float | None:
     """When the first of the waits is over of itself."""
     waits = [*commands, *(command for _, command in live.flight.values())]
-    ends = [wait.request.expires_at for wait in waits if isinstance(wait, AwaitApproval)]
-    return min((end for end in ends if end is not None), default=None)
+    return min((end for wait in waits if (end := _deadline(wait)) is not None), default=None)
+
+
+def _deadline(command: Command) -> float | None:
+    """Until when it is waited for at most, though nobody may be at work on it."""
+    match command:
+        case AwaitApproval(request=request):
+            return request.expires_at
+        case AwaitClaim(ticket=ticket):
+            return ticket.deadline
+        case RunChild(queued=True, deadline=deadline):
+            return deadline
+        case _:
+            return None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from changeover.errors import EngineError
+from changeover.engines.claims import sweep
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
@@ -22,6 +22,11 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
         self._recovers = False
 
+    @property
+    def recovers(self) -> bool:
+        """Whether what is due is taken up, wherever it was left."""
+        return self._task is not None and self._recovers
+
     def keep(self, recover: bool) -> None:
         """Begin to watch, unless that is under way."""
         self._recovers = self._recovers or recover
@@ -35,14 +40,13 @@ class Watch:
                 await self._heed()
                 if self._recovers:
                     await self._engine.recover()
-            except EngineError:
+                    await sweep(self._engine)
+            except Exception:  # whatever it was, what comes next has to be looked for
                 logger.exception("looking for unfinished conversations failed; trying again")
 
     async def _heed(self) -> None:
         """Hear what others said to the conversations that are at work here."""
         for conversation, position in (await self._engine.log.owned()).items():
             live = self._engine.lives.here(conversation)
-            if live is None or not live.flight or live.lock.locked():
-                continue
-            if live.missed or live.known < position:
+            if live is None or ((live.missed or live.known < position) and not live.lock.locked()):
                 await self._engine.take_up(conversation)

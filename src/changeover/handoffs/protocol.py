@@ -58,3 +58,9 @@ def advance(state: State, *signals: Signal) -> State:
             raise IllegalTransition(state, signal, list(TRANSITIONS[state]))
         state = after
     return state
+
+
+def concluded(state: State, *signals: Signal) -> State:
+    """The state after work has ended; if it had fallen back to the queue, somebody took it up after all."""
+    back = state is State.PENDING and signals[0] in (Signal.COMPLETE, Signal.FAIL)
+    return advance(state, *((Signal.ACCEPT, Signal.START) if back else ()), *signals)

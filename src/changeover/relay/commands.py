@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from changeover.facts import ApprovalRequest, Expected, Rollback
+from changeover.facts import ApprovalRequest, Expected, Rollback, Ticket
 from changeover.guards.approval import Approval
 from changeover.messages import Call, Message, View
 from changeover.relay.events import Event, HandoffOffered, Started, UserSpoke
@@ -109,6 +109,14 @@ class AskReceiver(Struct, frozen=True, gc=False):
     """What code hands over, if it is code that offers."""
 
 
+class AwaitClaim(Struct, frozen=True, gc=False):
+    """Wait until somebody claims the ticket: what an engine makes of a command that only whoever holds it performs."""
+
+    id: str
+    task: int
+    ticket: Ticket
+
+
 class RunChild(Struct, frozen=True, gc=False):
     """Let a delegate work in a conversation of its own, and bring back what comes of it."""
 
@@ -119,6 +127,8 @@ class RunChild(Struct, frozen=True, gc=False):
     spoken: UserSpoke
     receiver: str
     deadline: float | None = None
+    queued: bool = False
+    """The delegate is served by claims."""
 
 
 class CancelChild(Struct, frozen=True, gc=False):
@@ -142,5 +152,5 @@ class Record(Struct, frozen=True, gc=False):
 Effect = CallModel | CallFunction | RunTool | SeekApproval | JudgeResult | CleanUp
 """What `perform` carries out, the same for every engine."""
 
-Command = Effect | AwaitApproval | AskReceiver | RunChild | CancelChild
+Command = Effect | AwaitApproval | AskReceiver | AwaitClaim | RunChild | CancelChild
 """The rest is each engine's own: it knows how to wait, and where other conversations live."""

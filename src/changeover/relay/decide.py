@@ -48,7 +48,7 @@ def _tidy(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
     if (done := rolling.settled(state, roster)) is not None:
         return done
     if state.returning is not None and (run is None or not rolling.busy(run)):
-        return rolling.returned(state, state.returning)
+        return rolling.returned(state, state.returning, roster)
     following = _next(state, run, roster)
     return following if isinstance(following, Record) else [*following, *state.rollbacks.values()]
 
@@ -101,7 +101,8 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
     agent = spoken.agent or state.return_to or state.agent
     if agent not in roster.seats and not spoken.agent:
         agent = roster.start  # nobody yet, or somebody who has left the team since
-    return Record(RunStarted(run, agent))
+    claimed = spoken.given is not None and spoken.given.ticket
+    return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
@@ -111,10 +112,10 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         return _fail(run, run.struck)
     if seat is None:
         return _fail(run, AgentFault(state.agent, tuple(roster.seats)))
+    if run.worn_out or isinstance(seat, Person):
+        return people.think(state, run, phase, roster)
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
-    if isinstance(seat, Person):
-        return people.think(state, run, phase, roster)
     if run.strikes > roster.second_chances:
         return _fail(run, _fault_of(state, run, seat, roster))
     turns, given = run.turns + run.below.turns, run.spoken.given

@@ -7,9 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from changeover.facts import Mode
 from changeover.handoffs.history import history_of
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
+from changeover.messages import View
 from changeover.relay.commands import AskReceiver
+from changeover.relay.run import Run
+from changeover.relay.state import State
 
 
 def package_of(command: AskReceiver) -> HandoffPackage:
@@ -41,6 +45,36 @@ def package_of(command: AskReceiver) -> HandoffPackage:
             correlation_id=context.correlation_id,
             user=context.user,
             **_follows(offer.retry_of),
+        ),
+        Expectations(timeout=None),
+    )
+
+
+def task_of(state: State, run: Run) -> HandoffPackage:
+    """What the active agent has to do, as whoever claims it from outside is told."""
+    if run.spoken.package is not None:
+        given = HandoffPackage.from_dict(run.spoken.package)
+        return replace(given, metadata=replace(given.metadata, receiver=state.agent, conversation=state.id))
+    handed, spoken = state.handed, run.spoken
+    return HandoffPackage(
+        Task((handed.message if handed else "") or spoken.text or state.agent, id=run.ticket),
+        Context(
+            original_request=spoken.text,
+            current_state=spoken.given.briefing if spoken.given else "",
+            history=history_of(View(state.thread)),
+            variables=state.variables,
+            artifacts=dict(state.artifacts),
+            workflow_state=Progress.from_dict(dict(state.workflow_state)),
+        ),
+        Metadata(
+            sender=handed.sender if handed else spoken.user or "user",
+            receiver=state.agent,
+            mode=Mode.DELEGATE if spoken.given else Mode.TRANSFER,
+            reason=handed.message if handed else "",
+            instructions=handed.instructions if handed else "",
+            conversation=state.id,
+            correlation_id=spoken.correlation_id,
+            user=spoken.user,
         ),
         Expectations(timeout=None),
     )

@@ -7,9 +7,10 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from changeover.facts import ApprovalRequest
+from changeover.facts import ApprovalRequest, Ticket
 from changeover.messages import Message, Reply
 from changeover.relay.events import Entry, Event
+from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.tools.command import Directive
 from changeover.tools.context import RunContext
@@ -84,6 +85,13 @@ class Head(Struct, frozen=True, gc=False):
     """Whether this process goes on working on it: then it owns the conversation, else nobody does."""
     due: float | None = None
     """When something happens of itself although nobody works on it."""
+    tickets: tuple[Ticket, ...] = ()
+    """What has to be in the queue from now on; what is there already stays as it is, and rests no longer."""
+    rests: tuple[str, ...] = ()
+    """Tickets that are open, and about which there is nothing to do until a person or a delegate is done: they are
+    nobody's, not to be taken, and as if nobody had ever taken them."""
+    gone: tuple[str, ...] = ()
+    """Tickets about which there is nothing left to do."""
 
 
 class Reserve(Struct, frozen=True, gc=False):
@@ -109,12 +117,15 @@ class Log(Protocol):
         """The entries of a conversation and of all below it, by seq."""
         ...
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         """Store the entry, all of it or nothing, and fill in its seq.
 
         Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
         process works on the conversation, LeaseLost if this process may not write any more, Exhausted if the tree may
-        not spend what is to be reserved. Without a head it is an input to a conversation that somebody else works on:
+        not spend what is to be reserved, ClaimLost if the claim by which it is written does not
+        hold. Without a head it is an input to a conversation that somebody else works on:
         ownership is neither needed nor changed.
         """
         ...
@@ -139,12 +150,19 @@ class Log(Protocol):
         """Own this conversation from now on, unless another live process does: then False."""
         ...
 
-    async def release(self, conversation: str, position: int) -> None:
-        """Own it no longer, if its log still ends there: nothing goes on in it until a person decides."""
+    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
+        """Own it no longer, if its log still ends there: nothing goes on in it until a person decides, or somebody
+        claims a ticket. The ticket that `rests` is as in a Head.
+        False if it is still owned, because somebody left word meanwhile."""
         ...
 
     async def owned(self) -> dict[str, int]:
         """Where the logs end of the conversations that this process owns: beyond what it wrote, if others left word."""
+        ...
+
+    @property
+    def queue(self) -> Queue:
+        """The tickets of what is outstanding here and waits to be claimed."""
         ...
 
     def may_begin(self) -> bool:

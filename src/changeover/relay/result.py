@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Usage
+from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Ticket, Usage
 from changeover.relay.folding.answers import open_offers
 from changeover.relay.ports import Head
 from changeover.relay.run import Outcome
@@ -33,8 +33,8 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
     )
 
 
-def waiting_result(state: State, run: int, pending: list[ApprovalRequest]) -> RunResult:
-    """The result, so far, of a run that cannot go on until somebody decides."""
+def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticket]) -> RunResult:
+    """The result, so far, of a run that cannot go on until somebody decides, or takes it up."""
     current = state.run if state.run is not None and state.run.id == run else None
     return RunResult(
         output="",

@@ -121,6 +121,7 @@ class Run:
         "mistake",
         "output_tokens",
         "phase",
+        "queued",
         "ref",
         "repairs",
         "requests",
@@ -128,11 +129,13 @@ class Run:
         "spoken",
         "strikes",
         "struck",
+        "ticket",
         "told",
         "tool_calls",
         "turns",
         "verdict",
         "waiting",
+        "worn_out",
     )
 
     def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
@@ -161,6 +164,12 @@ class Run:
         self.verdict: ApprovalDecided | None = None
         """What the person said who is the active member."""
         self.waiting = Waiting()
+        self.ticket = ""
+        """By which the active agent's work is claimed, if it is served by claims."""
+        self.worn_out = False
+        """Nobody who claimed it finished it."""
+        self.queued = False
+        """Whether something was offered to somebody who is served by claims."""
 
     def spend(self, usage: Usage) -> None:
         """Count one reply."""

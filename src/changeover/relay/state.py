@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Fault, Handed, HandoffRecord, LimitName
 from changeover.handoffs.context import merge_variables
-from changeover.handoffs.protocol import Signal, advance
+from changeover.handoffs.protocol import Signal, concluded
 from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import Entry, Event, RollbackRequested, Unreadable, UserSpoke
-from changeover.relay.folding import answers, asking, calls, handoffs, rolling, runs
+from changeover.relay.folding import answers, asking, calls, claims, handoffs, rolling, runs
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
@@ -186,7 +186,7 @@ class State:
         """The work under the last transfer of this run is over."""
         if self.leg >= 0:
             record = self.handoffs[self.leg]
-            self.handoffs[self.leg] = replace(record, state=advance(record.state, signal))
+            self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
 
 
 def merged(before: Directive | None, new: Directive) -> Directive:
@@ -226,6 +226,8 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.HandoffRolledBack: rolling.roll_back,
     events.RollbackFailed: lambda state, run, event: rolling.try_again(state, event),
     events.RollbackDone: lambda state, run, event: rolling.finish(state, event),
+    events.TicketTaken: claims.take,
+    events.TicketLapsed: claims.lapse,
     events.ResultJudged: runs.judge,
     events.RepairAsked: runs.repair,
     events.LimitReached: runs.reach_limit,

@@ -41,7 +41,9 @@ class Offered(Struct, frozen=True, gc=False):
 
     @property
     def lasts(self) -> float | None:
-        """For how long it stands."""
+        """For how long it stands, or would from its claim on."""
+        if self.offer.queued:
+            return self.offer.timeout
         return None if self.offer.deadline is None else self.offer.deadline - self.at
 
     @property
@@ -63,6 +65,8 @@ class Declined(Struct, frozen=True, gc=False):
     by: str = ""
     """The person who declined, if it was one: whom it suggests is asked."""
     commanded: bool = False
+    worn_out: bool = False
+    """Nobody said no, but nobody said anything."""
     verdict: ApprovalDecided | None = None
     """What a person said who was asked when nobody wanted it."""
 

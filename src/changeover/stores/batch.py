@@ -9,7 +9,7 @@ from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, L
 from changeover.relay.events import Started
 from changeover.relay.ports import Reserve
 from changeover.stores.database import Row, Session, Write
-from changeover.stores.jobs import Append, Claim, Job, Release
+from changeover.stores.jobs import Append, Job, Own, Release
 from changeover.stores.lease import Lease
 from changeover.stores.legs import Leg, Legs
 from changeover.stores.past import SqlPast
@@ -18,6 +18,9 @@ from changeover.stores.projections import project
 from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
 from changeover.stores.tally import Tally
+from changeover.stores.tickets import Tickets
+
+ENDED = ("completed", "failed", "cancelled")
 
 
 class Batch:
@@ -29,6 +32,7 @@ class Batch:
         self._rows = Rows()
         self._touched: dict[str, Place] = {}
         self._moved: list[tuple[Append, Leg | None]] = []
+        self._tickets = Tickets(sql)
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -42,17 +46,23 @@ class Batch:
         self._places.look(self._session, jobs, self._me if self._lease.valid else None)
         if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
+        self._tickets.look(self._session, jobs)
         before = self._recorded([job for job in jobs if isinstance(job, Append) and (careful or job.tried)])
         for job in jobs:
             if isinstance(job, Append):
                 self._append(job, before.get(job.conversation))
-            elif isinstance(job, Claim):
-                self._claim(job)
+            elif isinstance(job, Own):
+                self._own(job)
             elif isinstance(job, Release):
                 self._release(job)
         self._session.commit(self._writes())
         for append, leg in self._moved:
             self._legs.keep(append.conversation, append.entry.position + len(append.entry.events), leg)
+
+    @property
+    def bells(self) -> set[str]:
+        """The topics of those for whom it made something to take."""
+        return self._tickets.bells
 
     def _recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
         """What is recorded already under the causes of these."""
@@ -79,15 +89,22 @@ class Batch:
         if (head := append.head) is not None:
             place.agent = head.agent
             self._change(place, head.status, self._me if head.working else None, head.due)
+            if head.status in ENDED and root is not place and root.owner != self._me and root.status not in ENDED:
+                # Whoever waits for it rests, or is elsewhere: should nobody live to tell them, it is found.
+                root.change(root.status, root.owner, entry.at)
         else:  # somebody has to take it up, also if whoever worked on it has just finished
             place.change("running", place.owner, place.due)
         self._touched[place.id], self._touched[root.id] = place, root
         self._record(append, place, root)
+        if append.tickets:
+            self._tickets.note(head, append.claim)
 
     def _refusal(
         self, append: Append, place: Place | None, root: Place | None, before: Row | None
     ) -> ChangeoverError | None:
         entry = append.entry
+        if append.claim and (lost := self._tickets.refusal(append.claim)):
+            return lost
         if before or entry.position != (place.position if place else 0):
             return Conflict(entry.conversation, entry.position, entry.cause)
         if root is None and append.conversation != append.root:
@@ -119,20 +136,25 @@ class Batch:
         leg = self._legs.get(entry.conversation, entry.position, past.leg) if entry.position else None
         self._moved.append((append, project(entry, append.events, leg, past, self._rows)))
 
-    def _claim(self, claim: Claim) -> None:
+    def _own(self, own: Own) -> None:
         """What nobody has begun can be begun by whoever asks; what has ended is nobody's."""
-        place = self._places.get(claim.conversation)
-        claim.result = place is None or not self._is_elsewhere(place)
-        if place and claim.result and place.status in ("running", "waiting"):
+        place = self._places.get(own.conversation)
+        own.result = place is None or not self._is_elsewhere(place)
+        if place and own.result and place.status in ("running", "waiting"):
             self._change(place, "running", self._me, place.due)
             self._touched[place.id] = place
 
     def _release(self, release: Release) -> None:
         place = self._places.get(release.conversation)
+        if place is None or place.owner != self._me or place.status != "running":
+            return
         # Whoever left word meanwhile counts on the owner to hear it.
-        if place and place.owner == self._me and place.status == "running" and place.position == release.position:
+        release.result = place.position == release.position
+        if release.result:
             self._change(place, "waiting", None, place.due)
             self._touched[place.id] = place
+            if release.rests:
+                self._tickets.rest(release.rests)
 
     def _is_elsewhere(self, place: Place) -> bool:
         """Whether another live process works on it."""
@@ -148,10 +170,12 @@ class Batch:
         for _, place in sorted(self._touched.items()):
             place.write(self._rows)
         writes: list[Write] = [(self._sql.writes[name].sql, rows) for name, rows in self._rows.by_statement()]
+        writes += self._tickets.writes()
         if self._buries:  # whoever lost a conversation to us is dead
             writes.append((self._sql.lease.bury.sql, [()]))
         if self._sql.notify and self._moved:
-            writes.append((self._sql.notify.sql, [(sorted({append.root for append, _ in self._moved}),)]))
+            topics = {append.root for append, _ in self._moved} | self.bells
+            writes.append((self._sql.notify.sql, [(sorted(topics),)]))
         return writes
 
 

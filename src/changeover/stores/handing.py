@@ -14,6 +14,8 @@ from changeover.relay.events import (
     HandoffRejected,
     HandoffReturned,
     ResultJudged,
+    TicketLapsed,
+    TicketTaken,
 )
 from changeover.relay.naming import call_of
 from changeover.stores.legs import Leg, Offered
@@ -80,6 +82,21 @@ def condition(sheet: Sheet, event: HandoffConditional) -> None:
 def expire(sheet: Sheet, event: HandoffExpired) -> None:
     sheet.end_handoff(event.call, Standing.TIMEOUT, event.reason)
     sheet.say(_result(sheet, event.call, event.task, f"{event.receiver}: {event.reason}"))
+
+
+def take_up(sheet: Sheet, event: TicketTaken) -> None:
+    sheet.rows.retaken_handoffs.append((event.ticket,))
+    if sheet.ticket == event.ticket:
+        sheet.move("running")
+    sheet.note("status_change", f"{event.by} took it up")
+
+
+def fall_back(sheet: Sheet, event: TicketLapsed) -> None:
+    sheet.rows.fallen_handoffs.append((event.ticket,))
+    if sheet.ticket == event.ticket:
+        sheet.move("pending")
+    who = f"{event.by} let go of it" if event.by else "it fell back"
+    sheet.note("status_change", f"{who}: {event.reason}")
 
 
 def judge(sheet: Sheet, event: ResultJudged) -> None:

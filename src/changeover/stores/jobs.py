@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
-from changeover.stores.codec import Events
+from changeover.relay.queue import Claim
+from changeover.stores.claims import about_tickets
+from changeover.stores.codec import encode
 
 T = TypeVar("T")
 
@@ -17,13 +19,15 @@ T = TypeVar("T")
 class Job(Generic[T]):
     """Something to write for a conversation; the loop that asked for it waits for the outcome."""
 
-    __slots__ = ("conversation", "error", "future", "loop", "result", "root", "tried")
+    __slots__ = ("conversation", "error", "future", "loop", "result", "root", "tickets", "tried")
 
     def __init__(self, conversation: str, root: str, result: T) -> None:
         self.conversation, self.root, self.result = conversation, root, result
         self.loop = loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = loop.create_future()
         self.error: Exception | None = None
+        self.tickets: Sequence[str] = ()
+        """Those that it is about."""
         self.tried = False
         """Whether it may be done already, by a commit of which nobody heard."""
 
@@ -31,17 +35,19 @@ class Job(Generic[T]):
 class Append(Job[None]):
     """Record an entry."""
 
-    __slots__ = ("body", "entry", "epoch", "events", "head", "reserve")
+    __slots__ = ("body", "claim", "entry", "epoch", "events", "head", "reserve")
 
     def __init__(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None, written: tuple[str, Events], epoch: int
+        self, entry: Entry, head: Head | None, reserve: Reserve | None, claim: Claim | None, epoch: int
     ) -> None:
+        self.body, self.events = encode(entry.events)
         super().__init__(entry.conversation, entry.root, None)
-        self.entry, self.head, self.reserve, self.epoch = entry, head, reserve, epoch
-        self.body, self.events = written
+        self.entry, self.head, self.reserve, self.claim, self.epoch = entry, head, reserve, claim, epoch
+        if about_tickets(head, claim):
+            self.tickets = _tickets(head, claim)
 
 
-class Claim(Job[bool]):
+class Own(Job[bool]):
     """Own a conversation."""
 
     __slots__ = ()
@@ -50,14 +56,21 @@ class Claim(Job[bool]):
         super().__init__(conversation, conversation, False)
 
 
-class Release(Job[None]):
+class Release(Job[bool]):
     """Own a conversation no longer, if its log still ends there."""
 
-    __slots__ = ("position",)
+    __slots__ = ("position", "rests")
 
-    def __init__(self, conversation: str, position: int) -> None:
-        super().__init__(conversation, conversation, None)
-        self.position = position
+    def __init__(self, conversation: str, position: int, rests: str) -> None:
+        super().__init__(conversation, conversation, True)
+        self.position, self.rests = position, rests
+        if rests:
+            self.tickets = (rests,)
+
+
+def _tickets(head: Head | None, claim: Claim | None) -> list[str]:
+    ids = [claim.ticket] if claim else []
+    return [*ids, *(ticket.id for ticket in head.tickets), *head.rests, *head.gone] if head else ids
 
 
 def tell(jobs: Iterable[Job[Any]]) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from changeover.errors import Conflict, ConversationNotFound
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
+from changeover.relay.queue import Claim
+from changeover.stores.claims import about_tickets
+from changeover.stores.memory_queue import MemoryQueue
 from changeover.stores.pending import Pending
 from changeover.stores.tally import Tally
 
@@ -23,7 +27,7 @@ class MemoryLog:
 
     epoch = 1
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._lock = threading.Lock()
         self._entries: dict[str, list[Entry]] = {}
         self._trees: dict[str, list[Entry]] = {}
@@ -31,8 +35,10 @@ class MemoryLog:
         self._causes: dict[tuple[str, str], int] = {}
         self._running: dict[str, str] = {}
         """The conversations in which something is outstanding, and who works there."""
+        self._resting: set[str] = set()
         self._tallies: dict[str, Tally] = {}
         self._pending = Pending()
+        self._queue = MemoryQueue(self._lock, now)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -45,9 +51,13 @@ class MemoryLog:
             tree = self._trees[own[0].root] if own else ()
             return [each for each in tree if each.conversation == conversation or each.conversation.startswith(below)]
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         conversation, root = entry.conversation, entry.root
         with self._lock:
+            if claim is not None:
+                self._queue.check(claim)
             entries = self._entries.get(conversation)
             end = entries[-1].position + len(entries[-1].events) if entries else 0
             cause = (conversation, entry.cause)
@@ -63,13 +73,11 @@ class MemoryLog:
             else:
                 entries.append(entry)
             self._grow(root, entry)
-            if head is None:
-                self._running.setdefault(conversation, "")
-            elif head.status == "running":
-                self._running[conversation] = head.agent
-            else:
-                self._running.pop(conversation, None)
+            self._note_work(conversation, head)
+            self._note_rest(conversation, root, head)
             self._pending.note(entry)
+            if about_tickets(head, claim):
+                self._queue.note(head, claim)
 
     async def find(self, conversation: str, cause: str) -> int | None:
         with self._lock:
@@ -91,12 +99,21 @@ class MemoryLog:
         """Nobody else can have it, also if there is no such conversation yet."""
         return True
 
-    async def release(self, conversation: str, position: int) -> None:
-        """Nobody owned it."""
+    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
+        """Nobody owned it; only the ticket changes."""
+        with self._lock:
+            last = self._entries[conversation][-1] if rests and conversation in self._running else None
+            if last is not None and last.position + len(last.events) == position:
+                self._queue.rest(rests)
+        return True
 
     async def owned(self) -> dict[str, int]:
         """Nothing: only this process can have written."""
         return {}
+
+    @property
+    def queue(self) -> MemoryQueue:
+        return self._queue
 
     def may_begin(self) -> bool:
         return True
@@ -111,6 +128,24 @@ class MemoryLog:
 
     async def close(self) -> None:
         """Nothing to write: what was appended stays readable as long as the team lives."""
+
+    def _note_work(self, conversation: str, head: Head | None) -> None:
+        """Who works there, if anybody does."""
+        if head is None:
+            self._running.setdefault(conversation, "")
+        elif head.status == "running":
+            self._running[conversation] = head.agent
+        else:
+            self._running.pop(conversation, None)
+
+    def _note_rest(self, conversation: str, root: str, head: Head | None) -> None:
+        """Who rests, and goes on when what it waited for has ended."""
+        if head is not None and head.status == "waiting":
+            self._resting.add(conversation)
+            return
+        self._resting.discard(conversation)
+        if root in self._resting and head is not None and head.status != "running":
+            self._running.setdefault(root, "")
 
     def _spend(self, root: str, reserve: Reserve) -> None:
         tally = self._tallies.get(root)

@@ -39,6 +39,8 @@ from changeover.relay.events import (
     RunStarted,
     RunStopped,
     Started,
+    TicketLapsed,
+    TicketTaken,
     ToolFinished,
     ToolStarted,
     Unreadable,
@@ -81,7 +83,8 @@ def _begin(sheet: Sheet, event: RunStarted) -> None:
     context = merged(sheet.leg.context if sheet.leg else "{}", spoken.context)
     handoff, above = _origin(sheet, spoken.given) if spoken.given else (None, None)
     run = f"{sheet.id}@{event.run}"
-    sheet.take_on(Leg(sheet.position, run, handoff, event.agent, "running", context, spoken.text), above)
+    status = "pending" if event.queued else "running"
+    sheet.take_on(Leg(sheet.position, run, handoff, event.agent, status, context, spoken.text), above)
 
 
 def _origin(sheet: Sheet, given: Given) -> tuple[str, str]:
@@ -154,6 +157,8 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     HandoffRejected: handing.reject,
     HandoffConditional: handing.condition,
     HandoffExpired: handing.expire,
+    TicketTaken: handing.take_up,
+    TicketLapsed: handing.fall_back,
     ApprovalRequested: asking.ask,
     ApprovalWaived: _nothing,
     ApprovalDecided: asking.decide,

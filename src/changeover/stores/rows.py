@@ -51,6 +51,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
         *("message", "reason"),
     ),
     "accepted_handoffs": ("state", "task_id", "accepted_at", "id"),
+    "fallen_handoffs": ("id",),
+    "retaken_handoffs": ("id",),
     "ended_handoffs": ("state", "ended_at", "reason", "id"),
     "approvals": (
         *("id", "kind", "conversation", "root", "call", "task_id", "agent", "tool", "receiver", "message", "arguments"),
@@ -82,6 +84,8 @@ class Rows:
         self.given_messages: list[Row] = []
         self.handoffs: list[Row] = []
         self.accepted_handoffs: list[Row] = []
+        self.fallen_handoffs: list[Row] = []
+        self.retaken_handoffs: list[Row] = []
         self.ended_handoffs: list[Row] = []
         self.approvals: list[Row] = []
         self.decided_approvals: list[Row] = []

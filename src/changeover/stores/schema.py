@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    Boolean,
     Column,
     Double,
     Index,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
     column,
     literal_column,
+    text,
 )
 
 VERSION = "0001"
@@ -186,6 +188,40 @@ approvals = Table(
 _pending = column("status") == literal_column("'pending'")
 # By conversation: whoever withdraws looks for those of one, and whoever lists them reads them all.
 Index("approvals_pending", approvals.c.conversation, sqlite_where=_pending, postgresql_where=_pending)
+
+tickets = Table(
+    "tickets",
+    METADATA,
+    _text("id", key=True),
+    _text("agent"),
+    _text("conversation"),
+    _text("place"),
+    _text("root"),
+    _number("priority"),
+    # Infinity where there is none, so that one index has them all in order.
+    _time("deadline"),
+    _time("at"),
+    _time("turn"),
+    Column("owner", Text),
+    Column("until", Double),
+    _number("attempts"),
+    Column("rests", Boolean, nullable=False),
+)
+"""Work that waits for whoever claims it: `at` is since when, `turn` the time by which it is ordered. `owner` is the
+token of the last claim, which may have run out; `attempts` how often it was claimed since it last went on."""
+
+_takeable = text("owner IS NULL AND NOT rests")
+Index(
+    "tickets_waiting",
+    *(tickets.c.agent, text("priority DESC"), tickets.c.deadline, tickets.c.turn, tickets.c.id, tickets.c.attempts),
+    sqlite_where=_takeable,
+    postgresql_where=_takeable,
+)
+_held = column("owner").is_not(None)
+Index("tickets_held", tickets.c.until, sqlite_where=_held, postgresql_where=_held)
+_tried = column("attempts") > literal_column("0")
+Index("tickets_tried", tickets.c.attempts, sqlite_where=_tried, postgresql_where=_tried)
+Index("tickets_tree", tickets.c.root, tickets.c.turn)
 
 version = Table(
     "changeover_version",

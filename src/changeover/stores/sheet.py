@@ -52,6 +52,11 @@ class Sheet:
         """How the leg's task stands by now."""
         return self._moved[0] if self._moved else self.leg.status if self.leg else ""
 
+    @property
+    def ticket(self) -> str:
+        """By which the leg's work is claimed, if it is."""
+        return (self.leg.handoff_id or f"{self.id}:{self.leg.position}") if self.leg else ""
+
     def task(self, position: int) -> str:
         """The task of this conversation that began here."""
         return f"{self.id}#{position}"

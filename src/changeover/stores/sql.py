@@ -13,11 +13,13 @@ from changeover.errors import StoreUnavailable
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
-from changeover.stores.codec import decode, encode
+from changeover.relay.queue import Claim
+from changeover.stores.codec import decode
 from changeover.stores.database import Database, Row, Session
 from changeover.stores.feed import Feed
-from changeover.stores.jobs import Append, Claim, Release
+from changeover.stores.jobs import Append, Own, Release
 from changeover.stores.lease import Lease
+from changeover.stores.queue import SqlQueue
 from changeover.stores.reader import Reader
 from changeover.stores.statements import statements
 from changeover.stores.upgrade import make_current
@@ -60,9 +62,11 @@ class SqlLog:
         tree = self._sql.feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
         return [entry_of(row) for row in await self._reader.rows(tree)]
 
-    async def append(self, entry: Entry, head: Head | None, reserve: Reserve | None = None) -> None:
+    async def append(
+        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+    ) -> None:
         self._check()
-        append = Append(entry, head, reserve, encode(entry.events), self._lease.epoch)
+        append = Append(entry, head, reserve, claim, self._lease.epoch)
         self._writer.put(append)
         await append.future
 
@@ -86,19 +90,24 @@ class SqlLog:
     async def claim(self, conversation: str) -> bool:
         """Own this conversation, unless another live process does; what does not exist yet, anybody may begin."""
         self._check()
-        claim = Claim(conversation)
-        self._writer.put(claim)
-        return await claim.future
+        own = Own(conversation)
+        self._writer.put(own)
+        return await own.future
 
-    async def release(self, conversation: str, position: int) -> None:
+    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
         self._check()
-        release = Release(conversation, position)
+        release = Release(conversation, position, rests)
         self._writer.put(release)
-        await release.future
+        return await release.future
 
     async def owned(self) -> dict[str, int]:
         self._check()
         return dict(await self._reader.rows(self._sql.log.owned(me=self._lease.owner)))
+
+    @property
+    def queue(self) -> SqlQueue:
+        # Made when asked for: if the log had it, and it the log, nobody would notice when nobody has either any more.
+        return SqlQueue(self._sql.queue, self._writer, self._reader, self._feed, self._check)
 
     def may_begin(self) -> bool:
         return self._lease.valid
@@ -107,7 +116,7 @@ class SqlLog:
         """The entries of a root's tree that end after this seq, then each new one; the first may begin before it."""
         self._check()
         position: int | None = None if after_seq else 0
-        with self._feed.listening(root) as listener:
+        with self._feed.listening((root,)) as listener:
             while not self._closed:
                 for entry in await self._news(root, after_seq, position):
                     after_seq = entry.seq + len(entry.events) - 1

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from changeover.stores.compiling import Compiler, Statement, bind, now
 from changeover.stores.database import CHANNEL
+from changeover.stores.queue_statements import QueueStatements, TicketWrites
 from changeover.stores.rows import FIELDS
 from changeover.stores.schema import approvals, conversations, entries, handoffs, messages, processes, tasks
 
@@ -103,6 +104,8 @@ def writes(say: Compiler) -> dict[str, Statement]:
         "given_messages": say(_update(messages, FIELDS["given_messages"], keys=2)),
         "handoffs": say(say.insert(handoffs)),
         "accepted_handoffs": say(_update(handoffs, FIELDS["accepted_handoffs"])),
+        "fallen_handoffs": say(_moved("PENDING", "ACCEPTED", "WORKING")),
+        "retaken_handoffs": say(_moved("WORKING", "PENDING")),
         "ended_handoffs": say(_update(handoffs, FIELDS["ended_handoffs"])),
         "approvals": say(_asked(say)),
         "decided_approvals": say(_update(approvals, FIELDS["decided_approvals"]).where(PENDING)),
@@ -120,9 +123,10 @@ class Statements:
         say = Compiler(dialect)
         self.log, self.feed, self.lease = LogStatements(say), FeedStatements(say), LeaseStatements(say)
         self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
-        roots = sa.func.unnest(bind("roots", ARRAY(sa.Text)))
+        self.queue, self.tickets = QueueStatements(say), TicketWrites(say)
+        topics = sa.func.unnest(bind("topics", ARRAY(sa.Text)))
         self.notify = (
-            say(sa.select(sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), roots))) if say.postgresql else None
+            say(sa.select(sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), topics))) if say.postgresql else None
         )
 
 
@@ -196,6 +200,12 @@ def _taken_back(which: sa.ColumnElement[bool]) -> sa.Update:
     # What has a reason already keeps it: it failed before it was taken back.
     reason = sa.func.coalesce(h.reason, bind("reason", sa.Text))
     return back.ordered_values((h.ended_at, bind("ended_at")), (h.reason, reason), ended)
+
+
+def _moved(to: str, *before: str) -> sa.Update:
+    """The handoff of this id stands so, if it stood otherwise before."""
+    here = sa.update(handoffs).where(h.id == bind("id"), h.state.in_(_states(*before)))
+    return here.values(state=sa.literal_column(f"'{to}'"))
 
 
 def _recalled() -> sa.ColumnElement[bool]:

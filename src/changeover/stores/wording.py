@@ -15,6 +15,7 @@ from changeover.facts import (
     ReceiverFault,
     RefusalFault,
     ResultFault,
+    WorkerFault,
 )
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 from changeover.relay.events import (
@@ -37,18 +38,20 @@ def fault_words(fault: Fault) -> str:
             return f"the run needs more than {fault.limit}={fault.figure}"
         case ReceiverFault():
             return f"{fault.sender} kept naming {fault.receiver!r} as a receiver, and nobody is called that"
-        case ModelFault():
-            return f"{fault.agent} got no usable reply from its model: {fault.reason}"
-        case FunctionFault():
-            return f"the function of {fault.agent} raised {fault.reason}"
-        case RefusalFault():
-            return f"{fault.agent} does not go on: {fault.reason}"
-        case ResultFault():
-            return f"what {fault.agent} answered is not what was expected: {fault.reason}"
         case AgentFault():
             return f"{fault.agent} is no longer in the team"
         case _:
-            assert_never(fault)
+            return FAILURES[type(fault)].format(agent=fault.agent, reason=fault.reason)
+
+
+FAILURES: dict[type[Fault], str] = {
+    ModelFault: "{agent} got no usable reply from its model: {reason}",
+    FunctionFault: "the function of {agent} raised {reason}",
+    WorkerFault: "whoever worked for {agent} gave up: {reason}",
+    RefusalFault: "{agent} does not go on: {reason}",
+    ResultFault: "what {agent} answered is not what was expected: {reason}",
+}
+"""What is said of an agent that did not do what it should have."""
 
 
 def result_words(event: ToolFinished) -> str:

@@ -11,12 +11,14 @@ from typing import Any
 
 from changeover.errors import LeaseLost, StoreUnavailable
 from changeover.stores.batch import Batch
+from changeover.stores.claiming import Claiming
 from changeover.stores.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.feed import Feed
 from changeover.stores.jobs import Append, Job, tell
 from changeover.stores.lease import Lease
 from changeover.stores.legs import Legs
 from changeover.stores.places import Places
+from changeover.stores.queue_jobs import QueueJob
 from changeover.stores.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
@@ -34,6 +36,8 @@ class Writer:
         self._places, self._legs = Places(sql), Legs()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
+        self._about_tickets: list[Job[Any]] = []
+        self._bells: set[str] = set()
         self._stopping = self._over = False
         self.commits = 0
         self._thread = threading.Thread(target=self._work, name="changeover-writer", daemon=True)
@@ -51,18 +55,24 @@ class Writer:
 
     def _work(self) -> None:
         while not self._stopping or self._left_over:
-            jobs = self._take()
-            try:
-                self._write(jobs)
-            except Exception as error:  # if this thread died, whoever appends would wait for ever
-                self._fail(jobs, error)
-            tell(jobs)
-            if self._feed.listened:
-                self._feed.tell({job.root for job in jobs if isinstance(job, Append) and job.error is None})
+            self._carry_out(self._take())
+            if self._about_tickets:
+                about_tickets, self._about_tickets = self._about_tickets, []
+                self._carry_out(about_tickets)
         self._leave()
         self._session.close()
         self._over = True
         self._turn_away()
+
+    def _carry_out(self, jobs: Sequence[Job[Any]]) -> None:
+        try:
+            self._write(jobs)
+        except Exception as error:  # if this thread died, whoever appends would wait for ever
+            self._fail(jobs, error)
+        tell(jobs)
+        bells, self._bells = self._bells, set()
+        if self._feed.listened:
+            self._feed.tell(bells.union(job.root for job in jobs if isinstance(job, Append) and job.error is None))
 
     def _turn_away(self) -> None:
         """Who comes after the end, from another loop than the one that closed, must not wait for ever."""
@@ -84,12 +94,13 @@ class Writer:
                 logger.warning("the lease on %s was not given up: %s", self._database.shown, error)
 
     def _take(self) -> list[Job[Any]]:
-        """All that is waiting, but one job a conversation; nothing if the lease must be renewed first."""
+        """All that is waiting for a transaction of entries, but one job a conversation; nothing if the lease must be
+        renewed first. What is about tickets is put aside."""
         waiting, self._left_over = self._left_over, []
         try:
             if not waiting:
                 self._sort_in(self._queue.get(timeout=self._lease.due_in), waiting)
-            while len(waiting) < LARGEST:
+            while len(waiting) + len(self._about_tickets) < LARGEST:
                 self._sort_in(self._queue.get_nowait(), waiting)
         except queue.Empty:
             pass
@@ -102,17 +113,18 @@ class Writer:
     def _sort_in(self, job: Job[Any] | None, waiting: list[Job[Any]]) -> None:
         if job is None:
             self._stopping = True
+        elif isinstance(job, QueueJob):
+            self._about_tickets.append(job)
         else:
             waiting.append(job)
 
     def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES, careful: bool = False) -> None:
         """Give each of these jobs an outcome."""
         try:
-            if self._lease.due_in == 0 or (jobs and not self._lease.epoch):
-                self._lease.hold(self._session)
-            if current := self._current(jobs):
-                Batch(self._session, self._sql, self._lease, self._places, self._legs).write(current, careful)
-                self.commits += 1
+            if jobs and isinstance(jobs[0], QueueJob):
+                self._write_claims(jobs)
+            else:
+                self._write_entries(jobs, careful)
         except Exception as error:
             self._session.rollback()
             self._places.forget()
@@ -122,6 +134,22 @@ class Writer:
                 jobs = [job for job in jobs if not isinstance(job, Append)]
             if not self._tried_again(jobs, error, tries - 1):
                 self._fail(jobs, error)
+
+    def _write_entries(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
+        if self._lease.due_in == 0 or (jobs and not self._lease.epoch):
+            self._lease.hold(self._session)
+        if current := self._current(jobs):
+            batch = Batch(self._session, self._sql, self._lease, self._places, self._legs)
+            batch.write(current, careful)
+            self.commits += 1
+            self._bells |= batch.bells
+
+    def _write_claims(self, jobs: Sequence[Job[Any]]) -> None:
+        """Apart from entries: these need no lease of this process, and never wait for a conversation."""
+        claiming = Claiming(self._session, self._sql)
+        claiming.write(jobs)
+        self.commits += 1
+        self._bells |= claiming.bells
 
     def _current(self, jobs: Sequence[Job[Any]]) -> list[Job[Any]]:
         """Those that were asked for under the lease that we have now."""

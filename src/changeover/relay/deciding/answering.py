@@ -48,7 +48,10 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
 
 def _is_taken_at_once(phase: Offered, roster: Roster) -> bool:
     """Whether nothing can come between the offer and its acceptance."""
-    return phase.verdict is None and phase.offer.deadline is None and _takes_all(phase.offer.receiver, roster)
+    offer = phase.offer
+    if offer.queued or offer.deadline is not None or phase.verdict is not None:
+        return False
+    return _takes_all(offer.receiver, roster)
 
 
 def _takes_all(receiver: str, roster: Roster) -> bool:
@@ -85,11 +88,15 @@ def _answer_of(
         return _ask(state, call, offer, "permission", {"permission": list(phase.needs)})
     if refusal := _refusal(state, phase, seat):
         return refusal
-    if not isinstance(seat, Seat) or (seat.agent.accepts is None and seat.agent.max_concurrency is None):
+    asks = isinstance(seat, Seat) and (seat.agent.accepts is not None or seat.agent.max_concurrency is not None)
+    if not asks and not offer.queued:
         return _accepted(state, phase)
-    if call.id not in turn.idle:
-        return None
-    context = context_of(state, run, offer.call)
+    return question(state, run, turn, phase) if call.id in turn.idle else None
+
+
+def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
+    """What the receiver of an offer is asked."""
+    offer, context = phase.offer, context_of(state, run, phase.offer.call)
     package = run.spoken.package if turn.code else None
     return AskReceiver(f"{offer.call}^", state.task, context, offer, View(state.thread), phase.until, package)
 
@@ -155,7 +162,7 @@ def _ask_on(state: State, turn: Turn, call: OpenCall, phase: Declined, roster: R
         return _offer_to(state, call, phase, phase.suggested, roster)
     asked = {*offer.declined_by, offer.receiver}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
-    if offer.attempt >= roster.attempts:
+    if offer.attempt >= roster.attempts or phase.worn_out:
         return _escalate(state, call, phase)
     if others and not phase.needs:
         return _offer_to(state, call, phase, others[0], roster)
@@ -191,6 +198,7 @@ def _offer_to(state: State, call: OpenCall, phase: Declined, receiver: str, rost
         retry_of=f"{state.id}:{before.call}",
         declined_by=(*before.declined_by, before.receiver),
         deadline=None,
+        queued=bool(state.run and state.run.spoken.queued),
     )
     return Record(until(state, offer, phase.timeout, roster))
 

@@ -79,7 +79,7 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         recent=recent_of(strategy),
     )
     if run.spoken.package is not None and turn.code:
-        return Record(packed(state, offer, run.spoken.package, roster))
+        return Record(packed(state, offer, run.spoken, roster))
     return Record(until(state, offer, TIMEOUT, roster))
 
 
@@ -118,11 +118,13 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             state.artifacts,
             state.workflow_state,
             offer.expected,
+            f"{state.id}:{offer.call}" if offer.queued else "",
         ),
         run.spoken.files,
     )
     opening = Started(state.root, state.id, state.depth + 1)
-    return RunChild(offer.call, state.task, f"{state.id}/{offer.call}", opening, spoken, offer.receiver, phase.deadline)
+    child = f"{state.id}/{offer.call}"
+    return RunChild(offer.call, state.task, child, opening, spoken, offer.receiver, phase.deadline, offer.queued)
 
 
 def call_back(state: State, offer: HandoffOffered, reason: str = "cancelled") -> CancelChild:

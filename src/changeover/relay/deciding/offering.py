@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,14 +10,17 @@ from changeover.agent.roster import Roster, Seat
 from changeover.facts import Expected, Mode
 from changeover.handoffs.briefing import briefing_of
 from changeover.handoffs.package import HandoffPackage
-from changeover.relay.events import HandoffOffered
+from changeover.relay.events import HandoffOffered, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import OpenCall, way_of
 
 
 def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Roster) -> HandoffOffered:
-    """The offer with its deadline; a transfer has none if it is accepted in the moment in which it is offered."""
+    """The offer with its deadline. A transfer has none if it is accepted in the moment in which it is offered; what has
+    to be claimed has all its time from then on."""
+    if offer.queued or roster.pulls(offer.receiver):
+        return replace(offer, queued=True, timeout=timeout)
     if timeout is None:
         return offer
     if offer.mode is Mode.TRANSFER:
@@ -28,11 +30,11 @@ def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Ro
     return replace(offer, deadline=state.at + timeout)
 
 
-def packed(state: State, offer: HandoffOffered, given: dict[str, Any], roster: Roster) -> HandoffOffered:
+def packed(state: State, offer: HandoffOffered, spoken: UserSpoke, roster: Roster) -> HandoffOffered:
     """The offer with what the package says that code hands over."""
-    package = HandoffPackage.from_dict(given)
+    package = HandoffPackage.from_dict(spoken.package)
     metadata, expects = package.metadata, package.expectations
-    offer = until(state, offer, expects.timeout, roster)
+    offer = until(state, replace(offer, queued=spoken.queued), expects.timeout, roster)
     due = metadata.deadline.timestamp() if metadata.deadline else inf
     wanted = expects.output_schema or expects.success_criteria
     about = briefing_of(package)
@@ -46,6 +48,7 @@ def packed(state: State, offer: HandoffOffered, given: dict[str, Any], roster: R
         alternatives=package.context.escalation_path,
         expected=Expected(expects.output_schema, expects.success_criteria) if wanted else None,
         attempt=metadata.attempt,
+        priority=metadata.priority,
     )
 
 

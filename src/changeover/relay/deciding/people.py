@@ -1,6 +1,9 @@
-"""What a person does who is the active member: the question waits in an inbox, and the answer decides."""
+"""What a person does who is the active member, or who is asked since nobody does what it owes: the question waits in
+an inbox, and the answer decides."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from changeover.agent.roster import Roster
 from changeover.facts import RefusalFault
@@ -16,9 +19,10 @@ def think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record:
     """Ask the person, or do as the person said."""
     verdict = run.verdict
     if verdict is None:
-        id, message = f"{phase.due}=task", run.spoken.text
-        sender = state.handed.sender if state.handed else ""
-        return Record(ApprovalRequested(id, state.task, sender, "", state.variables, state.agent, message, kind="task"))
+        sender, kind = state.handed.sender if state.handed else "", _kind(run)
+        about = {"reason": "whoever took it did not finish it"} if run.worn_out else state.variables
+        id, who = f"{phase.due}={kind}", (sender, "", about, state.agent)
+        return Record(ApprovalRequested(id, state.task, *who, run.spoken.text, kind=kind))
     match verdict.decision:
         case Respond(text=text):
             return Record(FunctionReturned(state.agent, state.task, text, by=verdict.by))
@@ -28,6 +32,10 @@ def think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record:
             return _give_back(state, run, note, verdict.by, roster)
         case _:
             return _give_back(state, run, "", verdict.by, roster)
+
+
+def _kind(run: Run) -> Literal["task", "escalation"]:
+    return "escalation" if run.worn_out else "task"
 
 
 def _give_back(state: State, run: Run, note: str, by: str, roster: Roster) -> Record:

@@ -21,14 +21,15 @@ def busy(run: Run) -> bool:
     return isinstance(run.phase, Stopping) and run.phase.turn is not None and run.phase.turn.delegated > 0
 
 
-def returned(state: State, wanted: RollbackRequested) -> Record:
+def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
     """The task is its sender's again."""
     record = record_at(state, wanted.call)
     assert record is not None
     who, why = (record.sender, record.receiver), (wanted.reason, wanted.by)
     partial = last_words(state.record, record.receiver)
     agent = record.sender if record.sender in state.path else _before(state, record.receiver)
-    return Record(HandoffRolledBack(wanted.call, *who, *why, partial, tuple(_undone(state, record)), agent))
+    undone, queued = tuple(_undone(state, record)), roster.pulls(agent)
+    return Record(HandoffRolledBack(wanted.call, *who, *why, partial, undone, agent, queued))
 
 
 def _before(state: State, receiver: str) -> str:

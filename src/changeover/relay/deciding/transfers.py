@@ -84,7 +84,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
         strategy=strategy.name,
     )
     if run.spoken.package is not None and turn.code:
-        return Record(packed(state, offer, run.spoken.package, roster))
+        return Record(packed(state, offer, run.spoken, roster))
     return Record(following(state, run, call, until(state, offer, TIMEOUT, roster)))
 
 

@@ -17,6 +17,7 @@ from changeover.relay.events.calls import (
     ToolFinished,
     ToolStarted,
 )
+from changeover.relay.events.claims import TicketLapsed, TicketTaken
 from changeover.relay.events.handoffs import (
     HandoffAccepted,
     HandoffConditional,
@@ -83,6 +84,8 @@ __all__ = [
     "RunStarted",
     "RunStopped",
     "Started",
+    "TicketLapsed",
+    "TicketTaken",
     "ToolFinished",
     "ToolStarted",
     "Unreadable",
@@ -133,6 +136,8 @@ Event = (
     | HandoffRolledBack
     | RollbackFailed
     | RollbackDone
+    | TicketTaken
+    | TicketLapsed
 )
 """What this version can write."""
 

@@ -43,6 +43,11 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     declined_by: tuple[str, ...] = ()
     """Who did not want it, and is not asked again."""
     expected: Expected | None = None
+    queued: bool = False
+    """It waits until somebody claims it for the receiver."""
+    priority: int = 0
+    timeout: float | None = None
+    """How long a delegate may take from the moment in which it is claimed, if it has to be."""
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
@@ -54,7 +59,7 @@ class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
     receiver: str
     mode: Mode = Mode.TRANSFER
     by: str = ""
-    """Who accepted, if it was a person."""
+    """Who accepted, if it was a person or a worker."""
     deadline: float | None = None
     """Until when a delegate has to be back."""
     estimate: float | None = None
@@ -71,6 +76,8 @@ class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
     suggested: str = ""
     """Who would be better, as the receiver says."""
     by: str = ""
+    worn_out: bool = False
+    """Workers took it again and again, and none of them answered."""
 
 
 class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
@@ -138,6 +145,8 @@ class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
     """All transfers that were, this one first."""
     agent: str = ""
     """Who is active from now on: the sender or, if that was code, whoever was before."""
+    queued: bool = False
+    """That one is served by claims."""
 
 
 class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):

@@ -39,6 +39,8 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     artifacts: dict[str, str | None] = {}
     workflow_state: dict[str, Any] = {}
     expected: Expected | None = None
+    ticket: str = ""
+    """Under which it was claimed, if the delegate is served by claims."""
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
@@ -55,6 +57,8 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     files: tuple[File, ...] = ()
     package: dict[str, Any] | None = None
     """What code hands over, in its JSON form, if it was code that asks somebody of the team."""
+    queued: bool = False
+    """That waits until somebody claims it."""
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):
@@ -64,6 +68,8 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     agent: str
     code: bool = False
     """It is code that hands something over: whoever of the team was active still is."""
+    queued: bool = False
+    """The agent is served by claims."""
 
 
 class ModelReplied(Recordable, frozen=True, tag="model_replied"):
@@ -97,15 +103,17 @@ class FunctionReturned(Recordable, frozen=True, tag="function_returned"):
     text: str = ""
     directive: Directive | None = None
     by: str = ""
-    """Who answered, if it was a person."""
+    """Who answered, if it was a person or a worker."""
 
 
 class FunctionFailed(Recordable, frozen=True, tag="function_failed"):
-    """A Function member raised."""
+    """A Function member raised, or a worker gave up."""
 
     agent: str
     task: int
     reason: str
+    by: str = ""
+    """The worker, if it was one."""
 
 
 class LimitReached(Recordable, frozen=True, tag="limit_reached"):

@@ -24,7 +24,7 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
         turn, call, offered = found
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
         at = (offered.offer, offered.lasts, event.reason)
-        turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded))
+        turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded, event.worn_out))
 
 
 def condition(state: State, run: Run, event: HandoffConditional) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from changeover.facts import DelegateResult, LimitFault, Mode
 from changeover.guards.approval import Decision, Respond
 from changeover.handoffs.context import merge_variables
-from changeover.handoffs.protocol import Signal, advance
+from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import MessageOnly
 from changeover.messages import Note
 from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffReturned
@@ -49,6 +49,7 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
     else:
         return
     run.handoffs += 1  # from the offer on: what a limit forbids must not be offered
+    run.queued = run.queued or event.queued
 
 
 def accept(state: State, run: Run, event: HandoffAccepted) -> None:
@@ -91,6 +92,7 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     call.phase = Answered(f"transferred to {offer.receiver}{more}")
     state.add(*turn.results())
     run.strikes, run.phase = 0, Thinking(str(state.position))
+    run.ticket, run.worn_out = f"{state.id}:{offer.call}" if offer.queued else "", False
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
     state.handoffs.append(record_of(state.id, f"{state.id}#{state.position}", run, call, offered))
@@ -133,9 +135,9 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
 def _note_end(state: State, index: int, event: HandoffReturned) -> None:
     record = state.handoffs[index]
     if event.success:
-        standing = advance(record.state, Signal.COMPLETE, Signal.RETURN)
+        standing = concluded(record.state, Signal.COMPLETE, Signal.RETURN)
     else:
-        standing = advance(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
+        standing = concluded(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
     state.handoffs[index] = replace(record, state=standing, error=event.error)
 
 

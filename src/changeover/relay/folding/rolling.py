@@ -91,6 +91,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))
+        run.ticket, run.worn_out = f"{state.id}:{state.position}" if event.queued else "", False
     else:
         run.phase = Replied("")  # code, which has it back
 

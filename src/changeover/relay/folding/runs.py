@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault, ResultFault
+from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault, ResultFault, WorkerFault
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Note, User
@@ -70,6 +70,8 @@ def begin(state: State, event: RunStarted) -> None:
     state.add(User(spoken.text, author_of(spoken), spoken.files))
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
+    claimed = spoken.given.ticket if spoken.given else ""
+    run.ticket = f"{state.id}:{state.position}" if event.queued else claimed
     state.run = run
     return None
 
@@ -110,7 +112,7 @@ def take_up(state: State, event: RunResumed) -> None:
         return
     del state.outcomes[event.run]
     run = state.run = outcome.run
-    run.strikes, run.struck, run.verdict, run.repairs = 0, None, None, 0
+    run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
     run.phase = Thinking(str(state.position))
     if isinstance(outcome.fault, ResultFault):
         state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
@@ -168,7 +170,8 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
 def give_up(state: State, run: Run, event: FunctionFailed) -> None:
     run.verdict = None
     if isinstance(run.phase, Thinking):
-        run.phase = Broken(FunctionFault(event.agent, event.reason))
+        fault = WorkerFault if event.by else FunctionFault
+        run.phase = Broken(fault(event.agent, event.reason))
 
 
 def judge(state: State, run: Run, event: ResultJudged) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -14,6 +16,7 @@ def upgrade() -> None:
     _processes()
     _read_models()
     _approvals()
+    _tickets()
 
 
 def _log() -> None:
@@ -146,6 +149,30 @@ def _approvals() -> None:
     _partial_index("approvals_pending", "approvals", ["conversation"], "status = 'pending'")
 
 
-def _partial_index(name: str, table: str, columns: list[str], where: str) -> None:
+def _tickets() -> None:
+    op.create_table(
+        "tickets",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("agent", sa.Text, nullable=False),
+        sa.Column("conversation", sa.Text, nullable=False),
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("root", sa.Text, nullable=False),
+        sa.Column("priority", sa.Integer, nullable=False),
+        sa.Column("deadline", sa.Double, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("turn", sa.Double, nullable=False),
+        sa.Column("owner", sa.Text),
+        sa.Column("until", sa.Double),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("rests", sa.Boolean, nullable=False),
+    )
+    order: list[str | sa.TextClause] = ["agent", sa.text("priority DESC"), "deadline", "turn", "id", "attempts"]
+    _partial_index("tickets_waiting", "tickets", order, "owner IS NULL AND NOT rests")
+    _partial_index("tickets_held", "tickets", ["until"], "owner IS NOT NULL")
+    _partial_index("tickets_tried", "tickets", ["attempts"], "attempts > 0")
+    op.create_index("tickets_tree", "tickets", ["root", "turn"])
+
+
+def _partial_index(name: str, table: str, columns: Sequence[str | sa.TextClause], where: str) -> None:
     condition = sa.text(where)
     op.create_index(name, table, columns, sqlite_where=condition, postgresql_where=condition)

@@ -1,0 +1,215 @@
+"""What whoever claimed a ticket does with it. Every word of it is written under the claim, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from changeover.engines.holding import drop_waits
+from changeover.engines.inputs import put, readable, say
+from changeover.engines.live import Live
+from changeover.errors import ClaimLost
+from changeover.facts import Mode, Ticket
+from changeover.handoffs.package import HandoffPackage
+from changeover.relay.answering import Answered
+from changeover.relay.commands import AskReceiver
+from changeover.relay.deciding.answering import question
+from changeover.relay.deciding.delegates import run_child
+from changeover.relay.events import (
+    Event,
+    FunctionFailed,
+    FunctionReturned,
+    HandoffAccepted,
+    HandoffExpired,
+    HandoffRejected,
+    TicketLapsed,
+    TicketTaken,
+)
+from changeover.relay.folding.calls import find
+from changeover.relay.packing import package_of, task_of
+from changeover.relay.queue import Claim, Taken
+from changeover.relay.run import Run, Thinking
+from changeover.relay.state import State
+from changeover.relay.turn import Delegated, Offered, OpenCall, Turn
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+LAPSED = "its worker did not renew its lease"
+ENDED = "it has ended, or was taken back"
+
+
+async def take(engine: LocalEngine, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
+    """Claim what is most urgent; what was taken too often without coming to an end is left to people."""
+    most, token = engine.world.roster.attempts, f"{by}#{os.urandom(6).hex()}"
+    taken = await engine.log.queue.take(agents, token, lease, limit, most, engine.world.clock.now())
+    if len(taken) < limit:
+        await sweep(engine)
+    return taken
+
+
+async def sweep(engine: LocalEngine) -> None:
+    """Ask a person about what workers took again and again, and none of them finished."""
+    most = engine.world.roster.attempts
+    for queued in await engine.log.queue.worn_out(most):
+        ticket, reason = queued.ticket, f"{queued.attempts} workers took it, and none finished it"
+        live = await engine.lives.get(ticket.conversation)
+        async with live.lock:
+            await engine.lives.refresh(live)
+            if found := _offer(live.state, ticket):
+                offer = found[2].offer
+                declined = HandoffRejected(offer.call, live.state.task, offer.receiver, reason, worn_out=True)
+                await put(engine, live, f"{offer.call}^", [declined])
+        if found:
+            await engine.tell(live)
+        else:
+            # By how often it was taken in all: whoever else sweeps says the very same.
+            cause = f"worn:{ticket.id}@{live.state.position}"
+            await _note(engine, ticket, cause, [TicketLapsed(ticket.id, reason, worn_out=True)])
+
+
+async def package(engine: LocalEngine, taken: Taken) -> HandoffPackage:
+    """What is to be done; raises ClaimLost if it is not to be done any more."""
+    ticket = taken.ticket
+    asked = await offered(engine, ticket)
+    if asked is not None:
+        return package_of(asked)
+    live = await engine.lives.get(ticket.place)
+    async with live.lock:
+        await engine.lives.refresh(live)
+        return task_of(live.state, _leg(live.state, ticket))
+
+
+async def offered(engine: LocalEngine, ticket: Ticket) -> AskReceiver | None:
+    """The question that its receiver has to answer first, if that was not answered yet."""
+    live = await engine.lives.get(ticket.conversation)
+    async with live.lock:
+        await engine.lives.refresh(live)
+        found = _offer(live.state, ticket)
+        return question(live.state, *found) if found else None
+
+
+async def answer(engine: LocalEngine, taken: Taken, give: Callable[[AskReceiver], Answered | HandoffExpired]) -> None:
+    """Record what the receiver says to the offer; where it takes a delegate's task, open its conversation."""
+    ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token)
+    live = await engine.lives.get(ticket.conversation)
+    async with live.lock:
+        drop_waits(live, ticket.id)
+        await engine.lives.refresh(live)
+        while True:
+            await readable(engine, live)
+            if (found := _offer(live.state, ticket)) is None:
+                raise ClaimLost(ticket.id, ENDED)
+            said = _timed(engine, give(question(live.state, *found)), found[2])
+            ends = not isinstance(said, HandoffAccepted)
+            if await put(engine, live, f"{found[2].offer.call}^", [said], replace(claim, ends=ends)):
+                break
+    await engine.tell(live)
+    if isinstance(said, HandoffAccepted) and said.mode is Mode.DELEGATE:
+        await _open(engine, live, ticket)
+
+
+def _timed(engine: LocalEngine, said: Answered | HandoffExpired, offered: Offered) -> Answered | HandoffExpired:
+    """An acceptance with the deadline of a delegate, whose time begins with it."""
+    timeout = offered.offer.timeout
+    if not isinstance(said, HandoffAccepted) or said.mode is not Mode.DELEGATE or timeout is None:
+        return said
+    until = engine.world.clock.now() + timeout
+    return replace(said, deadline=until if said.deadline is None else min(until, said.deadline))
+
+
+async def _open(engine: LocalEngine, live: Live, ticket: Ticket) -> None:
+    """Begin the conversation of a delegate, unless whoever waits for it has."""
+    async with live.lock:
+        await engine.lives.refresh(live)
+        run = live.state.run
+        found = find(run, ticket.id.rpartition(":")[2], Delegated) if run else None
+        if run is None or found is None or not isinstance(phase := found[1].phase, Delegated):
+            raise ClaimLost(ticket.id, ENDED)
+        command = run_child(live.state, run, *found, phase, engine.world.roster)
+    child = await engine.lives.get(command.child)
+    child.readers = live.readers
+    async with child.lock:
+        await say(engine, child, command.spoken, "given", command.opening)
+    await engine.tell(child)
+
+
+async def take_up(engine: LocalEngine, taken: Taken, by: str) -> None:
+    """Say that somebody works on what an agent owes; if somebody did before, that it fell back."""
+    ticket, taking = taken.ticket, TicketTaken(taken.ticket.id, by)
+    events: list[Event] = [TicketLapsed(ticket.id, LAPSED), taking] if taken.attempt > 1 else [taking]
+    await _note(engine, ticket, f"taken:{taken.token}", events, Claim(ticket.id, taken.token))
+
+
+async def _note(
+    engine: LocalEngine, ticket: Ticket, cause: str, events: Sequence[Event], claim: Claim | None = None
+) -> None:
+    """Record it where the agent works and, of a delegate, where its sender waits."""
+    for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
+        live = await engine.lives.get(conversation)
+        async with live.lock:
+            drop_waits(live, ticket.id)
+            await engine.lives.refresh(live)
+            while live.state.run is not None and await engine.log.find(conversation, cause) is None:
+                await readable(engine, live)
+                if await put(engine, live, cause, events, claim):
+                    break
+        await engine.tell(live)
+        claim = None if claim is None or claim.ends else claim
+
+
+async def conclude(engine: LocalEngine, taken: Taken, give: Callable[[str, int], Event]) -> None:
+    """Record what came of it, by `give(agent, task)`: the conversation goes on from there."""
+    ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token, ends=True)
+    live = await engine.lives.get(ticket.place)
+    async with live.lock:
+        drop_waits(live, ticket.id)
+        await engine.lives.refresh(live)
+        while True:
+            await readable(engine, live)
+            phase = _leg(live.state, ticket).phase
+            if not isinstance(phase, Thinking):
+                raise ClaimLost(ticket.id, "somebody is at work on it")
+            if await put(engine, live, phase.due, [give(live.state.agent, live.state.task)], claim):
+                break
+    await engine.tell(live)
+    if live.state.root != live.state.id:
+        await engine.take_up(live.state.root)
+
+
+async def give_back(engine: LocalEngine, taken: Taken, by: str, reason: str) -> None:
+    """Let others take it; raises ClaimLost if they did already."""
+    ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token)
+    if await offered(engine, ticket) is not None:
+        if not await engine.log.queue.give_back(claim, counted=False):
+            raise ClaimLost(ticket.id)
+        return
+    back = TicketLapsed(ticket.id, reason or "given back", by)
+    await _note(engine, ticket, f"back:{taken.token}", [back], replace(claim, ends=True))
+
+
+def returned(text: str, by: str) -> Callable[[str, int], FunctionReturned]:
+    return lambda agent, task: FunctionReturned(agent, task, text, by=by)
+
+
+def failed(reason: str, by: str) -> Callable[[str, int], FunctionFailed]:
+    return lambda agent, task: FunctionFailed(agent, task, reason, by)
+
+
+def _leg(state: State, ticket: Ticket) -> Run:
+    """The run in which the agent works on this ticket; raises ClaimLost if there is none."""
+    if state.run is None or state.run.ticket != ticket.id:
+        raise ClaimLost(ticket.id, ENDED)
+    return state.run
+
+
+def _offer(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
+    """The offer that this ticket stands for, if nobody has answered it."""
+    call = ticket.id.rpartition(":")[2]
+    found: tuple[Turn, OpenCall] | None = find(state.run, call, Offered) if state.run else None
+    if found is None or not isinstance(phase := found[1].phase, Offered) or phase.offer.call != call:
+        return None
+    return (state.run, found[0], phase) if state.run and phase.index < 0 else None

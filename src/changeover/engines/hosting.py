@@ -1,0 +1,71 @@
+"""Work under a claim, done by this engine: the receiver is asked, then its agent works where the log says it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from changeover.engines import claims
+from changeover.engines.answering import ask_receiver
+from changeover.engines.holding import End, Held, stop_working
+from changeover.errors import ClaimLost
+from changeover.relay.events import HandoffAccepted
+from changeover.relay.queue import Claim, Taken
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+
+async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
+    """Do what was claimed, until it is done, waits for somebody else, or is not ours any more."""
+    held = Held(taken.ticket, Claim(taken.ticket.id, taken.token))
+    engine.holdings.hold(held)
+    try:
+        if await _takes(engine, taken, by):
+            while not held.over.done():
+                if not _at_work(engine, held):  # whoever had it before may be about to let go of it
+                    await engine.take_up(taken.ticket.place)
+                await asyncio.wait([held.over], timeout=engine.patience / 4)
+            return held.over.result()
+    except ClaimLost:
+        engine.holdings.let_go([taken.ticket.id], End.LOST)
+        return End.LOST
+    engine.holdings.let_go([taken.ticket.id], End.DONE)
+    return End.DONE
+
+
+async def _takes(engine: LocalEngine, taken: Taken, by: str) -> bool:
+    """Whether the agent takes the task, which it may be asked first."""
+    asked = await claims.offered(engine, taken.ticket)
+    if asked is None:
+        await claims.take_up(engine, taken, by)
+        return True
+    said = await ask_receiver(engine, await engine.lives.get(taken.ticket.conversation), asked)
+    said = replace(said, by=by) if isinstance(said, HandoffAccepted) else said
+    await claims.answer(engine, taken, lambda _: said)
+    return isinstance(said, HandoffAccepted)
+
+
+def _at_work(engine: LocalEngine, held: Held) -> bool:
+    """Whether something goes on here for this ticket."""
+    live = engine.lives.here(held.ticket.place)
+    return live is not None and bool(live.flight) and not live.asleep
+
+
+async def give_up(engine: LocalEngine, taken: Taken, by: str, reason: str) -> None:
+    """Stop working on it and let others go on, unless they do already."""
+    engine.holdings.let_go([taken.ticket.id], End.BACK)
+    await stop_working(engine, taken.ticket)
+    try:
+        await claims.give_back(engine, taken, by, reason)
+    except ClaimLost:
+        return
+
+
+async def lose(engine: LocalEngine, taken: Taken) -> None:
+    """Stop working on what is somebody else's."""
+    engine.holdings.let_go([taken.ticket.id], End.LOST)
+    await stop_working(engine, taken.ticket)
+    await engine.take_up(taken.ticket.place)  # whoever waits for it here learns how others go on

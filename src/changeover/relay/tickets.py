@@ -1,0 +1,90 @@
+"""Which tickets there are: a pure function of how a conversation stands, and of what is outstanding in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from changeover.facts import Mode, Ticket
+from changeover.relay.commands import (
+    AskReceiver,
+    AwaitClaim,
+    CallFunction,
+    CallModel,
+    Command,
+    RunTool,
+    SeekApproval,
+)
+from changeover.relay.events import HandoffOffered
+from changeover.relay.run import TURNING, Run
+from changeover.relay.state import State
+from changeover.relay.turn import Delegated, Offered, handoff_of
+
+OWN = frozenset({CallModel, CallFunction, RunTool, SeekApproval})
+"""What the active agent does itself."""
+
+
+def has_tickets(state: State) -> bool:
+    """Whether anything in it is served by claims; asked with every entry."""
+    run = state.run
+    return run is not None and (run.queued or run.ticket != "")
+
+
+def ticket_of(state: State, command: Command) -> Ticket | None:
+    """The ticket that whoever performs this command has to hold; None if anybody may."""
+    kind, run = type(command), state.run
+    if kind is AskReceiver:
+        assert isinstance(command, AskReceiver)
+        return _offered(state, command) if command.offer.queued else None
+    if run is None or not run.ticket or kind not in OWN:
+        return None
+    conversation = run.ticket.rpartition(":")[0]
+    return Ticket(
+        id=run.ticket, agent=state.agent, conversation=conversation, place=state.id, root=state.root, at=state.at
+    )
+
+
+def _offered(state: State, command: AskReceiver) -> Ticket:
+    offer = command.offer
+    place = f"{state.id}/{offer.call}" if offer.mode is Mode.DELEGATE else state.id
+    return Ticket(
+        id=f"{state.id}:{offer.call}",
+        agent=offer.receiver,
+        conversation=state.id,
+        place=place,
+        root=state.root,
+        priority=offer.priority,
+        deadline=command.deadline,
+        at=state.at,
+    )
+
+
+def open_tickets(state: State) -> set[str]:
+    """Those of the active agent, of offers, and of delegates, whose own conversations say how they stand."""
+    run = state.run
+    if run is None or not has_tickets(state):
+        return set()
+    own = {run.ticket} if run.ticket else set()
+    return own | {f"{state.id}:{offer.call}" for offer, _ in _offers(run)}
+
+
+def resting(state: State, outstanding: Iterable[Command]) -> set[str]:
+    """Those that are open, and about which nothing is to be done as long as only this is outstanding."""
+    run = state.run
+    if run is None or not has_tickets(state):
+        return set()
+    rests = {run.ticket} if run.ticket else set()
+    rests |= {f"{state.id}:{offer.call}" for offer, delegated in _offers(run) if not delegated}
+    for command in outstanding:
+        ticket = command.ticket if isinstance(command, AwaitClaim) else ticket_of(state, command)
+        if ticket is not None:
+            rests.discard(ticket.id)
+    return rests
+
+
+def _offers(run: Run) -> Iterator[tuple[HandoffOffered, bool]]:
+    """What waits for claims or was claimed, and whether a delegate has it."""
+    turn = run.phase.turn if isinstance(run.phase, TURNING) and run.queued else None
+    for call in turn.calls.values() if turn else ():
+        handoff = handoff_of(call)
+        if isinstance(handoff, Offered | Delegated) and handoff.offer.queued:
+            yield handoff.offer, isinstance(handoff, Delegated)

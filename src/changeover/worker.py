@@ -1,0 +1,143 @@
+"""Worker: claims what waits for its agents and has them work on it, as many at once as it may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from changeover.agent.agent import Function
+from changeover.agent.roster import Seat
+from changeover.claiming import LEASE, worker_name
+from changeover.engines import claims, hosting
+from changeover.engines.holding import End
+from changeover.engines.local import LocalEngine
+from changeover.errors import EngineError, MisconfiguredError, UnknownAgentError
+from changeover.facts import Ticket
+from changeover.relay.queue import Bell, Claim, Taken
+from changeover.team import Team
+
+LOOK = 1.0
+"""How many seconds pass at most until it looks for what others have let lapse."""
+
+
+class News(Struct, frozen=True):
+    """Something that a worker did."""
+
+    ticket: Ticket
+    attempt: int
+    end: End | None = None
+    """How it ended; None if it begins."""
+    seconds: float = 0.0
+
+
+class Worker:
+    """Serves agents of a team on the store that the team has; any number of workers may share that."""
+
+    def __init__(
+        self,
+        team: Team,
+        agents: Sequence[str],
+        *,
+        concurrency: int = 4,
+        lease: float = LEASE,
+        grace: float = 30.0,
+        name: str = "",
+        news: Callable[[News], None] | None = None,
+    ) -> None:
+        faults = [*_faults(team, agents), *(["concurrency must be at least 1"] if concurrency < 1 else [])]
+        if faults:
+            raise MisconfiguredError(*faults)
+        self._team, self._agents, self._concurrency = team, tuple(agents), concurrency
+        self._lease, self._grace, self.name = lease, grace, name or worker_name()
+        self._tell = news or (lambda told: None)
+        self._tasks: dict[asyncio.Task[None], Taken] = {}
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until `stop` is called: then finish what was begun, or give it back when `grace` is over."""
+        await self._team.open()
+        await self._team.on_engine(self._run)
+
+    def stop(self) -> None:
+        """Claim nothing more; `run` returns when nothing is held any longer."""
+        self._stopping.set()
+
+    async def _run(self, engine: LocalEngine) -> None:
+        renewing = asyncio.ensure_future(self._renew(engine))
+        try:
+            with engine.log.queue.listening(self._agents) as bell:
+                while not self._stopping.is_set():
+                    await self._claim(engine)
+                    await self._pause(bell)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=self._grace)
+        finally:
+            await self._give_back(engine)
+            renewing.cancel()
+
+    async def _claim(self, engine: LocalEngine) -> None:
+        """Take as much as there is room for."""
+        if (room := self._concurrency - len(self._tasks)) <= 0:
+            return
+        for taken in await claims.take(engine, self._agents, self.name, self._lease, room):
+            task = asyncio.ensure_future(self._work(engine, taken))
+            self._tasks[task] = taken
+            task.add_done_callback(self._tasks.pop)
+
+    async def _work(self, engine: LocalEngine, taken: Taken) -> None:
+        begun = engine.world.clock.now()
+        self._tell(News(taken.ticket, taken.attempt))
+        end = End.LOST
+        try:
+            end = await hosting.work(engine, taken, self.name)
+        finally:
+            self._tell(News(taken.ticket, taken.attempt, end, engine.world.clock.now() - begun))
+
+    async def _pause(self, bell: Bell) -> None:
+        """Until there may be something to claim, and room for it; or it is time to look."""
+        waits = [asyncio.ensure_future(self._stopping.wait()), *self._tasks]
+        if len(self._tasks) < self._concurrency:
+            waits.append(asyncio.ensure_future(bell.wait()))
+        try:
+            await asyncio.wait(waits, timeout=min(LOOK, self._lease / 3), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                if wait not in self._tasks:
+                    wait.cancel()
+
+    async def _renew(self, engine: LocalEngine) -> None:
+        """Hold what is worked on, and stop working on what is somebody else's by now."""
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            held = {taken.ticket.id: taken for taken in self._tasks.values()}
+            if not held:
+                continue
+            with suppress(EngineError):  # a store that is away: what lapses by that is lost, and nothing else
+                kept = await engine.log.queue.renew([Claim(id, taken.token) for id, taken in held.items()], self._lease)
+                for id in held.keys() - set(kept):
+                    await hosting.lose(engine, held[id])
+
+    async def _give_back(self, engine: LocalEngine) -> None:
+        for task, taken in list(self._tasks.items()):
+            await hosting.give_up(engine, taken, self.name, "the worker was stopped")
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _faults(team: Team, agents: Sequence[str]) -> list[str]:
+    """What is wrong with these agents for somebody who has them work."""
+    if isinstance(agents, str) or not agents:
+        return [f"agents={agents!r} must name the agents to serve, for example ['billing']"]
+    found, seats = [], team.roster.seats
+    for agent in agents:
+        seat = seats.get(agent)
+        if seat is None:
+            found.append(str(UnknownAgentError(agent, list(seats))))
+        elif not isinstance(seat, Seat | Function):
+            found.append(f"{agent!r} is a person, who is served by nobody else")
+        elif isinstance(seat, Seat) and not team.thinks(agent):
+            found.append(f"agent {agent!r} has no model to work with; claim its tickets by Team.claim")
+    return found

@@ -1,0 +1,86 @@
+"""What is asked of a database about tickets finds its way by an index, however many there are."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from changeover.stores.database import Call
+from changeover.stores.queue_statements import QueueStatements
+from changeover.stores.sql import SqlLog
+from tests.stores.conftest import Opened
+from tests.stores.entries import plan_of, query
+from tests.stores.queueing import Scribe, taken, ticket
+
+COUNT = 20_000
+
+_SERIES = "(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {0}) SELECT n FROM s)"
+
+TAKE = {"agent": "a", "most": 3, "now": 0.0, "limit": 5}
+ASKED: dict[str, Callable[[QueueStatements], Call]] = {
+    "tickets_waiting": lambda sql: sql.take(**TAKE, token="w", lease=30.0),
+    "tickets_waiting, looked at": lambda sql: sql.peek(**TAKE),
+    "tickets_held": lambda sql: sql.free(),
+    "tickets_tried": lambda sql: sql.worn_out(most=3),
+}
+"""The index that each statement has to go by."""
+
+COSTLY = ("SCAN tickets", "Seq Scan", "TEMP B-TREE FOR ORDER", "Sort")
+ALLOWED = {("tickets_tried", "TEMP B-TREE FOR ORDER"), ("tickets_tried", "Sort")}
+"""Few are worn out, and they may be sorted."""
+
+
+@pytest.fixture
+def full(shared_store: str, opened: Opened) -> tuple[SqlLog, str]:
+    """A store in which many tickets wait for a few agents, some of which were taken before, and some are held."""
+    log = opened(shared_store)
+    numbers = "generate_series(1, {0})" if shared_store.startswith("postgres") else _SERIES
+    rows = (
+        "SELECT 't' || n, CASE n % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'b' ELSE 'c' END, 'c', 'c', 'r' || n % 1000, n % 4,"
+        " CASE WHEN n % 2 = 0 THEN 1e300 ELSE n END, n, n,"
+        " CASE WHEN n % 500 = 0 THEN 'w' END, CASE WHEN n % 500 = 0 THEN n END,"
+        " CASE WHEN n % 250 = 0 THEN 3 ELSE 0 END, n % 1000 = 7"
+    )
+    query(shared_store, f"INSERT INTO tickets {rows} FROM {numbers.format(COUNT)} AS n")
+    query(shared_store, "ANALYZE")
+    return log, shared_store
+
+
+@pytest.mark.parametrize("index", ASKED)
+def test_tickets_are_found_by_their_index(full: tuple[SqlLog, str], index: str):
+    log, store = full
+    plan = explained(store, ASKED[index](log._sql.queue))
+    assert index.partition(",")[0] in plan, plan
+    assert [costly for costly in COSTLY if costly in plan and (index, costly) not in ALLOWED] == [], plan
+
+
+def test_the_last_of_a_tree_is_found_by_its_index(full: tuple[SqlLog, str]):
+    log, store = full
+    put = log._sql.tickets
+    plan = explained(store, (put.put.sql, put.row(ticket("new", root="r7", deadline=9.0))))
+    assert "tickets_tree" in plan
+    assert "Seq Scan" not in plan
+    assert "SCAN tickets" not in plan
+
+
+async def test_no_plan_is_kept_that_was_made_while_few_tickets_waited(postgres: str, opened: Opened):
+    log = opened(postgres)
+    await Scribe(log).write(*(ticket(f"t{n:02}") for n in range(20)))
+    for number in range(20):
+        assert await taken(log, token=f"w{number}", limit=1) == [f"t{number:02}"]
+    session = log._writer._session
+    takes = "strpos(statement, 'SKIP LOCKED') > 0 AND strpos(statement, 'attempts + 1') > 0"
+    [counts] = session.ask((f"SELECT generic_plans, custom_plans > 9 FROM pg_prepared_statements WHERE {takes}", ()))
+    assert counts == (0, True)
+
+
+def explained(store: str, call: Call) -> str:
+    """How a database goes about it."""
+    if store.startswith("sqlite"):
+        return plan_of(Path(store.removeprefix("sqlite:///")), call)
+    sql, args = call
+    with psycopg.connect(store) as connection:
+        rows: list[Any] = connection.execute(f"EXPLAIN {sql}", args).fetchall()
+    return "\n".join(line for (line,) in rows)
