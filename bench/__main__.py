@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable, models, trees
+from bench import core, durable, models, queue, trees
 from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
@@ -22,6 +22,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "bytes": durable.bytes_on_disk,
     "databases": durable.postgresql_beside_sqlite,
     "delegates": trees.fan_out,
+    **queue.BENCHES,
     "models": models.adapter,
     "imports": lambda: asyncio.to_thread(core.imports),
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -84,9 +84,7 @@ class TicketClaim:
         await self._on(lambda engine: claims.give_back(engine, self._taken, self._by, reason))
 
     async def _conclude(self, give: Callable[[str, int], Event]) -> None:
-        if await self._is_offered():
-            await self._answer(Accepted())
-        await self._on(lambda engine: claims.conclude(engine, self._taken, give))
+        await self._on(lambda engine: claims.conclude(engine, self._taken, self._by, give))
 
     async def _is_offered(self) -> bool:
         return await self._on(lambda engine: claims.offered(engine, self.ticket)) is not None
@@ -101,12 +99,17 @@ class TicketClaim:
 
 async def claimed(on: OnEngine, agent: str, by: str, lease: float, limit: int) -> list[TicketClaim]:
     """Claim what waits for an agent; what was over before anybody could look at it is left out."""
-    found = []
-    for taken in await on(lambda engine: claims.take(engine, [agent], by, lease, limit)):
-        with suppress(ClaimLost):
-            package = await on(partial(claims.package, taken=taken))
-            found.append(TicketClaim(on, taken, package, by, lease))
-    return found
+    all_taken = await on(lambda engine: claims.take(engine, [agent], by, lease, limit))
+    packages = await asyncio.gather(*(on(partial(_package, taken=taken)) for taken in all_taken))
+    pairs = zip(all_taken, packages, strict=True)
+    return [TicketClaim(on, taken, package, by, lease) for taken, package in pairs if package]
+
+
+async def _package(engine: LocalEngine, taken: Taken) -> HandoffPackage | None:
+    try:
+        return await claims.package(engine, taken)
+    except ClaimLost:
+        return None
 
 
 def worker_name() -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any, get_args
 
 import pytest
@@ -14,6 +15,7 @@ from changeover import (
     Recorded,
     RunResult,
     Team,
+    TicketClaim,
     Variable,
     delegate,
     handoff,
@@ -97,6 +99,7 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
         Agent("clerk", handoffs=["shy", "curious", handoff("slow", timeout=5)]),
         Agent("patron", handoffs=[handoff("maker", expects=list[int], on_rollback=clean_up)]),
         Agent("maker"),
+        Agent("fetched", pull=True),
     ]
     return Team(members, model=ScriptedModel(SCRIPT), clock=clock, hooks=hooks, ask=ask)
 
@@ -119,6 +122,11 @@ async def everything(team: Team) -> None:
     await team.run("asking", conversation="c", agent="clerk")
     made = await team.run("making", conversation="c", agent="patron")
     await team.rollback(made.handoff_chain[-1])
+    await team.run("fetching", conversation="c", agent="fetched")
+    for give in (TicketClaim.give_back, partial(TicketClaim.complete, result="fetched")):
+        [claim] = await team.claim("fetched")
+        await claim.accept()
+        await give(claim)
     with pytest.raises(EconomicLimitExceeded):
         await team.run("five", conversation="c", agent="boss", limits=Limits(max_turns=3))
     await team.close()

@@ -40,7 +40,7 @@ class QueueModel:
             row
             for row in sorted(self.rows.values(), key=lambda row: row.order)
             if row.ticket.agent in agents and row.owner is None and not row.rests
-            if row.attempts < most and (row.ticket.deadline is None or row.ticket.deadline > now)
+            if row.attempts < most and (row.attempts or row.ticket.deadline is None or row.ticket.deadline > now)
         ]
         for row in fit[:limit]:
             row.owner, row.until, row.attempts = token, self.now + lease, row.attempts + 1

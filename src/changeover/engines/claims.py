@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -38,6 +38,7 @@ from changeover.relay.turn import Delegated, Offered, OpenCall, Turn
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
+T = TypeVar("T")
 LAPSED = "its worker did not renew its lease"
 ENDED = "it has ended, or was taken back"
 
@@ -58,8 +59,7 @@ async def sweep(engine: LocalEngine) -> None:
         ticket, reason = queued.ticket, f"{queued.attempts} workers took it, and none finished it"
         live = await engine.lives.get(ticket.conversation)
         async with live.lock:
-            await engine.lives.refresh(live)
-            if found := _offer(live.state, ticket):
+            if found := await _offer(engine, live, ticket):
                 offer = found[2].offer
                 declined = HandoffRejected(offer.call, live.state.task, offer.receiver, reason, worn_out=True)
                 await put(engine, live, f"{offer.call}^", [declined])
@@ -79,16 +79,14 @@ async def package(engine: LocalEngine, taken: Taken) -> HandoffPackage:
         return package_of(asked)
     live = await engine.lives.get(ticket.place)
     async with live.lock:
-        await engine.lives.refresh(live)
-        return task_of(live.state, _leg(live.state, ticket))
+        return task_of(live.state, await _leg(engine, live, ticket))
 
 
 async def offered(engine: LocalEngine, ticket: Ticket) -> AskReceiver | None:
     """The question that its receiver has to answer first, if that was not answered yet."""
     live = await engine.lives.get(ticket.conversation)
     async with live.lock:
-        await engine.lives.refresh(live)
-        found = _offer(live.state, ticket)
+        found = await _offer(engine, live, ticket)
         return question(live.state, *found) if found else None
 
 
@@ -98,10 +96,8 @@ async def answer(engine: LocalEngine, taken: Taken, give: Callable[[AskReceiver]
     live = await engine.lives.get(ticket.conversation)
     async with live.lock:
         drop_waits(live, ticket.id)
-        await engine.lives.refresh(live)
         while True:
-            await readable(engine, live)
-            if (found := _offer(live.state, ticket)) is None:
+            if (found := await _offer(engine, live, ticket)) is None:
                 raise ClaimLost(ticket.id, ENDED)
             said = _timed(engine, give(question(live.state, *found)), found[2])
             ends = not isinstance(said, HandoffAccepted)
@@ -110,14 +106,18 @@ async def answer(engine: LocalEngine, taken: Taken, give: Callable[[AskReceiver]
     await engine.tell(live)
     if isinstance(said, HandoffAccepted) and said.mode is Mode.DELEGATE:
         await _open(engine, live, ticket)
+    if isinstance(said, HandoffExpired):
+        raise ClaimLost(ticket.id, said.reason)
 
 
 def _timed(engine: LocalEngine, said: Answered | HandoffExpired, offered: Offered) -> Answered | HandoffExpired:
-    """An acceptance with the deadline of a delegate, whose time begins with it."""
-    timeout = offered.offer.timeout
-    if not isinstance(said, HandoffAccepted) or said.mode is not Mode.DELEGATE or timeout is None:
+    """The answer, if it comes before the deadline of the offer; a delegate's time begins with its acceptance."""
+    offer, now = offered.offer, engine.world.clock.now()
+    if offered.until is not None and now >= offered.until:
+        return HandoffExpired(offer.call, offer.task, offer.receiver, "it was not answered before the deadline")
+    if not isinstance(said, HandoffAccepted) or said.mode is not Mode.DELEGATE or offer.timeout is None:
         return said
-    until = engine.world.clock.now() + timeout
+    until = now + offer.timeout
     return replace(said, deadline=until if said.deadline is None else min(until, said.deadline))
 
 
@@ -147,12 +147,14 @@ async def take_up(engine: LocalEngine, taken: Taken, by: str) -> None:
 async def _note(
     engine: LocalEngine, ticket: Ticket, cause: str, events: Sequence[Event], claim: Claim | None = None
 ) -> None:
-    """Record it where the agent works and, of a delegate, where its sender waits."""
+    """Record it where the agent works and, of a delegate, where its sender waits; raises ClaimLost if it is over."""
     for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
         live = await engine.lives.get(conversation)
         async with live.lock:
             drop_waits(live, ticket.id)
             await engine.lives.refresh(live)
+            if claim is not None and conversation == ticket.place:
+                await _leg(engine, live, ticket)
             while live.state.run is not None and await engine.log.find(conversation, cause) is None:
                 await readable(engine, live)
                 if await put(engine, live, cause, events, claim):
@@ -161,16 +163,21 @@ async def _note(
         claim = None if claim is None or claim.ends else claim
 
 
-async def conclude(engine: LocalEngine, taken: Taken, give: Callable[[str, int], Event]) -> None:
-    """Record what came of it, by `give(agent, task)`: the conversation goes on from there."""
-    ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token, ends=True)
+async def conclude(engine: LocalEngine, taken: Taken, by: str, give: Callable[[str, int], Event]) -> None:
+    """Record what came of it, by `give(agent, task)`, and that it was taken if nobody has said so yet: the conversation
+    goes on from there."""
+    ticket = taken.ticket
+    asked = await offered(engine, ticket)
+    if asked is not None and asked.offer.mode is Mode.TRANSFER:
+        return await _conclude_at_once(engine, taken, by, give)
+    if asked is not None:
+        await answer(engine, taken, lambda asked: accepted(asked, by))
+    claim = Claim(ticket.id, taken.token, ends=True)
     live = await engine.lives.get(ticket.place)
     async with live.lock:
         drop_waits(live, ticket.id)
-        await engine.lives.refresh(live)
         while True:
-            await readable(engine, live)
-            phase = _leg(live.state, ticket).phase
+            phase = (await _leg(engine, live, ticket)).phase
             if not isinstance(phase, Thinking):
                 raise ClaimLost(ticket.id, "somebody is at work on it")
             if await put(engine, live, phase.due, [give(live.state.agent, live.state.task)], claim):
@@ -178,6 +185,34 @@ async def conclude(engine: LocalEngine, taken: Taken, give: Callable[[str, int],
     await engine.tell(live)
     if live.state.root != live.state.id:
         await engine.take_up(live.state.root)
+    return None
+
+
+async def _conclude_at_once(engine: LocalEngine, taken: Taken, by: str, give: Callable[[str, int], Event]) -> None:
+    """A transfer that is accepted in the moment in which it is done: one entry says both."""
+    ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token, ends=True)
+    live = await engine.lives.get(ticket.conversation)
+    async with live.lock:
+        drop_waits(live, ticket.id)
+        while True:
+            if (found := await _offer(engine, live, ticket)) is None:
+                raise ClaimLost(ticket.id, ENDED)
+            said = _timed(engine, accepted(question(live.state, *found), by), found[2])
+            events: list[Event] = [said]
+            if isinstance(said, HandoffAccepted):
+                events.append(give(said.receiver, live.state.position))
+            if await put(engine, live, f"{said.call}^", events, claim):
+                break
+    await engine.tell(live)
+    if isinstance(said, HandoffExpired):
+        raise ClaimLost(ticket.id, said.reason)
+
+
+def accepted(asked: AskReceiver, by: str) -> HandoffAccepted:
+    """That this worker takes what is offered."""
+    offer = asked.offer
+    deadline = asked.deadline if offer.mode is Mode.DELEGATE else None
+    return HandoffAccepted(offer.call, asked.task, offer.receiver, offer.mode, by, deadline)
 
 
 async def give_back(engine: LocalEngine, taken: Taken, by: str, reason: str) -> None:
@@ -199,17 +234,32 @@ def failed(reason: str, by: str) -> Callable[[str, int], FunctionFailed]:
     return lambda agent, task: FunctionFailed(agent, task, reason, by)
 
 
-def _leg(state: State, ticket: Ticket) -> Run:
+async def _leg(engine: LocalEngine, live: Live, ticket: Ticket) -> Run:
     """The run in which the agent works on this ticket; raises ClaimLost if there is none."""
-    if state.run is None or state.run.ticket != ticket.id:
+    found = await _look(engine, live, lambda state: state.run if state.run and state.run.ticket == ticket.id else None)
+    if found is None:
         raise ClaimLost(ticket.id, ENDED)
-    return state.run
+    return found
 
 
-def _offer(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
+async def _offer(engine: LocalEngine, live: Live, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
     """The offer that this ticket stands for, if nobody has answered it."""
     call = ticket.id.rpartition(":")[2]
-    found: tuple[Turn, OpenCall] | None = find(state.run, call, Offered) if state.run else None
-    if found is None or not isinstance(phase := found[1].phase, Offered) or phase.offer.call != call:
-        return None
-    return (state.run, found[0], phase) if state.run and phase.index < 0 else None
+
+    def offered(state: State) -> tuple[Run, Turn, Offered] | None:
+        found: tuple[Turn, OpenCall] | None = find(state.run, call, Offered) if state.run else None
+        if found is None or not isinstance(phase := found[1].phase, Offered) or phase.offer.call != call:
+            return None
+        return (state.run, found[0], phase) if state.run and phase.index < 0 else None
+
+    return await _look(engine, live, offered)
+
+
+async def _look(engine: LocalEngine, live: Live, find: Callable[[State], T | None]) -> T | None:
+    """What is found in a conversation as it is known here or, if it is not, as the log has it. What is known here and
+    not so any more is found out when something is appended."""
+    await readable(engine, live)
+    if (found := find(live.state)) is None:
+        await engine.lives.refresh(live)
+        found = find(live.state)
+    return found

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec.structs import replace
-
 from changeover.facts import Mode
 from changeover.handoffs.history import history_of
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
@@ -53,8 +51,7 @@ def package_of(command: AskReceiver) -> HandoffPackage:
 def task_of(state: State, run: Run) -> HandoffPackage:
     """What the active agent has to do, as whoever claims it from outside is told."""
     if run.spoken.package is not None:
-        given = HandoffPackage.from_dict(run.spoken.package)
-        return replace(given, metadata=replace(given.metadata, receiver=state.agent, conversation=state.id))
+        return _with(run.spoken.package, {"receiver": state.agent, "conversation": state.id}, {})
     handed, spoken = state.handed, run.spoken
     return HandoffPackage(
         Task((handed.message if handed else "") or spoken.text or state.agent, id=run.ticket),
@@ -82,11 +79,16 @@ def task_of(state: State, run: Run) -> HandoffPackage:
 
 def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
     """The package that code offers, as it stands at this attempt."""
-    package, offer, where = HandoffPackage.from_dict(given), command.offer, command.context.conversation
-    who = {"sender": offer.sender, "receiver": offer.receiver}
-    metadata = replace(package.metadata, **who, attempt=offer.attempt, conversation=where)
-    task = replace(package.task, id=package.task.id or f"{where}:{offer.call}")
-    return replace(package, task=task, metadata=metadata)
+    offer, where, task = command.offer, command.context.conversation, given["task"]
+    who = {"sender": offer.sender, "receiver": offer.receiver, "attempt": offer.attempt, "conversation": where}
+    return _with(given, who, {"id": task.get("id") or f"{where}:{offer.call}"})
+
+
+def _with(given: dict[str, Any], metadata: dict[str, Any], task: dict[str, Any]) -> HandoffPackage:
+    """The package with these fields; put in before it is read, for every change to one that is read is checked anew."""
+    return HandoffPackage.from_dict(
+        {**given, "task": {**given["task"], **task}, "metadata": {**given.get("metadata", {}), **metadata}}
+    )
 
 
 def _follows(handoff: str) -> dict[str, Any]:

@@ -66,8 +66,8 @@ class Queue(Protocol):
         self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
     ) -> list[Taken]:
         """Claim up to `limit` tickets of these agents that nobody holds, and count each as taken once more: the highest
-        priority first, then the earliest deadline, then the oldest. Those whose deadline has passed by `now`, that
-        rest, or that were taken `most` times are left alone."""
+        priority first, then the earliest deadline, then the oldest. Those that nobody took before their
+        deadline, that rest, or that were taken `most` times are left alone."""
         ...
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:

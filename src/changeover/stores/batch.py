@@ -12,7 +12,7 @@ from changeover.stores.database import Row, Session, Write
 from changeover.stores.jobs import Append, Job, Own, Release
 from changeover.stores.lease import Lease
 from changeover.stores.legs import Leg, Legs
-from changeover.stores.past import SqlPast
+from changeover.stores.past import Foreseen, SqlPast
 from changeover.stores.places import Place, Places
 from changeover.stores.projections import project
 from changeover.stores.rows import Rows
@@ -48,6 +48,8 @@ class Batch:
             raise LeaseLost("the lease of this process has run out")
         self._tickets.look(self._session, jobs)
         before = self._recorded([job for job in jobs if isinstance(job, Append) and (careful or job.tried)])
+        appends = [job for job in jobs if isinstance(job, Append)]
+        self._foreseen = Foreseen(self._session, self._sql, appends, self._legs)
         for job in jobs:
             if isinstance(job, Append):
                 self._append(job, before.get(job.conversation))
@@ -132,7 +134,7 @@ class Batch:
         above = None if root is place else root.number
         what = (entry.cause, entry.at, entry.seq, entry.schema, append.body)
         self._rows.entries.append((place.number, entry.position, above, *what))
-        past = SqlPast(self._session, self._sql, entry.conversation)
+        past = SqlPast(self._session, self._sql, entry.conversation, self._foreseen)
         leg = self._legs.get(entry.conversation, entry.position, past.leg) if entry.position else None
         self._moved.append((append, project(entry, append.events, leg, past, self._rows)))
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from changeover.stores.jobs import Append
+
 KEPT = 2_048
 """How many conversations are remembered from one transaction to the next."""
 
@@ -46,6 +48,10 @@ class Legs:
         """The leg of a conversation whose log ends here; nobody can have moved it without moving the end."""
         known, leg = self._legs.get(conversation, (0, None))
         return leg if known == end else look_up()
+
+    def knows(self, append: Append) -> bool:
+        """Whether nothing has to be looked up for this."""
+        return self._legs.get(append.conversation, (0, None))[0] == append.entry.position
 
     def keep(self, conversation: str, end: int, leg: Leg | None) -> None:
         """This is committed."""

@@ -114,7 +114,7 @@ class MemoryQueue:
             taken: list[Spot] = []
             passed: list[Spot] = []
             while len(taken) < limit and (spot := _most_urgent(lines)):
-                fit = spot.attempts < most and spot.order[1] > now
+                fit = spot.attempts < most and (spot.attempts > 0 or spot.order[1] > now)
                 (taken if fit else passed).append(spot)
             for spot in passed:
                 self._line_up(spot)

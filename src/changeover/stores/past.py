@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.relay.events import Event, ToolFinished, Unreadable
+from changeover.relay.events import Event, HandoffAccepted, HandoffOffered, ToolFinished, Unreadable
 from changeover.stores.codec import decode
 from changeover.stores.database import Session
-from changeover.stores.legs import Leg, Offered
+from changeover.stores.jobs import Append
+from changeover.stores.legs import Leg, Legs, Offered
 from changeover.stores.statements import Statements
+
+
+class Foreseen:
+    """What the appends of a batch will ask for first, looked up at once."""
+
+    __slots__ = ("legs", "offers")
+
+    def __init__(self, session: Session, sql: Statements, appends: Sequence[Append], legs: Legs) -> None:
+        moved = [each for each in appends if each.entry.position and not legs.knows(each)]
+        offers = [id for append in appends for id in _accepted(append)]
+        calls = [sql.views.leg(conversation=append.conversation) for append in moved]
+        calls += [sql.views.offer(id=id) for id in offers]
+        found = session.run(calls) if calls else []
+        self.legs = {append.conversation: rows for append, rows in zip(moved, found, strict=False)}
+        self.offers = dict(zip(offers, found[len(moved) :], strict=True))
+
+
+def _accepted(append: Append) -> Iterator[str]:
+    """The handoffs that an entry accepts, and that an earlier one offered."""
+    offered = {event.call for event in append.events if isinstance(event, HandoffOffered)}
+    for event in append.events:
+        if isinstance(event, HandoffAccepted) and event.call not in offered:
+            yield f"{append.conversation}:{event.call}"
 
 
 class SqlPast:
     """Looks it up, in the transaction of the append."""
 
-    __slots__ = ("_conversation", "_session", "_sql")
+    __slots__ = ("_conversation", "_foreseen", "_session", "_sql")
 
-    def __init__(self, session: Session, sql: Statements, conversation: str) -> None:
-        self._session, self._sql, self._conversation = session, sql, conversation
+    def __init__(self, session: Session, sql: Statements, conversation: str, foreseen: Foreseen) -> None:
+        self._session, self._sql, self._conversation, self._foreseen = session, sql, conversation, foreseen
 
     def leg(self) -> Leg | None:
-        [rows] = self._session.run([self._sql.views.leg(conversation=self._conversation)])
+        rows = self._foreseen.legs.get(self._conversation)
+        if rows is None:
+            [rows] = self._session.run([self._sql.views.leg(conversation=self._conversation)])
         return replace(Leg(*rows[0]), widened=None) if rows else None
 
     def widened(self, turn: str) -> dict[str, dict[str, Any]]:
@@ -42,5 +69,7 @@ class SqlPast:
         return events[position - first] if position - first < len(events) else None
 
     def offer(self, id: str) -> Offered | None:
-        [rows] = self._session.run([self._sql.views.offer(id=id)])
+        rows = self._foreseen.offers.get(id)
+        if rows is None:
+            [rows] = self._session.run([self._sql.views.offer(id=id)])
         return Offered(*rows[0]) if rows else None

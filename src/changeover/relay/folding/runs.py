@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault, ResultFault, WorkerFault
 from changeover.handoffs.context import merge_variables
-from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
     CancelRequested,
@@ -78,17 +77,19 @@ def begin(state: State, event: RunStarted) -> None:
 
 def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
     """Code hands something over. Whoever is active stays so, unless a transfer is accepted."""
-    package = HandoffPackage.from_dict(spoken.package)
+    # As it was written, and no more of it than is needed: to check a whole package takes longer than all else here.
+    package = spoken.package or {}
+    metadata, context = package.get("metadata", {}), package.get("context", {})
     state.return_to, state.task, state.leg, state.limits = "", state.position, -1, set()
     state.variables = merge_variables(state.variables, spoken.context, "merge")
-    if package.context.artifacts:
-        state.artifacts = {**state.artifacts, **package.context.artifacts}
-    if progress := package.context.workflow_state.to_dict():
+    if artifacts := context.get("artifacts"):
+        state.artifacts = {**state.artifacts, **artifacts}
+    if progress := context.get("workflow_state"):
         state.workflow_state = {**state.workflow_state, **progress}
-    receiver = package.metadata.receiver
-    if package.metadata.mode is Mode.TRANSFER:
+    receiver = metadata.get("receiver", "")
+    if metadata.get("mode") == Mode.TRANSFER:
         state.add(User(spoken.text, spoken.user or sender))
-        directive = Directive(goto=receiver, message=package.metadata.reason)
+        directive = Directive(goto=receiver, message=metadata.get("reason", ""))
     else:
         directive = Directive(sends=(Errand(receiver, {}, spoken.text),))
     turn = function_turn(str(state.position), sender, directive, code=True)
