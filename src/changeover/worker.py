@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from changeover.agent.agent import Function
 from changeover.agent.roster import Seat
 from changeover.claiming import LEASE, worker_name
 from changeover.engines import claims, hosting
+from changeover.engines.answering import room
 from changeover.engines.holding import End
 from changeover.engines.local import LocalEngine
 from changeover.errors import EngineError, MisconfiguredError, UnknownAgentError
@@ -79,10 +81,16 @@ class Worker:
             renewing.cancel()
 
     async def _claim(self, engine: LocalEngine) -> None:
-        """Take as much as there is room for."""
-        if (room := self._concurrency - len(self._tasks)) <= 0:
-            return
-        for taken in await claims.take(engine, self._agents, self.name, self._lease, room):
+        """Take as much as there is room for: here, and with agents that can do only so much at once."""
+        rooms = {agent: await room(engine, agent) for agent in self._agents}
+        free = [agent for agent, space in rooms.items() if space == inf]
+        for agents, space in [(free, inf), *(([agent], rooms[agent]) for agent in rooms if agent not in free)]:
+            limit = int(min(space, self._concurrency - len(self._tasks)))
+            if agents and limit > 0:
+                self._begin(engine, await claims.take(engine, agents, self.name, self._lease, limit))
+
+    def _begin(self, engine: LocalEngine, all_taken: Sequence[Taken]) -> None:
+        for taken in all_taken:
             task = asyncio.ensure_future(self._work(engine, taken))
             self._tasks[task] = taken
             task.add_done_callback(self._tasks.pop)

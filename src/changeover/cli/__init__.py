@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from changeover.cli import approving, looking, stores
+from changeover.cli import approving, looking, stores, unsticking
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.drawing import graph
 from changeover.cli.starting import init
 from changeover.cli.talking import chat, resume, run
 from changeover.cli.trouble import EXITS
+from changeover.cli.working import worker
 
 app = typer.Typer(
     name="changeover",
@@ -44,9 +45,11 @@ def _front(
         typer.echo(context.get_help())
 
 
-for command in (demo, init, run, chat, resume, looking.conversations):
+for command in (demo, init, run, chat, resume, worker, looking.conversations):
     app.command()(command)
 app.add_typer(looking.tasks, name="tasks")
+for verb in (unsticking.stuck, unsticking.retry, unsticking.cancel):
+    looking.handoffs.command()(verb)
 app.add_typer(looking.handoffs, name="handoffs")
 app.add_typer(approving.app, name="approvals")
 app.command()(graph)

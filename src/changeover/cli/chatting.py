@@ -12,7 +12,7 @@ from typing import Any
 from rich.text import Text
 
 from changeover.cli.asking import Asker
-from changeover.cli.ending import Place
+from changeover.cli.ending import Place, awaited_workers, requests_of, tickets_of
 from changeover.cli.output import console
 from changeover.cli.showing import Show
 from changeover.cli.trouble import lined, tell
@@ -37,6 +37,8 @@ class Chat:
         self._show = Show(self._out)
         self._asker = Asker(self._out, team.roster.seats)
         self._begun = False
+        self._awaits = False
+        """Whether it waits until somebody claims something."""
 
     def talk(self) -> None:
         """Until the user leaves; raises what the user did wrong before anything was said."""
@@ -44,8 +46,8 @@ class Chat:
             try:
                 self._open(runner)
                 while (text := self._typed()) is not None:
-                    if text.strip():
-                        self._turn(runner, text)
+                    if text.strip() or self._awaits:
+                        self._turn(runner, text.strip() and text)
             except (KeyboardInterrupt, EOFError):
                 self._out.print()  # leaving is no failure
             finally:
@@ -81,8 +83,11 @@ class Chat:
             return None
 
     def _turn(self, runner: asyncio.Runner, text: str) -> None:
+        """Say something; if that is nothing, see what has come of what was said before."""
         try:
-            self._settle(runner, runner.run(self._say(text)))
+            if self._awaits:
+                runner.run(self._catch_up())
+            self._settle(runner, runner.run(self._say(text) if text else self._go_on({})))
         except ChangeoverError as error:
             if not self._begun:
                 raise  # nothing can come of this chat
@@ -91,12 +96,23 @@ class Chat:
 
     def _settle(self, runner: asyncio.Runner, result: RunResult) -> None:
         """Ask whatever has to be asked, until the run has an answer or the user leaves it for later."""
-        while result.status == "waiting" and result.pending:
-            answers = {request.id: self._asker.ask(request) for request in result.pending}
+        while result.status == "waiting" and (requests := requests_of(result)):
+            answers = {request.id: self._asker.ask(request) for request in requests}
             decided = {id: decision for id, decision in answers.items() if decision is not None}
             if not decided:
-                return
+                break
             result = runner.run(self._go_on(decided))
+        self._awaits = result.status == "waiting" and bool(tickets_of(result))
+        if self._awaits:
+            for line in awaited_workers(result, self._team, self._place):
+                tell(line)
+            tell("  Enter shows what has come of it, now or later.")
+
+    async def _catch_up(self) -> None:
+        """Show what others did meanwhile."""
+        for recorded in await self._team.history(self._id):
+            if recorded.seq > self._show.seq:
+                self._show.item(recorded)
 
     async def _say(self, text: str) -> RunResult:
         options = {name: value for name, value in self._first.items() if value}

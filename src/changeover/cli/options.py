@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,20 @@ WithinOption = Annotated[
     typer.Option("--conversation", metavar="ID", help="Only this one and its delegates.", show_default=False),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="How many at most, newest first.")]
+
+
+def seconds(value: float) -> float:
+    """A number of seconds that an option takes."""
+    if not isfinite(value) or value < 0:
+        raise typer.BadParameter(f"{value:g} is no number of seconds")
+    return value
+
+
+def some_seconds(value: float) -> float:
+    """The same, and not none."""
+    if not seconds(value):
+        raise typer.BadParameter("it must be more than 0 seconds")
+    return value
 
 
 def store_of(url: str | None) -> Store:

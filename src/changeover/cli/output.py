@@ -79,7 +79,7 @@ def print_record(row: Row) -> None:
     left = max(map(len, row)) + SPACE
     for name, value in row.items():
         if value:
-            _hang(out, Text(f"{name:<{left}}", "dim"), Text(value, COLOURS.get(value, "")), left)
+            hang(out, Text(f"{name:<{left}}", "dim"), Text(value, COLOURS.get(value, "")), left)
 
 
 def _narrow(rows: Sequence[Row]) -> int:
@@ -105,7 +105,7 @@ def _columns(out: Console, rows: Sequence[Row], titles: Sequence[str] = ()) -> N
             for name, width in zip(names[:-1], widths[:-1], strict=True)
         ]
         last = row[names[-1]]
-        _hang(out, Text.assemble(*cells), Text(last, COLOURS.get(last, "")), left)
+        hang(out, Text.assemble(*cells), Text(last, COLOURS.get(last, "")), left)
 
 
 def _below(out: Console, rows: Sequence[Row]) -> None:
@@ -126,7 +126,7 @@ def _fill(value: str, width: int) -> str:
     return value + " " * (width - cell_len(value) + SPACE)
 
 
-def _hang(out: Console, lead: Text, text: Text, left: int) -> None:
+def hang(out: Console, lead: Text, text: Text, left: int) -> None:
     """A text to the right of its lead; on a terminal it stays there, in a pipe it stays on one line."""
     room = out.width - left
     lines = list(text.wrap(out, room)) if out.is_terminal and room >= ROOM else text.split("\n")

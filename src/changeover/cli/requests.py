@@ -46,7 +46,7 @@ def request_words(request: Asked) -> str:
     who, to, what = request.agent, request.receiver, what_words(request)
     lead = {
         "approval": f"{who} wants ",
-        "escalation": f"nobody takes this from {who}: ",
+        "escalation": f"nobody takes this{f' from {who}' if who else ''}: ",
         "task": f"{who} asks {to}: " if who else f"{to} is asked: ",
     }
     return f"{lead.get(request.kind, '')}{what}"
@@ -60,7 +60,8 @@ def what_words(request: Asked) -> str:
         case "permission":
             what = f"{to} needs permission for {', '.join(values['permission'])}{about}"
         case "escalation":
-            what = f"declined by {', '.join(values['declined'])} ({values['reason']}){about}"
+            whose = f"declined by {', '.join(values['declined'])}" if "declined" in values else f"a task of {to}"
+            what = f"{whose} ({values['reason']}){about}"
         case "task":
             what = f"{message}{f' ({listed(values)})' if values else ''}"
         case _:

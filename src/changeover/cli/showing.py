@@ -22,6 +22,8 @@ from changeover.relay.events import (
     ModelFailed,
     ModelReplied,
     RepairAsked,
+    TicketLapsed,
+    TicketTaken,
     ToolFinished,
 )
 from changeover.relay.naming import call_of
@@ -69,6 +71,8 @@ class Show:
                 self._handoff(offer)
             case ModelFailed(reason=reason, retry_at=again) if again:
                 self._note(f"the model failed ({reason}); trying again")
+            case TicketTaken() | TicketLapsed() as moved if "/" not in at:  # a delegate's are in its sender's log too
+                self._note(_moved(moved))
             case event:
                 self._answered(recorded.agent, event)
 
@@ -167,6 +171,13 @@ class Show:
 def offered_again(offer: HandoffOffered) -> bool:
     """Whether it is the very call that others declined before; whatever it says was read then."""
     return call_of(offer.call) != offer.call
+
+
+def _moved(event: TicketTaken | TicketLapsed) -> str:
+    """Which worker has it now, or why none has."""
+    if isinstance(event, TicketTaken):
+        return f"{event.by} works on it"
+    return f"{event.by} gave it back: {event.reason}" if event.by else event.reason
 
 
 def answer_words(answer: HandoffRejected | HandoffConditional | HandoffExpired) -> str:

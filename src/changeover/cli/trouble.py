@@ -24,8 +24,8 @@ class Exit(IntEnum):
 
 
 EXITS = (
-    "Exit codes: 0 fine, 1 the run failed or something is wrong, 2 wrong use, 3 the run waits for a person,"
-    " 130 interrupted."
+    "Exit codes: 0 fine, 1 the run failed or something is wrong, 2 wrong use, 3 the run waits for a person"
+    " or a worker, 130 interrupted."
 )
 
 

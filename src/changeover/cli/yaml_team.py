@@ -54,7 +54,7 @@ class _Reader:
             "model": _model,
             "tools": lambda place: [self._thing(each) for each in place.items("a list of tools by import path")],
             "handoffs": self._handoffs,
-            **dict.fromkeys(("parallel_tools", "accepts_handoffs", "person"), Place.flag),
+            **dict.fromkeys(("parallel_tools", "accepts_handoffs", "pull", "person"), Place.flag),
             "settings": Place.anything,
             **dict.fromkeys(("function", "accepts"), self._function),
             "requires": _variables,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from math import inf
 from typing import TYPE_CHECKING
 
 from changeover.agent.roster import Seat
@@ -61,17 +62,24 @@ async def _has_room(engine: LocalEngine, live: Live, command: AskReceiver, most:
     at_work = {*await engine.log.at_work(receiver), *_promised(engine, receiver)} - {here}
     if len(at_work) >= most:
         return False
-    live.promised.add(command.id)
+    live.promised[command.id] = (receiver, here)
     return True
+
+
+async def room(engine: LocalEngine, agent: str) -> float:
+    """How many more tasks an agent can take now."""
+    seat = engine.world.roster.seats.get(agent)
+    most = seat.agent.max_concurrency if isinstance(seat, Seat) else None
+    if most is None:
+        return inf
+    return max(0, most - len({*await engine.log.at_work(agent), *_promised(engine, agent)}))
 
 
 def _promised(engine: LocalEngine, receiver: str) -> set[str]:
     """Where the receiver works or is about to, as far as this process knows: the log may not have it yet."""
     places = {place for live in engine.lives for place in _working(engine, live, receiver)}
     for live in engine.lives:
-        asked = [command for _, command in live.flight.values() if isinstance(command, AskReceiver)]
-        kept = [command for command in asked if command.id in live.promised and command.offer.receiver == receiver]
-        places.update(_place(live, command) for command in kept)
+        places.update(place for who, place in live.promised.values() if who == receiver)
     return places
 
 

@@ -72,14 +72,14 @@ async def _end_handoff(engine: LocalEngine, id: str, request: CancelRequested) -
         record = next((each for each in reversed(handoffs_of(state)) if each.id == id), None)
     if record is None:
         return await _ended(await _cancel_message(engine, state, id, request))
+    if record.state not in (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING):
+        return False
     run = replace(request, run=int(record.run_id.rpartition("@")[2]))
     if record not in state.handoffs and not (state.run and state.run.spoken.package):
         await roll_back(engine, id, request.reason or "cancelled", request.by)
         return True
     if record in state.handoffs and record.mode is Mode.DELEGATE:
         return await _ended(await cancel(engine, f"{conversation}/{call}", request))
-    if record.state not in (Standing.PENDING, Standing.WORKING):
-        return False
     return await _ended(await cancel(engine, conversation, run))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -93,9 +94,7 @@ async def offered(engine: LocalEngine, ticket: Ticket) -> AskReceiver | None:
 async def answer(engine: LocalEngine, taken: Taken, give: Callable[[AskReceiver], Answered | HandoffExpired]) -> None:
     """Record what the receiver says to the offer; where it takes a delegate's task, open its conversation."""
     ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token)
-    live = await engine.lives.get(ticket.conversation)
-    async with live.lock:
-        drop_waits(live, ticket.id)
+    async with _at(engine, ticket.conversation, ticket) as live:
         while True:
             if (found := await _offer(engine, live, ticket)) is None:
                 raise ClaimLost(ticket.id, ENDED)
@@ -103,7 +102,6 @@ async def answer(engine: LocalEngine, taken: Taken, give: Callable[[AskReceiver]
             ends = not isinstance(said, HandoffAccepted)
             if await put(engine, live, f"{found[2].offer.call}^", [said], replace(claim, ends=ends)):
                 break
-    await engine.tell(live)
     if isinstance(said, HandoffAccepted) and said.mode is Mode.DELEGATE:
         await _open(engine, live, ticket)
     if isinstance(said, HandoffExpired):
@@ -149,9 +147,7 @@ async def _note(
 ) -> None:
     """Record it where the agent works and, of a delegate, where its sender waits; raises ClaimLost if it is over."""
     for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
-        live = await engine.lives.get(conversation)
-        async with live.lock:
-            drop_waits(live, ticket.id)
+        async with _at(engine, conversation, ticket) as live:
             await engine.lives.refresh(live)
             if claim is not None and conversation == ticket.place:
                 await _leg(engine, live, ticket)
@@ -159,7 +155,6 @@ async def _note(
                 await readable(engine, live)
                 if await put(engine, live, cause, events, claim):
                     break
-        await engine.tell(live)
         claim = None if claim is None or claim.ends else claim
 
 
@@ -173,16 +168,13 @@ async def conclude(engine: LocalEngine, taken: Taken, by: str, give: Callable[[s
     if asked is not None:
         await answer(engine, taken, lambda asked: accepted(asked, by))
     claim = Claim(ticket.id, taken.token, ends=True)
-    live = await engine.lives.get(ticket.place)
-    async with live.lock:
-        drop_waits(live, ticket.id)
+    async with _at(engine, ticket.place, ticket) as live:
         while True:
             phase = (await _leg(engine, live, ticket)).phase
             if not isinstance(phase, Thinking):
                 raise ClaimLost(ticket.id, "somebody is at work on it")
             if await put(engine, live, phase.due, [give(live.state.agent, live.state.task)], claim):
                 break
-    await engine.tell(live)
     if live.state.root != live.state.id:
         await engine.take_up(live.state.root)
     return None
@@ -191,9 +183,7 @@ async def conclude(engine: LocalEngine, taken: Taken, by: str, give: Callable[[s
 async def _conclude_at_once(engine: LocalEngine, taken: Taken, by: str, give: Callable[[str, int], Event]) -> None:
     """A transfer that is accepted in the moment in which it is done: one entry says both."""
     ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token, ends=True)
-    live = await engine.lives.get(ticket.conversation)
-    async with live.lock:
-        drop_waits(live, ticket.id)
+    async with _at(engine, ticket.conversation, ticket) as live:
         while True:
             if (found := await _offer(engine, live, ticket)) is None:
                 raise ClaimLost(ticket.id, ENDED)
@@ -203,7 +193,6 @@ async def _conclude_at_once(engine: LocalEngine, taken: Taken, by: str, give: Ca
                 events.append(give(said.receiver, live.state.position))
             if await put(engine, live, f"{said.call}^", events, claim):
                 break
-    await engine.tell(live)
     if isinstance(said, HandoffExpired):
         raise ClaimLost(ticket.id, said.reason)
 
@@ -232,6 +221,22 @@ def returned(text: str, by: str) -> Callable[[str, int], FunctionReturned]:
 
 def failed(reason: str, by: str) -> Callable[[str, int], FunctionFailed]:
     return lambda agent, task: FunctionFailed(agent, task, reason, by)
+
+
+@asynccontextmanager
+async def _at(engine: LocalEngine, conversation: str, ticket: Ticket) -> AsyncIterator[Live]:
+    """A conversation, locked, in which nobody waits for this claim any more; if that does not hold, they do again."""
+    live = await engine.lives.get(conversation)
+    try:
+        async with live.lock:
+            drop_waits(live, ticket.id)
+            try:
+                yield live
+            except ClaimLost:
+                await engine.go_on(live)
+                raise
+    finally:
+        await engine.tell(live)
 
 
 async def _leg(engine: LocalEngine, live: Live, ticket: Ticket) -> Run:

@@ -42,9 +42,13 @@ async def _takes(engine: LocalEngine, taken: Taken, by: str) -> bool:
     if asked is None:
         await claims.take_up(engine, taken, by)
         return True
-    said = await ask_receiver(engine, await engine.lives.get(taken.ticket.conversation), asked)
-    said = replace(said, by=by) if isinstance(said, HandoffAccepted) else said
-    await claims.answer(engine, taken, lambda _: said)
+    live = await engine.lives.get(taken.ticket.conversation)
+    try:
+        said = await ask_receiver(engine, live, asked)
+        said = replace(said, by=by) if isinstance(said, HandoffAccepted) else said
+        await claims.answer(engine, taken, lambda _: said)
+    finally:
+        live.promised.pop(asked.id, None)
     return isinstance(said, HandoffAccepted)
 
 

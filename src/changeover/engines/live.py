@@ -80,8 +80,8 @@ class Live:
         self.attempt = ""
         """The cause of an entry that is being committed, if observers want to know of it: whoever commits it may be
         stopped before it is told that it did."""
-        self.promised: set[str] = set()
-        """Commands that asked a receiver who has room, which is kept for them."""
+        self.promised: dict[str, tuple[str, str]] = {}
+        """Commands that asked a receiver who has room, which is kept for them: the receiver, and where it will work."""
         self.ended: list[int] = []
         """Runs whose end is committed and not yet told."""
 

@@ -214,7 +214,10 @@ class LocalEngine:
             if not awaits(live.state, command.id) and not _once(command):
                 break
             try:
-                return self.dispatch(live, await self.record(live, command.id, [outcome]), task)
+                commands = await self.record(live, command.id, [outcome])
+                if live.promised:
+                    live.promised.pop(command.id, None)
+                return self.dispatch(live, commands, task)
             except Conflict:
                 if await self.log.find(live.state.id, command.id) is not None:
                     break
@@ -339,6 +342,7 @@ class LocalEngine:
         live.missed = False
         for id, (task, command) in list(live.flight.items()):
             if not awaits(live.state, id) and not _once(command):
+                live.promised.pop(id, None)
                 del live.flight[id]
                 task.cancel()
 

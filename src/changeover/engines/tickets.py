@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from changeover.errors import HandoffNotFound, error_of
 from changeover.facts import HandoffRecord, HandoffResult, Mode, Ticket, TicketStatus
 from changeover.facts import State as Standing
@@ -78,7 +80,8 @@ async def _result(engine: LocalEngine, state: State, id: str) -> HandoffResult |
     outcome = _outcome(state, id)
     if outcome is not None and outcome.run.spoken.package is not None:
         package = HandoffPackage.from_dict(outcome.run.spoken.package)
-        return handoff_of(result_of(state.id, outcome), package)
+        came = handoff_of(result_of(state.id, outcome), package)
+        return came if came.error or came.reason else replace(came, error=_error(state.id, outcome))
     record = _record(state, id)
     if record is None:
         return _of_message(state, id, outcome) if outcome else None
@@ -97,7 +100,7 @@ def _of_handoff(record: HandoffRecord, conversation: str, outcome: Outcome | Non
         agent=record.receiver,
         state=record.state,
         result=outcome.output if outcome else "",
-        error=record.error,
+        error=record.error or (_error(conversation, outcome) if outcome else ""),
         iterations=outcome.run.turns if outcome else 0,
         duration=outcome.at - record.at if outcome else 0.0,
         conversation_id=conversation,
@@ -110,11 +113,15 @@ def _of_message(state: State, id: str, outcome: Outcome) -> HandoffResult:
         agent=outcome.agent,
         state=_standing(outcome),
         result=outcome.output,
-        error=str(error_of(outcome.fault, result_of(state.id, outcome))) if outcome.fault else "",
+        error=_error(state.id, outcome),
         iterations=outcome.run.turns,
         duration=outcome.at - outcome.run.at,
         conversation_id=state.id,
     )
+
+
+def _error(conversation: str, outcome: Outcome) -> str:
+    return str(error_of(outcome.fault, result_of(conversation, outcome))) if outcome.fault else ""
 
 
 def _record(state: State, id: str) -> HandoffRecord | None:

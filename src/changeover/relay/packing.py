@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from changeover.facts import Mode
 from changeover.handoffs.history import history_of
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
@@ -51,7 +53,9 @@ def package_of(command: AskReceiver) -> HandoffPackage:
 def task_of(state: State, run: Run) -> HandoffPackage:
     """What the active agent has to do, as whoever claims it from outside is told."""
     if run.spoken.package is not None:
-        return _with(run.spoken.package, {"receiver": state.agent, "conversation": state.id}, {})
+        given = _with(run.spoken.package, {"receiver": state.agent, "conversation": state.id}, {})
+        # What was said since is news to whoever takes it up again.
+        return replace(given, context=replace(given.context, history=history_of(View(state.thread))))
     handed, spoken = state.handed, run.spoken
     return HandoffPackage(
         Task((handed.message if handed else "") or spoken.text or state.agent, id=run.ticket),

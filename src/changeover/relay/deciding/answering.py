@@ -119,7 +119,8 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
 
 def _accepted(state: State, phase: Offered, by: str = "") -> Record:
     offer = phase.offer
-    deadline = phase.until if offer.mode is Mode.DELEGATE else None
+    until = state.at + offer.timeout if offer.queued and offer.timeout is not None else phase.until
+    deadline = until if offer.mode is Mode.DELEGATE else None
     return Record(HandoffAccepted(offer.call, state.task, offer.receiver, offer.mode, by, deadline))
 
 

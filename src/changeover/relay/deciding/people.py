@@ -41,6 +41,7 @@ def _kind(run: Run) -> Literal["task", "escalation"]:
 def _give_back(state: State, run: Run, note: str, by: str, roster: Roster) -> Record:
     """To whoever handed it over; if nobody did, it ends here."""
     sender = state.handed.sender if state.handed else ""
-    if sender in roster.seats and sender != state.agent:
+    given = state.leg < 0 and run.spoken.given is not None  # then the sender waits elsewhere, and is told there
+    if sender in roster.seats and sender != state.agent and not given:
         return Record(FunctionReturned(state.agent, state.task, "", Directive(goto=sender, message=note), by))
     return Record(RunFailed(run.id, RefusalFault(state.agent, note or f"declined{f' by {by}' if by else ''}")))
