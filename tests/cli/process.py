@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -135,6 +135,60 @@ def one_by_one(commands: Mapping[str, Sequence[str]], at: Path) -> dict[str, Don
             name: Done(args, int(code), *(Path(kept, f"{number}.{stream}").read_text("utf-8") for stream in (1, 2)))
             for number, ((name, args), code) in enumerate(zip(commands.items(), codes, strict=True))
         }
+
+
+class Started:
+    """A command that goes on until it is told to end."""
+
+    def __init__(self, *args: str, at: Path, **settings: str) -> None:
+        self._shown = at / f"{'-'.join(args[:2])}-{time.monotonic_ns()}.txt"
+        with self._shown.open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "changeover", *args],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                cwd=at,
+                env=environment(**settings),
+            )
+
+    def __enter__(self) -> "Started":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=20)
+
+    @property
+    def text(self) -> str:
+        """What it has printed so far."""
+        return self._shown.read_text("utf-8")
+
+    def until(self, text: str) -> None:
+        """Wait until it has printed this."""
+        wait_for(lambda: text in self.text or self.process.poll() is not None)
+        assert text in self.text, self.text
+
+    def hears(self, which: signal.Signals) -> None:
+        self.process.send_signal(which)
+
+    def types(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def ends(self) -> tuple[int, str]:
+        """Its exit code, when it has ended, and all that it printed."""
+        return self.process.wait(20), self.text
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 20) -> None:
+    """Look until it has; a test that waits in vain fails."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it has not happened"
+        time.sleep(0.02)
 
 
 def on_a_terminal(

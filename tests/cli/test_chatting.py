@@ -1,9 +1,11 @@
 """`chat`: text as it is written, handoffs as lines, approvals asked, and nothing lost by leaving."""
 
+import asyncio
 import re
 from pathlib import Path
 
-from tests.cli.process import CONTROL, changeover, on_a_terminal
+from tests.cli.process import CONTROL, Started, changeover, on_a_terminal, wait_for
+from tests.cli.queues import made, team_at
 
 ASKED = "Enter for later: "
 
@@ -87,3 +89,51 @@ def test_an_unknown_agent_ends_a_chat_before_anything_is_recorded(folder: Path):
     done = changeover("chat", "plain.py", "--agent", "sales", at=folder, stdin="hello\n")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "changeover: no agent is called 'sales'; this team has: broken, echo, front\n"
+
+
+def test_a_chat_asks_nobody_about_what_waits_for_a_worker(tmp_path: Path):
+    chat = ["chat", "shop.py", "--conversation", "ada"]
+    told = (
+        "The conversation ada waits for a worker:\n"
+        "  billing is to take ada:3.0\n"
+        "    changeover worker shop.py --agents billing\n"
+        "  Enter shows what has come of it, now or later.\n"
+    )
+    left, code = on_a_terminal(*chat, at=made(tmp_path), types=[("you> ", "hi\n"), ("you> ", "\x04")], NO_COLOR="1")
+    assert code == 0
+    assert f"  triage → billing: Charged twice.\n{told}you> " in left
+    assert ASKED not in left
+    again, code = on_a_terminal(*chat, at=tmp_path, types=[("you> ", "\n"), ("you> ", "\x04")], NO_COLOR="1")
+    assert (code, again.count(told)) == (0, 2)  # once it is opened, and once Enter is pressed
+
+
+def test_what_workers_did_meanwhile_is_shown_when_it_is_asked_for(tmp_path: Path):
+    shop = made(tmp_path)
+    with Started("chat", "shop.py", "--conversation", "ada", at=shop) as chat:
+        chat.types("hi\nand now?\n")
+        wait_for(lambda: chat.text.count("billing is to take ada:3.0") == 2)
+        assert changeover("worker", "shop.py", "--drain", "--name", "w", at=shop).returncode == 0
+        chat.types("\n")
+        chat.until("billing: Once more.\n")
+    assert "billing: Sent back.\n  w works on it\nbilling: Once more.\n" in chat.text
+
+
+def test_a_chat_shows_which_worker_has_it_and_which_was_lost(tmp_path: Path):
+    shop = made(tmp_path)
+
+    async def two_workers() -> None:
+        async with team_at(shop) as team:
+            (first,) = await team.claim("billing", by="first", lease=0.05)
+            await first.accept()
+            await asyncio.sleep(0.1)
+            (second,) = await team.claim("billing", by="second")
+            await second.accept()
+            await second.complete("It went back.")
+
+    with Started("chat", "shop.py", "--conversation", "ada", at=shop) as chat:
+        chat.types("hi\n")
+        chat.until("billing is to take ada:3.0")
+        asyncio.run(two_workers())
+        chat.types("\n")
+        chat.until("billing: It went back.\n")
+    assert ("  its worker did not renew its lease\n  second works on it\nbilling: It went back.\n") in chat.text

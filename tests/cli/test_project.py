@@ -13,7 +13,7 @@ from tests.cli.process import changeover, environment, one_by_one
 
 HEAVY = {"pydantic", "pydantic_ai", "sqlalchemy", "alembic", "fastapi", "yaml", "msgspec"}
 GROUPS = ("tasks", "handoffs", "approvals", "db")
-COMMANDS = ("init", "run", "chat", "resume", "conversations", "graph", "doctor", "demo", *GROUPS)
+COMMANDS = ("init", "run", "chat", "resume", "worker", "conversations", "graph", "doctor", "demo", *GROUPS)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_help_is_light_names_every_command_and_the_exit_codes():
     )
     assert set(done.stderr.split()) & HEAVY == set()
     assert [command for command in COMMANDS if f" {command} " not in done.stdout] == []
-    assert "3 the run waits for a person" in " ".join(done.stdout.replace("│", "").split())
+    assert "3 the run waits for a person or a worker" in " ".join(done.stdout.replace("│", "").split())
     assert "--install-completion" in done.stdout
 
 

@@ -13,6 +13,13 @@ YAML = {
     "tool.yaml": "model: offline\nagents:\n  - id: triage\n    tools: [plain:nothing]\n",
     "text.yaml": "model: offline\nagents: triage\n",
 }
+PULLED = """
+from changeover import Agent, Person, Team
+from changeover.stores.memory import MemoryLog
+
+team = Team([Agent("papers", pull=True), Person("ana")])
+kept = Team([Agent("clerk", pull=True)], model="offline", store=MemoryLog())
+"""
 NO_STORE = "the store sqlite:///nix.db does not exist"
 WRONG = {
     "a missing file": (["run", "nix.py:team", "x"], "there is no file nix.py"),
@@ -48,6 +55,32 @@ WRONG = {
     "no such handoff": (["handoffs", "show", "nix", "--store", "sqlite:///fine.db"], "there is no handoff 'nix'"),
     "no such drawing": (["graph", "nix", "--store", "sqlite:///fine.db"], "no conversation has the id 'nix'"),
     "no such approval": (["approvals", "approve", "nix", "--team", "plain.py"], "'nix' is no id of an approval"),
+    "nobody to serve": (
+        ["worker", "plain.py"],
+        "no agent of plain.py is served by claims: declare one with pull=True (in YAML: pull: true), or name those",
+    ),
+    "no such agent to serve": (["worker", "plain.py", "--agents", "sales"], "no agent is called 'sales'; this team"),
+    "a person to serve": (
+        ["worker", "pulled.py:team", "--agents", "ana"],
+        "'ana' is a person, who is served",
+    ),
+    "nothing to think with": (["worker", "pulled.py:team"], "agent 'papers' has no model to work with"),
+    "a store in memory": (
+        ["worker", "pulled.py:kept"],
+        "pulled.py:kept keeps its conversations in memory, where nobody can leave work; give --store URL",
+    ),
+    "no team to serve": (["worker", "nix.py"], "there is no file nix.py"),
+    "a missing store of stuck ones": (["handoffs", "stuck", "--store", "sqlite:///nix.db"], NO_STORE),
+    "a missing store to try again": (["handoffs", "retry", "a:1.0", "--store", "sqlite:///nix.db"], NO_STORE),
+    "no handoff to try again": (
+        ["handoffs", "retry", "nix:3.0", "--store", "sqlite:///fine.db"],
+        "there is no handoff 'nix:3.0'; see: changeover handoffs list",
+    ),
+    "no id to cancel": (["handoffs", "cancel", "nix", "--team", "plain.py"], "'nix' is no id of a handoff; see:"),
+    "no handoff to cancel": (
+        ["handoffs", "cancel", "nix:3.0", "--team", "plain.py"],
+        "no handoff has the id 'nix:3.0'",
+    ),
     "a name for init": (["init", "a$b"], "is no good name for a project"),
 }
 MISUSED = {
@@ -56,6 +89,13 @@ MISUSED = {
     "no such status": (["tasks", "list", "--status", "lost"], "'lost' is not one of"),
     "no such format": (["graph", "plain.py", "--format", "png"], "'png' is not one of"),
     "no key and value": (["run", "plain.py", "x", "--context", "a"], "'a' is not KEY=VALUE"),
+    "no workers at all": (["worker", "plain.py", "--concurrency", "0"], "greater than or equal to 1"),
+    "no lease": (["worker", "plain.py", "--lease", "0"], "it must be more than 0 seconds"),
+    "a lease that is no number": (["worker", "plain.py", "--lease", "nan"], "nan is no number of seconds"),
+    "less than no grace": (["worker", "plain.py", "--grace", "-1"], "-1 is no number of seconds"),
+    "nobody named": (["worker", "plain.py", "--agents", " ,"], "it names nobody; give ids, as in billing,research"),
+    "stuck since tomorrow": (["handoffs", "stuck", "--older", "-5"], "-5 is no number of seconds"),
+    "no team to cancel with": (["handoffs", "cancel", "a:3.0"], "only its team knows"),
     "no team to decide": (["approvals", "approve", "x"], "only the team knows"),
 }
 
@@ -68,6 +108,7 @@ def tried(folder: Path) -> dict[str, Done]:
     (folder / "broken.py").write_text("from changeover import Team\nteam = Team(nothing)\n")
     (folder / "syntax.py").write_text("this is no Python\n")
     (folder / "faulty.py").write_text("from changeover import Agent, Team\nteam = Team([Agent('a', handoffs=['b'])])\n")
+    (folder / "pulled.py").write_text(PULLED)
     (folder / "several.py").write_text("import plain\na, b = plain.make(), plain.make()\n")
     made = one_by_one({"": ["db", "upgrade", "--store", "sqlite:///fine.db"]}, folder)[""]
     assert made.returncode == 0

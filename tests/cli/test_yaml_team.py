@@ -63,7 +63,7 @@ agents:
     max_concurrency: 2
     accepts: yamltools:look
     handoffs: []
-  - {id: accounts, accepts_handoffs: false, handoffs: []}
+  - {id: accounts, accepts_handoffs: false, pull: true, handoffs: []}
   - {id: ana, person: true, name: Ana, description: Our lawyer}
 """
 
@@ -117,7 +117,7 @@ def test_it_says_who_takes_what_and_who_is_a_person(tmp_path: Path):
             accepts=yamltools.look,
             handoffs=[],
         ),
-        "accounts": Agent("accounts", accepts_handoffs=False, handoffs=[]),
+        "accounts": Agent("accounts", accepts_handoffs=False, pull=True, handoffs=[]),
         "ana": Person("ana", name="Ana", description="Our lawyer"),
     }
 

@@ -60,6 +60,15 @@ def test_a_fan_out_keeps_its_order_and_what_did_not_fail():
     assert "writer: Of 4 teas we could taste 3: Assam malty, Darjeeling flowery, Sencha grassy." in lines
 
 
+def test_a_worker_that_is_killed_loses_nothing():
+    lines = shown("worker.py")
+    assert "killed: the first, which had it" in lines
+    told = [line.split("  ")[1:] for line in lines if re.match(r"\d{4}-\d\d-\d\d ", line)]
+    assert [what[-1] for what in told if what[0] == "takes"][-1] == "attempt 2"
+    assert [what[0] for what in told][-1] == "done"
+    assert lines[-1] == "archive: Two, both of Monday."
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_says_how_to_run_it_and_is_short(example: Path):
     source = example.read_text()

@@ -6,6 +6,7 @@ from tests.stories import (
     branches,
     busy,
     cancelling,
+    claiming,
     cleaning,
     commands,
     conditions,
@@ -16,14 +17,19 @@ from tests.stories import (
     expectations,
     functions,
     inboxes,
+    lapsing,
     lateness,
     limits,
     mistakes,
     offers,
+    overdue,
     packages,
     patience,
     people,
+    queued,
     rollbacks,
+    shifts,
+    submitting,
     thinking,
     timeouts,
     tools,
@@ -31,6 +37,8 @@ from tests.stories import (
     trees,
     turns,
     variables,
+    withdrawing,
+    workers,
 )
 from tests.stories.stage import STORIES, Stage, Story
 
@@ -39,6 +47,7 @@ THEMES = (
     *(delegates, trees, commands, branches, approvals, cancelling),
     *(answers, busy, declining, conditions, escalations, people, inboxes, timeouts, patience),
     *(offers, packages, lateness, expectations, rollbacks, cleaning),
+    *(queued, submitting, claiming, lapsing, overdue, withdrawing, workers, shifts),
 )
 
 __all__ = ["STORIES", "THEMES", "Stage", "Story"]

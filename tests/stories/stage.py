@@ -1,10 +1,12 @@
 """Stage: what a story acts upon, and what the world outside has seen of it."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from changeover import Agent, RunResult, Team
+from changeover import Agent, RunResult, Team, TicketClaim, Worker
 from changeover.agent.agent import Member
+from changeover.engines.local import LocalEngine
 from changeover.errors import ChangeoverError
 from changeover.relay.events import Event
 from changeover.relay.ports import Request
@@ -27,6 +29,7 @@ class Stage:
         self._teams: list[Team] = []
         self._gone: list[Team] = []
         self._came = self._said = 0
+        self._buried, self._burying = 1, asyncio.Lock()
         self._declared: list[tuple[tuple[Member, ...], str]] = []
         self._models: list[ScriptedModel] = []
         self.lives = 1
@@ -50,6 +53,12 @@ class Stage:
         key = f"say-{self._said}"
         return self._noted(self._said, self.run(team, text, {"conversation": CONVERSATION, "key": key, **options}))
 
+    def say_again(self, team: Team, text: str, said: int = 0, **options: Any) -> Coroutine[Any, Any, RunResult]:
+        """Ask how it stands by saying it once more: the last thing, unless `said` gives its number."""
+        number = said or self._said
+        key = f"say-{number}"
+        return self._noted(number, self.run(team, text, {"conversation": CONVERSATION, "key": key, **options}))
+
     def run(self, team: Team, text: str, options: dict[str, Any]) -> Coroutine[Any, Any, RunResult]:
         """How this stage lets a team run; another stage may read along."""
         return team.run(text, **options)
@@ -61,6 +70,23 @@ class Stage:
         except kind as error:
             return error
         raise AssertionError(f"expected {kind.__name__}, and got {result}")
+
+    async def claim(self, team: Team, agent: str, **options: Any) -> list[TicketClaim]:
+        """Claim as the next worker would, who does not wait for the leases of those who died with an earlier life."""
+        await self._bury(team)
+        return await team.claim(agent, **{"by": "worker", **options})
+
+    async def worker(self, team: Team, *agents: str, **options: Any) -> Worker:
+        """A worker who comes when those of an earlier life are gone."""
+        await self._bury(team)
+        return Worker(team, agents, **options)
+
+    async def _bury(self, team: Team) -> None:
+        """Free what somebody held who is dead: once in each life, before anybody of this one holds anything."""
+        async with self._burying:
+            if self._buried < self.lives:
+                await team.on_engine(_free_all)
+                self._buried = self.lives
 
     def requests(self, agent: str) -> list[Request]:
         """All that this agent's model was asked in this life, each request once.
@@ -110,6 +136,13 @@ class Stage:
         self._declared.append((tuple(members), repr(tuple(members))))
         own = [member.model for member in members if isinstance(member, Agent)]
         self._models += [each for each in (model, *own) if isinstance(each, ScriptedModel)]
+
+
+async def _free_all(engine: LocalEngine) -> None:
+    queue = engine.log.queue
+    for queued in await queue.tickets():
+        if queued.owner:
+            await queue.retry(queued.ticket.id)
 
 
 Story = Callable[[Stage], Coroutine[Any, Any, None]]

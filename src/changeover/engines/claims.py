@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from changeover.engines.holding import drop_waits
+from changeover.engines.holding import Held, drop_waits
 from changeover.engines.inputs import put, readable, say
 from changeover.engines.live import Live
 from changeover.errors import ClaimLost
@@ -135,15 +135,21 @@ async def _open(engine: LocalEngine, live: Live, ticket: Ticket) -> None:
     await engine.tell(child)
 
 
-async def take_up(engine: LocalEngine, taken: Taken, by: str) -> None:
-    """Say that somebody works on what an agent owes; if somebody did before, that it fell back."""
+async def take_up(engine: LocalEngine, taken: Taken, by: str, held: Held | None = None) -> None:
+    """Say that somebody works on what an agent owes; if somebody did before, that it fell back. What is `held` this
+    engine works on from then on, and not before: whoever takes up the conversation meanwhile must not begin."""
     ticket, taking = taken.ticket, TicketTaken(taken.ticket.id, by)
     events: list[Event] = [TicketLapsed(ticket.id, LAPSED), taking] if taken.attempt > 1 else [taking]
-    await _note(engine, ticket, f"taken:{taken.token}", events, Claim(ticket.id, taken.token))
+    await _note(engine, ticket, f"taken:{taken.token}", events, Claim(ticket.id, taken.token), held)
 
 
 async def _note(
-    engine: LocalEngine, ticket: Ticket, cause: str, events: Sequence[Event], claim: Claim | None = None
+    engine: LocalEngine,
+    ticket: Ticket,
+    cause: str,
+    events: Sequence[Event],
+    claim: Claim | None = None,
+    held: Held | None = None,
 ) -> None:
     """Record it where the agent works and, of a delegate, where its sender waits; raises ClaimLost if it is over."""
     for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
@@ -151,6 +157,8 @@ async def _note(
             await engine.lives.refresh(live)
             if claim is not None and conversation == ticket.place:
                 await _leg(engine, live, ticket)
+                if held is not None:
+                    engine.holdings.hold(held)
             while live.state.run is not None and await engine.log.find(conversation, cause) is None:
                 await readable(engine, live)
                 if await put(engine, live, cause, events, claim):

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
     """Do what was claimed, until it is done, waits for somebody else, or is not ours any more."""
     held = Held(taken.ticket, Claim(taken.ticket.id, taken.token))
-    engine.holdings.hold(held)
     try:
-        if await _takes(engine, taken, by):
+        if await _takes(engine, taken, by, held):
             while not held.over.done():
                 if not _at_work(engine, held):  # whoever had it before may be about to let go of it
                     await engine.take_up(taken.ticket.place)
@@ -36,12 +35,13 @@ async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
     return End.DONE
 
 
-async def _takes(engine: LocalEngine, taken: Taken, by: str) -> bool:
+async def _takes(engine: LocalEngine, taken: Taken, by: str, held: Held) -> bool:
     """Whether the agent takes the task, which it may be asked first."""
     asked = await claims.offered(engine, taken.ticket)
     if asked is None:
-        await claims.take_up(engine, taken, by)
+        await claims.take_up(engine, taken, by, held)
         return True
+    engine.holdings.hold(held)
     live = await engine.lives.get(taken.ticket.conversation)
     try:
         said = await ask_receiver(engine, live, asked)

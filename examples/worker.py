@@ -1,0 +1,65 @@
+"""A queue: work is left in a store, and workers in processes of their own do it, whatever happens to one of them.
+
+The archive is an agent that is served by claims (`pull=True`): what is handed to it waits until a worker takes it. Here
+code leaves a package for it in a SQLite file. The first worker takes it and is killed in the middle; when its lease has
+run out the second one takes it, and finishes. Whoever left the package gets the result. The workers are the command
+`changeover worker`, and the lines with a time are what they print. Replies are scripted: no key, no network.
+
+    python examples/worker.py
+"""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from changeover import Agent, HandoffPackage, Metadata, Store, Task, Team
+from changeover.testing import ScriptedModel, says
+
+QUESTION = "Which invoices has order 1042?"
+
+
+def desk() -> Team:
+    """The team, as this program and its workers know it, on the store that they share."""
+    script = {"archive": [says("Two, both of Monday.")]}
+    archive = Agent("archive", pull=True, instructions="Look things up in old papers.")
+    store = Store(os.environ["DESK_STORE"], lease=1)
+    return Team([archive], model=ScriptedModel(script, latency=2.0), store=store)
+
+
+async def start_worker(name: str) -> Process:
+    """Begin a process that serves the archive until it is stopped."""
+    worker = ["worker", f"{__file__}:desk", "--agents", "archive", "--lease", "1", "--name", name]
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", "changeover", *worker)
+
+
+async def leave_and_wait() -> None:
+    """Leave a package, have one worker die over it, and wait for what comes of it."""
+    async with desk() as team:
+        package = HandoffPackage(Task(QUESTION), metadata=Metadata(receiver="archive"))
+        ticket = await team.submit(package, key="order-1042")
+        print(f"left for the archive: {QUESTION}", flush=True)
+        first = await start_worker("first")
+        while True:
+            await asyncio.sleep(0.05)
+            if (await team.status(ticket)).owner:
+                break
+        first.kill()
+        print("killed: the first, which had it", flush=True)
+        second = await start_worker("second")
+        result = await team.result(ticket, timeout=30)
+        second.terminate()
+        await asyncio.gather(first.wait(), second.wait())
+        print(f"{result.agent}: {result.result}")
+
+
+def main() -> None:
+    with TemporaryDirectory() as folder:
+        os.environ["DESK_STORE"] = f"sqlite:///{Path(folder) / 'desk.db'}"
+        asyncio.run(leave_and_wait())
+
+
+if __name__ == "__main__":
+    main()
