@@ -19,6 +19,7 @@ from bench.measure import Figure
 from changeover import Agent, HandoffPackage, Metadata, Mode, Task, Team, Worker
 from changeover.engines import claims
 from changeover.engines.local import LocalEngine
+from changeover.engines.taking import take
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.postgres import server
@@ -195,7 +196,7 @@ async def _one_claim(engine: LocalEngine) -> float:
     taken = []
     for _ in range(100):
         begun = time.perf_counter()
-        [mine] = await claims.take(engine, [AGENT], "bench", 60, 1)
+        [mine] = await take(engine, [AGENT], "bench", 60, 1)
         await claims.give_back(engine, mine, "bench", "")
         taken.append(time.perf_counter() - begun)
     return median(taken)

@@ -7,12 +7,14 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from changeover.engines import claims
 from changeover.engines.local import LocalEngine
+from changeover.engines.taking import take
 from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected
@@ -99,7 +101,7 @@ class TicketClaim:
 
 async def claimed(on: OnEngine, agent: str, by: str, lease: float, limit: int) -> list[TicketClaim]:
     """Claim what waits for an agent; what was over before anybody could look at it is left out."""
-    all_taken = await on(lambda engine: claims.take(engine, [agent], by, lease, limit))
+    all_taken = await on(lambda engine: take(engine, [agent], by, lease, limit))
     packages = await asyncio.gather(*(on(partial(_package, taken=taken)) for taken in all_taken))
     pairs = zip(all_taken, packages, strict=True)
     return [TicketClaim(on, taken, package, by, lease) for taken, package in pairs if package]
@@ -110,6 +112,11 @@ async def _package(engine: LocalEngine, taken: Taken) -> HandoffPackage | None:
         return await claims.package(engine, taken)
     except ClaimLost:
         return None
+
+
+def lease_faults(lease: float) -> list[str]:
+    """What is wrong with the length of a lease."""
+    return [] if 0 < lease < inf else [f"lease={lease!r} must be a number of seconds, more than 0"]
 
 
 def worker_name() -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import Member
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble
-from changeover.claiming import LEASE, TicketClaim, claimed, worker_name
+from changeover.claiming import LEASE, TicketClaim, claimed, lease_faults, worker_name
 from changeover.engines import cancelling
 from changeover.engines.approvals import decide
 from changeover.engines.home import Home
@@ -165,6 +165,8 @@ class Team:
         long as it is renewed. Nothing to do gives an empty list."""
         if agent not in self.roster.seats:
             raise UnknownAgentError(agent, list(self.roster.seats))
+        if faults := [*lease_faults(lease), *([] if limit >= 1 else [f"limit={limit!r} must be 1 or more"])]:
+            raise MisconfiguredError(*faults)
         return await claimed(self.on_engine, agent, by or worker_name(), lease, limit)
 
     async def status(self, ticket: Ticket | str) -> TicketStatus:

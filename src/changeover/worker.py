@@ -11,11 +11,12 @@ from msgspec import Struct
 
 from changeover.agent.agent import Function
 from changeover.agent.roster import Seat
-from changeover.claiming import LEASE, worker_name
-from changeover.engines import claims, hosting
+from changeover.claiming import LEASE, lease_faults, worker_name
+from changeover.engines import hosting
 from changeover.engines.answering import room
 from changeover.engines.holding import End
 from changeover.engines.local import LocalEngine
+from changeover.engines.taking import take
 from changeover.errors import EngineError, MisconfiguredError, UnknownAgentError
 from changeover.facts import Ticket
 from changeover.relay.queue import Bell, Claim, Taken
@@ -49,7 +50,7 @@ class Worker:
         name: str = "",
         news: Callable[[News], None] | None = None,
     ) -> None:
-        faults = [*_faults(team, agents), *(["concurrency must be at least 1"] if concurrency < 1 else [])]
+        faults = [*_faults(team, agents), *_number_faults(concurrency, lease, grace)]
         if faults:
             raise MisconfiguredError(*faults)
         self._team, self._agents, self._concurrency = team, tuple(agents), concurrency
@@ -87,7 +88,7 @@ class Worker:
         for agents, space in [(free, inf), *(([agent], rooms[agent]) for agent in rooms if agent not in free)]:
             limit = int(min(space, self._concurrency - len(self._tasks)))
             if agents and limit > 0:
-                self._begin(engine, await claims.take(engine, agents, self.name, self._lease, limit))
+                self._begin(engine, await take(engine, agents, self.name, self._lease, limit))
 
     def _begin(self, engine: LocalEngine, all_taken: Sequence[Taken]) -> None:
         for taken in all_taken:
@@ -101,6 +102,9 @@ class Worker:
         end = End.LOST
         try:
             end = await hosting.work(engine, taken, self.name)
+        except asyncio.CancelledError:
+            end = End.BACK
+            raise
         finally:
             self._tell(News(taken.ticket, taken.attempt, end, engine.world.clock.now() - begun))
 
@@ -133,6 +137,15 @@ class Worker:
             await hosting.give_up(engine, taken, self.name, "the worker was stopped")
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
+    whole = isinstance(concurrency, int) and concurrency >= 1
+    return [
+        *([] if whole else [f"concurrency={concurrency!r} must be a whole number, 1 or more"]),
+        *lease_faults(lease),
+        *([] if grace >= 0 else [f"grace={grace!r} must be a number of seconds, 0 or more"]),
+    ]
 
 
 def _faults(team: Team, agents: Sequence[str]) -> list[str]:

@@ -28,8 +28,9 @@ from changeover import (
     handoff,
     tool,
 )
-from changeover.engines import claims, hosting
+from changeover.engines import hosting
 from changeover.engines.local import LocalEngine
+from changeover.engines.taking import take
 from changeover.errors import ChangeoverError
 from changeover.facts import (
     AgentFault,
@@ -398,7 +399,7 @@ def decides(request: ApprovalRequest) -> Decision:
 async def serve(engine: LocalEngine) -> None:
     """Work on all that waits to be claimed."""
     while True:
-        for taken in await claims.take(engine, list(ROSTER.seats), "worker", 60, 10):
+        for taken in await take(engine, list(ROSTER.seats), "worker", 60, 10):
             engine.soon(worked(engine, taken))
         await asyncio.sleep(0.001)
 

@@ -9,22 +9,38 @@ from changeover import (
     Context,
     Edit,
     Expectations,
+    Expects,
     Reject,
     Respond,
     Team,
     TicketClaim,
     Variable,
+    delegate,
     handoff,
 )
 from changeover.errors import ClaimLost, WorkerError
 from changeover.relay.events import HandoffAccepted, HandoffConditional, RepairAsked, TicketLapsed, TicketTaken
 from changeover.testing import delegates, hands_off
 from tests.stories.answers import chain, triage, tries
-from tests.stories.cancelling import assert_at_rest
+from tests.stories.cancelling import Hold, assert_at_rest
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.offers import DONE, MODES, attempts, office, package
 from tests.stories.queued import desk
-from tests.stories.serving import DOING, Work, breaks, brings, brought, came, declines, error, pulled, said, worked_off
+from tests.stories.serving import (
+    DOING,
+    Work,
+    breaks,
+    brings,
+    brought,
+    came,
+    declines,
+    error,
+    open_tickets,
+    pulled,
+    said,
+    served,
+    worked_off,
+)
 from tests.stories.stage import Stage, events, story
 
 COUNT = Expectations(output_schema={"type": "object", "required": ["count"]})
@@ -299,4 +315,25 @@ async def a_result_that_is_twice_not_what_was_expected_has_failed(stage: Stage) 
         ticket = await team.submit(package(mode=mode, conversation=mode, expectations=COUNT))
         result = await brought(stage, team, ticket, clerk=brings("three or so"))
         assert (result.state, "not what was expected" in result.error) == ("FAILED", True)
-        assert await team.claim("clerk") == []
+        assert await open_tickets(team, mode) == []
+
+
+@story
+async def nobody_takes_what_is_held_against_what_was_expected(stage: Stage) -> None:
+    hold = Hold()
+
+    async def is_good(text: str) -> bool:
+        await hold.on()
+        return "good" in text
+
+    ways = [delegate("clerk", expects=Expects(criteria=[is_good]))]
+    team = stage.team([boss(*ways), pulled("clerk")], cast(boss=asks(delegates("clerk", "count"))))
+    await stage.say(team, "how many?")
+    for claim in await stage.claim(team, "clerk"):
+        await claim.complete("bad")
+        await hold.begun.wait()
+        assert await stage.claim(team, "clerk") == [], "there is nothing to do until it is judged"
+    hold.let_go.set()
+    result = await served(stage, team, "how many?", clerk=brings("good"))
+    [back] = came_back(result)
+    assert (back.success, back.response) == (True, "good")

@@ -11,7 +11,7 @@ from tests.stories.answers import chain, triage, tries
 from tests.stories.approvals import asked
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.serving import assert_lost, brings, brought, came, pulled, served, worked_off
+from tests.stories.serving import assert_lost, brings, brought, came, outcome, pulled, served, worked_off
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 BRIEF = 0.02
@@ -53,7 +53,7 @@ async def whoever_lost_a_claim_to_another_can_do_nothing_with_it_any_more(stage:
 
 async def brought_up(stage: Stage, team: Team, ticket: Any) -> Any:
     """What came of a ticket, which in a later life may still have to be done."""
-    return await (team.result(ticket) if stage.lives == 1 else brought(stage, team, ticket, clerk=brings("Three.")))
+    return await (outcome(team, ticket) if stage.lives == 1 else brought(stage, team, ticket, clerk=brings("Three.")))
 
 
 async def changes_nothing(team: Team, lost: TicketClaim) -> None:

@@ -12,7 +12,19 @@ from tests.stories.approvals import same_store
 from tests.stories.cancelling import assert_at_rest, told
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.offers import DONE, MODES, package
-from tests.stories.serving import assert_lost, brings, brought, came, decide_all, error, free, pulled, served, tickets
+from tests.stories.serving import (
+    assert_lost,
+    brings,
+    brought,
+    came,
+    decide_all,
+    error,
+    free,
+    outcome,
+    pulled,
+    served,
+    tickets,
+)
 from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.stories.submitting import is_still_open
 from tests.stories.timeouts import LATE
@@ -43,7 +55,7 @@ def office(stage: Stage, **shared: Any) -> tuple[Team, ManualClock]:
 
 async def is_over(team: Team, ticket: Ticket, why: str) -> None:
     """It took too long: whoever asks is told, nobody can claim it, and nothing is left to do."""
-    late = await error(HandoffTimeoutError, team.result(ticket, timeout=5))
+    late = await error(HandoffTimeoutError, outcome(team, ticket))
     assert (late.handoff_id, late.agent, why in str(late)) == (ticket.id, "clerk", True)
     status = await team.status(ticket)
     assert (status.state, status.reason, status.owner) == ("TIMEOUT", why, "")
@@ -191,7 +203,7 @@ async def the_deadline_of_a_package_ends_the_work_of_a_delegate_too(stage: Stage
         await go_to(clock, team, 59)
         assert (await team.status(ticket)).state == "WORKING"
     await go_to(clock, team, 60)
-    assert (await error(HandoffTimeoutError, team.result(ticket))).handoff.state == "TIMEOUT"
+    assert (await error(HandoffTimeoutError, outcome(team, ticket))).handoff.state == "TIMEOUT"
     assert await team.claim("clerk") == []
 
 
@@ -208,7 +220,7 @@ async def a_delegate_that_was_permitted_has_its_time_from_then_on(stage: Stage) 
     for claim in await stage.claim(team, "clerk"):
         await claim.accept()
     await go_to(clock, team, 100_000)
-    assert (await error(HandoffTimeoutError, team.result(ticket, timeout=2))).handoff.state == "TIMEOUT"
+    assert (await error(HandoffTimeoutError, outcome(team, ticket))).handoff.state == "TIMEOUT"
 
 
 @story

@@ -9,7 +9,7 @@ from changeover.testing import delegates, hands_off, says
 from tests.stories.answers import chain, triage, tries
 from tests.stories.cancelling import assert_at_rest
 from tests.stories.delegates import asks, boss, came_back, cast
-from tests.stories.serving import brings, pulled, served, tickets
+from tests.stories.serving import brings, outcome, pulled, served, tickets
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 
@@ -183,7 +183,7 @@ async def an_agent_that_is_pulled_may_be_the_first(stage: Stage) -> None:
         assert (ticket.id, ticket.agent, waiting.final_agent) == ("story:2", "clerk", "clerk")
     result = await served(stage, team, "how many?", clerk=brings("Three."))
     assert (result.output, result.final_agent, result.usage.requests) == ("Three.", "clerk", 0)
-    answer = await team.result("story:2")
+    answer = await outcome(team, "story:2")
     assert (answer.handoff_id, answer.agent, answer.state, answer.result) == (
         *("story:2", "clerk", "COMPLETE", "Three."),
     )

@@ -21,6 +21,8 @@ E = TypeVar("E", bound=Exception)
 ROUNDS = 20
 """How often something may have to be taken or decided before a run ends."""
 SOON = 0.005
+PATIENCE = 8.0
+"""For how many seconds a story waits for what should come at once."""
 
 
 def pulled(id: str, **options: Any) -> Agent:
@@ -120,9 +122,26 @@ async def said(
     return await served(stage, team, text, verdict, options, **works)
 
 
+async def outcome(team: Team, ticket: Ticket | str) -> HandoffResult:
+    """What comes of a ticket, if the process lives long enough to tell."""
+    ending = asyncio.ensure_future(team.result(ticket, timeout=PATIENCE))
+    try:
+        while not ending.done():
+            await asyncio.wait([ending], timeout=SOON)
+            await assert_alive(team)
+        return ending.result()
+    finally:
+        ending.cancel()
+
+
+async def assert_alive(team: Team) -> None:
+    """Fail if the process is dead, so that nobody waits for what it does not do any more."""
+    await team.on_engine(lambda engine: engine.log.find("", ""))
+
+
 async def brought(stage: Stage, team: Team, ticket: Ticket, verdict: Verdict = None, **works: Work) -> HandoffResult:
     """What comes of a ticket, if this is done for each agent with what waits for it, and people decide so."""
-    ending, idle = asyncio.ensure_future(team.result(ticket)), set(works)
+    ending, idle = asyncio.ensure_future(team.result(ticket, timeout=PATIENCE)), set(works)
     try:
         while not ending.done():
             for agent, work in works.items():
@@ -194,10 +213,9 @@ async def at_work(stage: Stage, team: Team, *agents: str, **options: Any) -> Asy
 
 
 async def notices_death(team: Team) -> None:
-    """Fail when the process is dead, so that nobody waits for what it does not do any more."""
     while True:
         await asyncio.sleep(SOON)
-        await team.on_engine(lambda engine: engine.log.find("", ""))
+        await assert_alive(team)
 
 
 async def soon(holds: Callable[[], Awaitable[bool]]) -> None:

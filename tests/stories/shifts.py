@@ -25,6 +25,7 @@ from tests.stories.serving import (
     came,
     error,
     free,
+    outcome,
     pulled,
     soon,
 )
@@ -60,7 +61,7 @@ async def a_worker_does_as_many_at_once_as_it_may_and_no_more(stage: Stage) -> N
             assert now == 2
         hold.let_go.set()
         for ticket in tickets:
-            assert (await team.result(ticket, timeout=5)).result == "Three."
+            assert (await outcome(team, ticket)).result == "Three."
     assert most == 2 or stage.lives > 1
 
 
@@ -81,7 +82,7 @@ async def a_worker_that_is_stopped_finishes_what_it_began_and_begins_nothing_mor
         ]
     async with at_work(stage, team, "clerk"):
         for number in range(2):
-            assert (await team.result(f"c{number}:2", timeout=5)).result == "Three."
+            assert (await outcome(team, f"c{number}:2")).result == "Three."
 
 
 @story
@@ -99,7 +100,7 @@ async def a_worker_that_is_stopped_and_does_not_come_to_an_end_gives_back_what_i
             assert {(each.by, each.reason) for each in lapsed} == {("wanda", "the worker was stopped")}
         hold.let_go.set()
         async with at_work(stage, team, "clerk", name="walter"):
-            assert came(await team.result(ticket, timeout=5)) == ("clerk", DONE[mode], "Three.")
+            assert came(await outcome(team, ticket)) == ("clerk", DONE[mode], "Three.")
 
 
 @story
@@ -115,7 +116,7 @@ async def a_worker_holds_what_it_works_on_however_long_that_takes(stage: Stage) 
             assert (status.state, status.owner, status.attempts) == ("WORKING", "wanda", 1)
             assert await team.claim("clerk") == []
         hold.let_go.set()
-        assert (await team.result(ticket, timeout=5)).result == "Three."
+        assert (await outcome(team, ticket)).result == "Three."
     assert await events(team, TicketLapsed) == [] or stage.lives > 1
 
 
@@ -136,7 +137,7 @@ async def a_worker_that_lost_a_ticket_stops_working_on_it(stage: Stage) -> None:
         assert ends == ["lost"]
     else:
         await brought(stage, team, ticket, clerk=brings("Three."))
-    assert (await team.result(ticket, timeout=5)).result == "Three."
+    assert (await outcome(team, ticket)).result == "Three."
 
 
 @story
@@ -149,7 +150,7 @@ async def a_worker_asks_its_agent_whether_it_takes_the_task(stage: Stage) -> Non
         path = Context(escalation_path=("deputy",))
         ticket = await team.submit(package(mode=mode, conversation=mode, context=path))
         async with at_work(stage, team, "clerk", "deputy"):
-            result = await team.result(ticket, timeout=5)
+            result = await outcome(team, ticket)
         assert came(result) == ("deputy", DONE[mode], "Four.")
         assert [(each.receiver, str(each.state)) for each in await team.handoffs(mode)] == [
             *(("clerk", "REJECTED"), ("deputy", DONE[mode])),
@@ -169,8 +170,8 @@ async def an_agent_that_has_its_hands_full_takes_nothing_more(stage: Stage) -> N
             working = [str((await team.status(ticket)).state) for ticket in (first, second)]
             assert working.count("WORKING") == 1
         hold.let_go.set()
-        assert (await team.result(first, timeout=5)).state in (State.RETURNED, State.REJECTED)
-        assert (await team.result(second, timeout=5)).state in (State.RETURNED, State.REJECTED)
+        assert (await outcome(team, first)).state in (State.RETURNED, State.REJECTED)
+        assert (await outcome(team, second)).state in (State.RETURNED, State.REJECTED)
 
 
 @story

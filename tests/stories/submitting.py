@@ -23,7 +23,7 @@ from changeover.testing import ManualClock, delegates
 from tests.stories.cancelling import assert_at_rest
 from tests.stories.delegates import asks, boss, cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.serving import brings, came, error, pulled, worked_off
+from tests.stories.serving import brings, came, error, outcome, pulled, worked_off
 from tests.stories.stage import Stage, story
 
 
@@ -44,7 +44,7 @@ async def a_package_that_is_submitted_waits_until_somebody_claims_it(stage: Stag
             status = await team.status(ticket)
             assert (status.state, status.agent, status.owner, status.attempts) == ("PENDING", "clerk", "", 0)
         await worked_off(stage, team, "clerk", brings("Three."))
-        result = await team.result(ticket)
+        result = await outcome(team, ticket)
         assert (came(result), result.handoff_id) == (("clerk", DONE[mode], "Three."), ticket.id)
         assert (await team.status(ticket)).state == DONE[mode]
         await assert_at_rest(team, mode)
@@ -56,7 +56,7 @@ async def whoever_waits_for_a_result_is_told_when_it_is_there(stage: Stage) -> N
         team = office(stage, Agent("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
         async with asyncio.TaskGroup() as group:
-            waiting = group.create_task(team.result(ticket.id))
+            waiting = group.create_task(outcome(team, ticket.id))
             await worked_off(stage, team, "clerk", brings("Three."))
         assert came(waiting.result()) == ("clerk", DONE[mode], "Three.")
 
@@ -67,7 +67,7 @@ async def a_package_may_be_submitted_to_an_agent_that_is_pulled(stage: Stage) ->
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode).to_dict(), key="mine")
         await worked_off(stage, team, "clerk", brings("Three."))
-        assert came(await team.result(ticket)) == ("clerk", DONE[mode], "Three.")
+        assert came(await outcome(team, ticket)) == ("clerk", DONE[mode], "Three.")
 
 
 @story
@@ -90,7 +90,7 @@ async def the_same_key_gives_the_same_ticket(stage: Stage) -> None:
     assert await worked_off(stage, team, "clerk", brings("Three.")) <= 1
     later = await team.submit(package(conversation=""), key="once")
     assert (later.id, later.agent, later.place) == (first.id, first.agent, first.place)
-    assert came(await team.result(later)) == ("clerk", "RETURNED", "Three.")
+    assert came(await outcome(team, later)) == ("clerk", "RETURNED", "Three.")
     assert await team.claim("clerk") == []
 
 
@@ -102,7 +102,7 @@ async def another_package_with_the_same_key_is_an_error(stage: Stage) -> None:
         told = await error(KeyConflict, team.submit(other, key="once"))
         assert (told.key, "'once' was given before" in str(told)) == ("once", True)
     await worked_off(stage, team, "clerk", brings("Three."))
-    assert (await team.result(ticket)).result == "Three."
+    assert (await outcome(team, ticket)).result == "Three."
 
 
 @story
@@ -181,9 +181,9 @@ async def nobody_takes_for_an_agent_what_is_anothers(stage: Stage) -> None:
     other = await team.submit(package("clerk", conversation="a"))
     mine = await team.submit(package("deputy", conversation="b", priority=Priority.LOW))
     assert await worked_off(stage, team, "deputy", brings("Four.")) <= 1
-    assert came(await team.result(mine)) == ("deputy", "RETURNED", "Four.")
+    assert came(await outcome(team, mine)) == ("deputy", "RETURNED", "Four.")
     await worked_off(stage, team, "clerk", brings("Three."))
-    assert came(await team.result(other)) == ("clerk", "RETURNED", "Three.")
+    assert came(await outcome(team, other)) == ("clerk", "RETURNED", "Three.")
 
 
 @story
@@ -199,7 +199,7 @@ async def what_waits_is_taken_once_however_many_take_at_once(stage: Stage) -> No
         for claim in claims:
             await claim.complete(claim.package.task.description)
     for name in names:
-        assert (await team.result(f"{name}:2.0")).result == name
+        assert (await outcome(team, f"{name}:2.0")).result == name
 
 
 @story
@@ -211,7 +211,7 @@ async def a_function_may_be_submitted_to_and_whoever_claims_answers_for_it(stage
         team = office(stage, Function("clerk", clerk))
         ticket = await team.submit(package(mode=mode, conversation=mode))
         await worked_off(stage, team, "clerk", brings("Three."))
-        assert came(await team.result(ticket)) == ("clerk", DONE[mode], "Three.")
+        assert came(await outcome(team, ticket)) == ("clerk", DONE[mode], "Three.")
 
 
 async def decided(stage: Stage, mode: str, decision: Decision) -> tuple[Team, Ticket]:
@@ -232,12 +232,12 @@ async def decided(stage: Stage, mode: str, decision: Decision) -> tuple[Team, Ti
 async def a_person_who_is_submitted_to_finds_it_in_the_inbox(stage: Stage) -> None:
     for mode in MODES:
         team, ticket = await decided(stage, mode, Respond("Five."))
-        assert came(await team.result(ticket)) == ("ana", DONE[mode], "Five.")
+        assert came(await outcome(team, ticket)) == ("ana", DONE[mode], "Five.")
 
 
 @story
 async def a_person_who_is_submitted_to_may_not_want_it(stage: Stage) -> None:
     for mode in MODES:
         team, ticket = await decided(stage, mode, Reject("on holiday"))
-        result = await team.result(ticket)
+        result = await outcome(team, ticket)
         assert (came(result), result.reason) == (("ana", "REJECTED", ""), "on holiday")

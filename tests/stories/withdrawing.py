@@ -11,7 +11,7 @@ from tests.stories.offers import MODES, office, package
 from tests.stories.queued import desk
 from tests.stories.queued import office as shop
 from tests.stories.rollbacks import sends_once, undo
-from tests.stories.serving import assert_lost, brings, claims_of, open_tickets, pulled, served, tickets
+from tests.stories.serving import assert_lost, brings, claims_of, open_tickets, outcome, pulled, served, tickets
 from tests.stories.stage import CONVERSATION, Stage, story
 
 
@@ -34,7 +34,7 @@ async def a_ticket_that_waits_may_be_cancelled(stage: Stage) -> None:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
         await call_off_once(stage, team, ticket, mode)
-        result = await team.result(ticket, timeout=5)
+        result = await outcome(team, ticket)
         assert (result.state, result.result) == (State.RETURNED, "")
         assert (await team.status(ticket)).state == "RETURNED"
         assert await team.cancel(ticket) is False
@@ -48,7 +48,7 @@ async def a_ticket_that_is_claimed_may_be_cancelled_and_its_worker_finds_that_ou
         ticket = await team.submit(package(mode=mode, conversation=mode))
         held = await claims_of(stage, team, "clerk", mode)
         await call_off_once(stage, team, ticket, mode)
-        assert (await team.result(ticket, timeout=5)).state == State.RETURNED
+        assert (await outcome(team, ticket)).state == State.RETURNED
         for claim in held:
             await assert_lost(claim)
         await assert_nothing_left(team, mode)
@@ -63,7 +63,7 @@ async def a_ticket_that_is_worked_on_may_be_cancelled_and_its_worker_finds_that_
         for claim in held:
             await claim.accept()
         await call_off_once(stage, team, ticket, mode)
-        assert (await team.result(ticket, timeout=5)).state == State.RETURNED
+        assert (await outcome(team, ticket)).state == State.RETURNED
         for claim in held:
             await assert_lost(claim)
         await assert_nothing_left(team, mode)
@@ -172,7 +172,7 @@ async def a_package_may_be_taken_back_while_it_waits_or_is_worked_on(stage: Stag
             for claim in held:
                 await claim.accept()
             await undo(stage, team, ticket.id, "my mistake")
-            assert (await team.result(ticket, timeout=5)).state == State.RETURNED
+            assert (await outcome(team, ticket)).state == State.RETURNED
             for claim in held:
                 await assert_lost(claim)
             await assert_nothing_left(team, where)

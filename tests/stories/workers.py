@@ -18,7 +18,7 @@ from tests.stories.approvals import asked, pays
 from tests.stories.cancelling import assert_at_rest
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.serving import at_work, came, decide_all, ended, open_tickets, pulled, soon
+from tests.stories.serving import at_work, came, decide_all, ended, open_tickets, outcome, pulled, soon
 from tests.stories.shifts import note
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
@@ -76,7 +76,7 @@ async def a_worker_does_what_is_submitted_to_an_agent_or_a_function(stage: Stage
             team, where = office(stage, member), f"{name}-{mode}"
             ticket = await team.submit(package(mode=mode, conversation=where))
             async with at_work(stage, team, "clerk"):
-                assert came(await team.result(ticket, timeout=5)) == ("clerk", DONE[mode], "Three.")
+                assert came(await outcome(team, ticket)) == ("clerk", DONE[mode], "Three.")
             assert await open_tickets(team, where) == []
 
 
@@ -86,7 +86,7 @@ async def a_worker_whose_agents_model_fails_has_failed(stage: Stage) -> None:
         team = office(stage, pulled("clerk"), clerk=fails("no credit", retryable=False))
         ticket = await team.submit(package(mode=mode, conversation=mode))
         async with at_work(stage, team, "clerk"):
-            result = await team.result(ticket, timeout=5)
+            result = await outcome(team, ticket)
         assert (result.state, "no credit" in result.error) == (State.FAILED, True)
         assert await open_tickets(team, mode) == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -25,7 +24,6 @@ from changeover.relay.events import (
     FunctionReturned,
     HandoffAccepted,
     HandoffExpired,
-    HandoffRejected,
     TicketLapsed,
     TicketTaken,
 )
@@ -44,34 +42,6 @@ LAPSED = "its worker did not renew its lease"
 ENDED = "it has ended, or was taken back"
 
 
-async def take(engine: LocalEngine, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
-    """Claim what is most urgent; what was taken too often without coming to an end is left to people."""
-    most, token = engine.world.roster.attempts, f"{by}#{os.urandom(6).hex()}"
-    taken = await engine.log.queue.take(agents, token, lease, limit, most, engine.world.clock.now())
-    if len(taken) < limit:
-        await sweep(engine)
-    return taken
-
-
-async def sweep(engine: LocalEngine) -> None:
-    """Ask a person about what workers took again and again, and none of them finished."""
-    most = engine.world.roster.attempts
-    for queued in await engine.log.queue.worn_out(most):
-        ticket, reason = queued.ticket, f"{queued.attempts} workers took it, and none finished it"
-        live = await engine.lives.get(ticket.conversation)
-        async with live.lock:
-            if found := await _offer(engine, live, ticket):
-                offer = found[2].offer
-                declined = HandoffRejected(offer.call, live.state.task, offer.receiver, reason, worn_out=True)
-                await put(engine, live, f"{offer.call}^", [declined])
-        if found:
-            await engine.tell(live)
-        else:
-            # By how often it was taken in all: whoever else sweeps says the very same.
-            cause = f"worn:{ticket.id}@{live.state.position}"
-            await _note(engine, ticket, cause, [TicketLapsed(ticket.id, reason, worn_out=True)])
-
-
 async def package(engine: LocalEngine, taken: Taken) -> HandoffPackage:
     """What is to be done; raises ClaimLost if it is not to be done any more."""
     ticket = taken.ticket
@@ -87,7 +57,7 @@ async def offered(engine: LocalEngine, ticket: Ticket) -> AskReceiver | None:
     """The question that its receiver has to answer first, if that was not answered yet."""
     live = await engine.lives.get(ticket.conversation)
     async with live.lock:
-        found = await _offer(engine, live, ticket)
+        found = await offer_at(engine, live, ticket)
         return question(live.state, *found) if found else None
 
 
@@ -96,7 +66,7 @@ async def answer(engine: LocalEngine, taken: Taken, give: Callable[[AskReceiver]
     ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token)
     async with _at(engine, ticket.conversation, ticket) as live:
         while True:
-            if (found := await _offer(engine, live, ticket)) is None:
+            if (found := await offer_at(engine, live, ticket)) is None:
                 raise ClaimLost(ticket.id, ENDED)
             said = _timed(engine, give(question(live.state, *found)), found[2])
             ends = not isinstance(said, HandoffAccepted)
@@ -140,10 +110,10 @@ async def take_up(engine: LocalEngine, taken: Taken, by: str, held: Held | None 
     engine works on from then on, and not before: whoever takes up the conversation meanwhile must not begin."""
     ticket, taking = taken.ticket, TicketTaken(taken.ticket.id, by)
     events: list[Event] = [TicketLapsed(ticket.id, LAPSED), taking] if taken.attempt > 1 else [taking]
-    await _note(engine, ticket, f"taken:{taken.token}", events, Claim(ticket.id, taken.token), held)
+    await note(engine, ticket, f"taken:{taken.token}", events, Claim(ticket.id, taken.token), held)
 
 
-async def _note(
+async def note(
     engine: LocalEngine,
     ticket: Ticket,
     cause: str,
@@ -193,7 +163,7 @@ async def _conclude_at_once(engine: LocalEngine, taken: Taken, by: str, give: Ca
     ticket, claim = taken.ticket, Claim(taken.ticket.id, taken.token, ends=True)
     async with _at(engine, ticket.conversation, ticket) as live:
         while True:
-            if (found := await _offer(engine, live, ticket)) is None:
+            if (found := await offer_at(engine, live, ticket)) is None:
                 raise ClaimLost(ticket.id, ENDED)
             said = _timed(engine, accepted(question(live.state, *found), by), found[2])
             events: list[Event] = [said]
@@ -220,7 +190,7 @@ async def give_back(engine: LocalEngine, taken: Taken, by: str, reason: str) -> 
             raise ClaimLost(ticket.id)
         return
     back = TicketLapsed(ticket.id, reason or "given back", by)
-    await _note(engine, ticket, f"back:{taken.token}", [back], replace(claim, ends=True))
+    await note(engine, ticket, f"back:{taken.token}", [back], replace(claim, ends=True))
 
 
 def returned(text: str, by: str) -> Callable[[str, int], FunctionReturned]:
@@ -255,7 +225,7 @@ async def _leg(engine: LocalEngine, live: Live, ticket: Ticket) -> Run:
     return found
 
 
-async def _offer(engine: LocalEngine, live: Live, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
+async def offer_at(engine: LocalEngine, live: Live, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
     """The offer that this ticket stands for, if nobody has answered it."""
     call = ticket.id.rpartition(":")[2]
 

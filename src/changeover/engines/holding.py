@@ -47,6 +47,7 @@ class Holdings:
         self._held: dict[str, Held] = {}
 
     def hold(self, held: Held) -> None:
+        self.let_go([held.ticket.id], End.LOST)  # whoever claims again what it had does not know of that any more
         self._held[held.ticket.id] = held
 
     def claim_for(self, state: State) -> Claim | None:

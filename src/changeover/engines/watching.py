@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from changeover.engines.claims import sweep
+from changeover.engines.taking import sweep
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine

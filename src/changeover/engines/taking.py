@@ -1,0 +1,53 @@
+"""Taking what waits to be claimed; and what was taken too often without coming to an end is put before a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from changeover.engines.claims import note, offer_at
+from changeover.engines.inputs import put
+from changeover.facts import Ticket
+from changeover.relay.events import HandoffRejected, TicketLapsed
+from changeover.relay.queue import Taken
+
+if TYPE_CHECKING:
+    from changeover.engines.local import LocalEngine
+
+
+async def take(engine: LocalEngine, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
+    """Claim what is most urgent."""
+    most, token = engine.world.roster.attempts, f"{by}#{os.urandom(6).hex()}"
+    taken = await engine.log.queue.take(agents, token, lease, limit, most, engine.world.clock.now())
+    if len(taken) < limit:
+        await sweep(engine)
+    return taken
+
+
+async def sweep(engine: LocalEngine) -> None:
+    """Ask a person about what workers took again and again, and none of them finished."""
+    for queued in await engine.log.queue.worn_out(engine.world.roster.attempts):
+        reason = f"{queued.attempts} workers took it, and none finished it"
+        if not await _decline(engine, queued.ticket, reason):
+            await _escalate(engine, queued.ticket, reason)
+
+
+async def _decline(engine: LocalEngine, ticket: Ticket, reason: str) -> bool:
+    """End an offer that nobody answered; False if it was answered."""
+    live = await engine.lives.get(ticket.conversation)
+    async with live.lock:
+        if (found := await offer_at(engine, live, ticket)) is None:
+            return False
+        offer = found[2].offer
+        declined = HandoffRejected(offer.call, live.state.task, offer.receiver, reason, worn_out=True)
+        await put(engine, live, f"{offer.call}^", [declined])
+    await engine.tell(live)
+    return True
+
+
+async def _escalate(engine: LocalEngine, ticket: Ticket, reason: str) -> None:
+    live = await engine.lives.get(ticket.conversation)
+    # By where its log ends: several may sweep at once, and one of them says it.
+    cause = f"worn:{ticket.id}@{live.state.position}"
+    await note(engine, ticket, cause, [TicketLapsed(ticket.id, reason, worn_out=True)])
