@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
@@ -13,7 +14,7 @@ from changeover.agent.agent import Function
 from changeover.agent.roster import Seat
 from changeover.claiming import LEASE, lease_faults, worker_name
 from changeover.engines import hosting
-from changeover.engines.answering import room
+from changeover.engines.capacity import room
 from changeover.engines.holding import End
 from changeover.engines.local import LocalEngine
 from changeover.engines.taking import take
@@ -21,6 +22,8 @@ from changeover.errors import EngineError, MisconfiguredError, UnknownAgentError
 from changeover.facts import Ticket
 from changeover.relay.queue import Bell, Claim, Taken
 from changeover.team import Team
+
+logger = logging.getLogger("changeover.worker")
 
 LOOK = 1.0
 """How many seconds pass at most until it looks for what others have let lapse."""
@@ -134,7 +137,10 @@ class Worker:
 
     async def _give_back(self, engine: LocalEngine) -> None:
         for task, taken in list(self._tasks.items()):
-            await hosting.give_up(engine, taken, self.name, "the worker was stopped")
+            try:
+                await hosting.give_up(engine, taken, self.name, "the worker was stopped")
+            except EngineError as error:  # then the lease runs out
+                logger.warning("%s was not given back: %s", taken.ticket.id, error)
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

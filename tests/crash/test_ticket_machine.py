@@ -250,9 +250,9 @@ class Tickets(RuleBasedStateMachine):
     @rule(agents=st.sampled_from((AWAY, AWAY[:1], (*AWAY, "scribe"))), concurrency=st.integers(1, 3))
     def a_worker_of_our_own_comes(self, agents: tuple[str, ...], concurrency: int) -> None:
         if self.worker is None:
-            worker = Worker(
-                self.team, agents, concurrency=concurrency, lease=self.lease, grace=0.0, name="own", news=self._heed
-            )
+            self.count += 1
+            how = {"concurrency": concurrency, "lease": self.lease, "grace": 0.0, "news": self._heed}
+            worker = Worker(self.team, agents, name=f"own-{self.count}", **how)
             self.worker = worker, self.loop.create_task(worker.run())
             self._do(self._settle())
 
@@ -270,7 +270,8 @@ class Tickets(RuleBasedStateMachine):
             self.worker = None
             worker.stop()
             await running
-            assert not [each for each in await self._queued() if each.owner.startswith("own#")], "it keeps something"
+            kept = [each for each in await self._queued() if each.owner.startswith(f"{worker.name}#")]
+            assert not kept, f"{worker.name} was stopped, and keeps {kept}"
 
     @rule(which=which)
     def somebody_frees_a_ticket(self, which: int) -> None:

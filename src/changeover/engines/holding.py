@@ -71,15 +71,14 @@ class Holdings:
         held = ticket is not None and ticket.id in self._held and not isinstance(command, AskReceiver)
         return command if ticket is None or held else AwaitClaim(command.id, state.task, ticket)
 
-
-def with_tickets(head: Head, live: Live, commands: Sequence[Command], before: set[str]) -> Head:
-    """The head, with what is to be claimed from now on in the conversation, and what was before."""
-    state, waits = live.state, [command for command in commands if isinstance(command, AwaitClaim)]
-    rests = resting(state, [*commands, *(command for _, command in live.flight.values())])
-    if head.working and state.run:
-        rests.discard(state.run.ticket)  # its delegates are at work, here, and it goes on at once when they are done
-    wanted = tuple({wait.ticket.id: wait.ticket for wait in waits}.values())
-    return replace(head, tickets=wanted, rests=tuple(rests), gone=tuple(before - open_tickets(state)))
+    def with_tickets(self, head: Head, live: Live, commands: Sequence[Command], before: set[str]) -> Head:
+        """The head, with what is to be claimed from now on in the conversation, and what was before."""
+        state, waits = live.state, [command for command in commands if isinstance(command, AwaitClaim)]
+        rests = resting(state, [*commands, *(command for _, command in live.flight.values())])
+        if head.working:
+            rests -= self._held.keys()  # its delegates are at work, here, and it goes on at once when they are done
+        wanted = tuple({wait.ticket.id: wait.ticket for wait in waits}.values())
+        return replace(head, tickets=wanted, rests=tuple(rests), gone=tuple(before - open_tickets(state)))
 
 
 def drop_waits(live: Live, ticket: str = "") -> None:

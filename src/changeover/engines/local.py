@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from changeover.engines.following import Follower
-from changeover.engines.holding import End, Holdings, with_tickets
+from changeover.engines.holding import End, Holdings
 from changeover.engines.inputs import again, say
 from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
@@ -292,7 +292,7 @@ class LocalEngine:
         """How the conversation stands now, with what was and is to be claimed in it."""
         state, working = live.state, works(live, commands)
         head = head_of(state, working, due_of(live, commands) if state.run and not working else None)
-        return with_tickets(head, live, commands, before) if before or has_tickets(state) else head
+        return self.holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
 
     def _lose(self, claim: Claim | None) -> None:
         if claim is not None:
