@@ -86,8 +86,8 @@ class Book:
         """By ticket: the token of whoever holds it, and until when."""
         self.claims: list[TicketClaim] = []
         """What workers remember that they claimed."""
-        self.lost: set[str] = set()
-        """The tokens of claims that cannot hold any more."""
+        self.lost: set[tuple[str, str]] = set()
+        """The tickets and tokens of claims that cannot hold any more."""
         self.wrong: list[str] = []
         self.completed: list[str] = []
         """The tickets for which a worker was told that its result was taken."""
@@ -112,7 +112,11 @@ class Book:
     def lose(self, ticket: str) -> None:
         """Whoever claimed it does not hold it any more."""
         self.holders.pop(ticket, None)
-        self.lost |= {claim._taken.token for claim in self.claims if claim.ticket.id == ticket}
+        self.lost |= {_key(claim) for claim in self.claims if claim.ticket.id == ticket}
+
+    def end(self, claim: TicketClaim) -> None:
+        """Whoever had it has said its last word to it."""
+        self.lost.add(_key(claim))
 
     def let_go(self, claim: TicketClaim) -> None:
         """Whoever has this claim is about to end it."""
@@ -120,7 +124,11 @@ class Book:
             del self.holders[claim.ticket.id]
 
     def is_lost(self, claim: TicketClaim) -> bool:
-        return claim._taken.token in self.lost
+        return _key(claim) in self.lost
+
+
+def _key(claim: TicketClaim) -> tuple[str, str]:
+    return claim.ticket.id, claim._taken.token
 
 
 def most_urgent(queued: Iterable[Queued], agent: str, now: float) -> list[str]:

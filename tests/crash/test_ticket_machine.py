@@ -215,7 +215,7 @@ class Tickets(RuleBasedStateMachine):
             return
         assert not self.book.is_lost(claim), f"{claim} was lost, and could {what}"
         if what not in ("accept", "heartbeat"):
-            self.book.lost.add(claim._taken.token)
+            self.book.end(claim)
         if what == "complete":
             self.book.completed.append(claim.ticket.id)
 
@@ -251,10 +251,13 @@ class Tickets(RuleBasedStateMachine):
     def a_worker_of_our_own_comes(self, agents: tuple[str, ...], concurrency: int) -> None:
         if self.worker is None:
             self.count += 1
-            how = {"concurrency": concurrency, "lease": self.lease, "grace": 0.0, "news": self._heed}
-            worker = Worker(self.team, agents, name=f"own-{self.count}", **how)
+            worker = self._worker(f"own-{self.count}", agents, concurrency)
             self.worker = worker, self.loop.create_task(worker.run())
             self._do(self._settle())
+
+    def _worker(self, name: str, agents: tuple[str, ...], concurrency: int = 4) -> Worker:
+        lease = {"lease": self.lease}
+        return Worker(self.team, agents, concurrency=concurrency, grace=0.0, name=name, news=self._heed, **lease)
 
     def _heed(self, news: News) -> None:
         if news.end is None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from math import inf
 
+from msgspec.structs import replace
+
 from changeover.facts import Ticket
 from changeover.relay.queue import SPACING, Claim, Queued, Taken
 
@@ -62,7 +64,7 @@ class QueueModel:
 
     def retry(self, id: str) -> bool:
         if id in self.rows:
-            self.rows[id] = Row(self.rows[id].ticket, self.rows[id].turn)
+            self.rows[id] = Row(replace(self.rows[id].ticket, deadline=None), self.rows[id].turn)
         return id in self.rows
 
     def holds(self, claim: Claim) -> bool:
@@ -81,7 +83,7 @@ class QueueModel:
             self.rows[ticket.id].rests = False
         for id in rests:
             if id in self.rows:
-                self.rows[id] = Row(self.rows[id].ticket, self.rows[id].turn, rests=True)
+                self.rows[id] = Row(replace(self.rows[id].ticket, deadline=None), self.rows[id].turn, rests=True)
         if claim and claim.ends and self.holds(claim):
             self.retry(claim.ticket)
         return True

@@ -194,6 +194,17 @@ async def a_transfer_that_was_accepted_may_take_as_long_as_it_likes(stage: Stage
 
 
 @story
+async def a_transfer_that_was_accepted_before_its_deadline_may_be_taken_up_by_another_after_it(stage: Stage) -> None:
+    team, clock = office(stage)
+    ticket = await team.submit(package(mode="transfer", deadline=in_a_minute()))
+    for claim in await stage.claim(team, "clerk"):
+        await claim.accept()
+        await claim.give_back("too busy")
+    await go_to(clock, team, 100)
+    assert came(await brought(stage, team, ticket, clerk=brings("Three."))) == ("clerk", "COMPLETE", "Three.")
+
+
+@story
 async def the_deadline_of_a_package_ends_the_work_of_a_delegate_too(stage: Stage) -> None:
     team, clock = office(stage)
     ticket = await team.submit(package(deadline=in_a_minute(), expectations=Expectations(timeout=300)))

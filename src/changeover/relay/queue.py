@@ -27,7 +27,8 @@ class Claim(Struct, frozen=True, gc=False):
     token: str
     """Whose it is; every claim has another, also those of one worker."""
     ends: bool = False
-    """The claim is over with the entry that shows it: if the ticket is still open then, anybody may take it."""
+    """The claim is over with the entry that shows it: if the ticket is still open then, anybody may take it, whatever
+    deadline there was for taking it first."""
 
 
 class Taken(Struct, frozen=True, gc=False):

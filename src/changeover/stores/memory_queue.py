@@ -9,6 +9,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 
+from msgspec.structs import replace
+
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
 from changeover.relay.queue import SPACING, Bell, Claim, Queued, Taken
@@ -48,6 +50,14 @@ class Spot:
     def be_nobodys(self) -> None:
         self.owner = self.until = None
 
+    def be_taken_up(self) -> None:
+        """Until when somebody had to take it says nothing any more."""
+        self.be_nobodys()
+        if self.ticket.deadline is not None:
+            priority, _, turn, id = self.order
+            self.order, self.ticket = (priority, inf, turn, id), replace(self.ticket, deadline=None)
+            self.lined_up = False  # where it stood before counts no more
+
 
 class Line:
     """The tickets that wait for one agent. Those that left from the middle are passed over when their turn comes."""
@@ -66,15 +76,16 @@ class Line:
         """One of those in line has left it; when most have, the line is made anew."""
         self._left += 1
         if self._left > len(self._heap) // 2:
-            for _, _, spot in self._heap:
+            mine = [each for each in self._heap if each[0] is each[2].order]
+            for _, _, spot in mine:
                 spot.lined_up = spot.free
-            self._heap = [each for each in self._heap if each[2].free]
+            self._heap = [each for each in mine if each[2].free]
             heapify(self._heap)
             self._left = 0
 
     def first(self) -> Order | None:
         """The order of whoever is first, if anybody waits."""
-        while self._heap and not self._heap[0][2].free:
+        while self._heap and not (self._heap[0][2].free and self._heap[0][0] is self._heap[0][2].order):
             self._pop()
             self._left = max(0, self._left - 1)
         return self._heap[0][0] if self._heap else None
@@ -85,8 +96,9 @@ class Line:
         return self._pop()
 
     def _pop(self) -> Spot:
-        spot = heappop(self._heap)[2]
-        spot.lined_up = False
+        order, _, spot = heappop(self._heap)
+        if order is spot.order:
+            spot.lined_up = False
         return spot
 
 
@@ -146,7 +158,8 @@ class MemoryQueue:
                 return False
             spot.rests = False
             self._count(spot, 0)
-            self._free(spot)
+            spot.be_taken_up()
+            self._ring(spot)
             return True
 
     async def tickets(self, ticket: str | None = None) -> list[Queued]:
@@ -174,12 +187,13 @@ class MemoryQueue:
                 self.rest(id)
         if claim is not None and claim.ends and (spot := self._held(claim)):
             self._count(spot, 0)
-            self._free(spot)
+            spot.be_taken_up()
+            self._ring(spot)
 
     def rest(self, ticket: str) -> None:
         """It is nobody's, and there is nothing to take."""
         if spot := self._spots.get(ticket):
-            spot.be_nobodys()
+            spot.be_taken_up()
             spot.rests = True
             self._count(spot, 0)
             self._leave(spot)

@@ -55,7 +55,7 @@ class QueueStatements:
         back = {**NOBODYS, "attempts": sa.case((less > ZERO, less), else_=ZERO)}
         self.give_back = say(theirs.values(back).returning(t.agent))
         this = sa.update(tickets).where(t.id == bind("ticket"))
-        self.retry = say(this.values({**ANEW, "rests": sa.false()}).returning(t.agent))
+        self.retry = say(this.values({**_taken_up(say), "rests": sa.false()}).returning(t.agent))
         owner = sa.case((IN_TIME, t.owner)), sa.case((IN_TIME, t.until))
         queued = sa.select(*TICKET, t.attempts, *owner, t.rests).order_by(*ORDER)
         self.all = say(queued)
@@ -71,8 +71,8 @@ class TicketWrites:
         this = t.id == bind("ticket")
         self.remove = say(sa.delete(tickets).where(this))
         self.put = say(_put(say))
-        self.end = say(sa.update(tickets).where(this).values(ANEW))
-        self.rest = say(sa.update(tickets).where(this).values({**ANEW, "rests": sa.true()}))
+        self.end = say(sa.update(tickets).where(this).values(_taken_up(say)))
+        self.rest = say(sa.update(tickets).where(this).values({**_taken_up(say), "rests": sa.true()}))
 
     def row(self, ticket: Ticket) -> Row:
         """A ticket as it is put."""
@@ -95,6 +95,12 @@ def _waiting(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     some = t.attempts < bind("most", sa.Integer), sa.or_(t.deadline > bind("now", sa.Double), t.attempts > ZERO)
     found = sa.select(*columns).where(t.agent == bind("agent"), FREE, *some)
     return found.order_by(*ORDER).limit(bind("limit", sa.Integer)).offset(ZERO)
+
+
+def _taken_up(say: Compiler) -> dict[str, Any]:
+    """Nobody's, and until when somebody had to take it says nothing any more."""
+    never = "'infinity'::double precision" if say.postgresql else "9e999"
+    return {**ANEW, "deadline": sa.literal_column(never)}
 
 
 def _until() -> sa.ColumnElement[float]:
