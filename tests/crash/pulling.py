@@ -140,5 +140,6 @@ def most_urgent(queued: Iterable[Queued], agent: str, now: float) -> list[str]:
 
 
 def _is_claimable(queued: Queued, now: float) -> bool:
-    in_time = queued.ticket.deadline is None or queued.ticket.deadline > now
+    # What was taken before its deadline may be taken up by others after it.
+    in_time = queued.ticket.deadline is None or queued.ticket.deadline > now or queued.attempts > 0
     return not queued.owner and not queued.rests and queued.attempts < ATTEMPTS and in_time

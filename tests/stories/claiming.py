@@ -329,7 +329,7 @@ async def nobody_takes_what_is_held_against_what_was_expected(stage: Stage) -> N
     ways = [delegate("clerk", expects=Expects(criteria=[is_good]))]
     team = stage.team([boss(*ways), pulled("clerk")], cast(boss=asks(delegates("clerk", "count"))))
     await stage.say(team, "how many?")
-    for claim in await stage.claim(team, "clerk"):
+    for claim in await stage.claim(team, "clerk") if stage.lives == 1 else ():
         await claim.complete("bad")
         await hold.begun.wait()
         assert await stage.claim(team, "clerk") == [], "there is nothing to do until it is judged"
