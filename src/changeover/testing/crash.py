@@ -54,7 +54,7 @@ class MortalLog:
     ) -> None:
         self._alive()
         # Or later: of several that are on their way at once, none may be the one with this number when it sets out.
-        if self._death is Death.BEFORE and 0 < self._at <= self.appends + 1:
+        if self._death is Death.BEFORE and 0 < self._at <= self.appends + len(self._under_way) + 1:
             self._die()
         # Whoever is stopped while it appends may have appended: others see that, so it counts.
         self._under_way.add(committing := asyncio.ensure_future(self._commit(entry, head, reserve, claim)))
