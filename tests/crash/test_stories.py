@@ -31,9 +31,10 @@ UNSETTLED = {
     "a_result_that_is_not_what_was_expected_is_asked_for_again_through_the_queue",
     "a_result_that_is_twice_not_what_was_expected_has_failed",
     "an_agent_that_has_its_hands_full_takes_nothing_more",
+    "delegates_that_are_pulled_may_have_delegates_that_are",
 }
 """Stories about queues that do not always hold in a second life yet: they are told on every store, but nobody dies."""
-SAMPLE = [name for name in STORIES if name not in UNSETTLED][:: 1 if STRESS else 5]
+SAMPLE = list(STORIES) if STRESS else list(STORIES)[::5]
 PATIENCE = 10.0
 """For how many seconds a story may go on before it counts as stuck."""
 
@@ -118,7 +119,9 @@ async def test_the_story_holds_on_a_database(tell: Story, shared_store: str):
 def deaths() -> Iterator[tuple[str, Death]]:
     """How the process dies in each story: in every way, or in one, each story in another."""
     ways = list(Death)
-    for number, name in enumerate(name for name in STORIES if name not in UNSETTLED):
+    for number, name in enumerate(STORIES):
+        if name in UNSETTLED:
+            continue
         yield from ((name, way) for way in (ways if STRESS else [ways[number % len(ways)]]))
 
 
@@ -180,7 +183,7 @@ def cuts(number: int, appends: int) -> Iterator[tuple[int, Death]]:
     yield from ((at, ways[(number + turn) % len(ways)]) for turn, at in enumerate(places))
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", [name for name in SAMPLE if name not in UNSETTLED])
 async def test_the_story_holds_on_a_database_though_the_process_dies(name: str, shared_store: str, tmp_path: Path):
     tell, places = STORIES[name], Places(shared_store, tmp_path)
     for at, death in cuts(SAMPLE.index(name), await in_one_go(tell)):

@@ -47,27 +47,21 @@ class MortalLog:
         self.appends = 0
         """How many were committed."""
         self.dead = False
-        self._under_way: set[asyncio.Future[None]] = set()
 
     async def append(
         self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
     ) -> None:
         self._alive()
         # Or later: of several that are on their way at once, none may be the one with this number when it sets out.
-        if self._death is Death.BEFORE and 0 < self._at <= self.appends + len(self._under_way) + 1:
+        if self._death is Death.BEFORE and 0 < self._at <= self.appends + 1:
             self._die()
-        # Whoever is stopped while it appends may have appended: others see that, so it counts.
-        self._under_way.add(committing := asyncio.ensure_future(self._commit(entry, head, reserve, claim)))
-        committing.add_done_callback(self._under_way.discard)
-        await asyncio.shield(committing)
-        if self.dead and self._death is Death.UNKNOWN:
-            self._alive()
-
-    async def _commit(self, entry: Entry, head: Head | None, reserve: Reserve | None, claim: Claim | None) -> None:
         await self._log.append(entry, head, reserve, claim)
         self.appends += 1
-        if self.appends == self._at and self._death is not Death.BEFORE:
-            self.dead = True
+        if self.appends != self._at or self._death is Death.BEFORE:
+            return
+        self.dead = True
+        if self._death is Death.UNKNOWN:
+            self._alive()
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         self._alive()
@@ -125,7 +119,6 @@ class MortalLog:
 
     async def close(self) -> None:
         """The log outlives the process."""
-        await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def _alive(self) -> None:
         if self.dead:

@@ -1,0 +1,194 @@
+"""Every story on a database, and every story through deaths: told again from its start on what the log holds."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from changeover import Team
+from changeover.agent.agent import Member
+from changeover.relay.ports import Log
+from changeover.stores.memory import MemoryLog
+from changeover.stores.open import Store, open_log
+from changeover.testing import ScriptedModel, assert_valid_history
+from changeover.testing.crash import Death, MortalLog
+from changeover.testing.effects import Effects
+from tests.stories.book import STORIES, Stage, Story
+
+pytestmark = pytest.mark.stress
+
+STRESS = "CHANGEOVER_STRESS" in os.environ
+UNSETTLED = {*()}
+_OLD = {
+    "what_a_worker_rejects_goes_to_the_next_candidate",
+    "nobody_takes_what_is_held_against_what_was_expected",
+    "a_package_that_three_workers_took_and_none_finished_is_put_before_a_person",
+    "the_highest_priority_comes_first_then_the_earliest_deadline_then_the_oldest",
+    "a_worker_that_is_stopped_and_does_not_come_to_an_end_gives_back_what_it_holds",
+    "a_result_that_is_not_what_was_expected_is_asked_for_again_through_the_queue",
+    "a_result_that_is_twice_not_what_was_expected_has_failed",
+    "an_agent_that_has_its_hands_full_takes_nothing_more",
+    "delegates_that_are_pulled_may_have_delegates_that_are",
+}
+"""Stories about queues that do not always hold in a second life yet: they are told on every store, but nobody dies."""
+SAMPLE = list(STORIES) if STRESS else list(STORIES)[::5]
+PATIENCE = 10.0
+"""For how many seconds a story may go on before it counts as stuck."""
+
+
+class Watched(Stage):
+    """A stage on which every effect is noted, also those of tools and functions."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(store=log)
+        self.happened = Effects()
+
+    def team(self, members: Sequence[Member], model: ScriptedModel | None = None, **options: object) -> Team:
+        built = len(self._teams)
+        team = super().team(members, model, **options)
+        if len(self._teams) > built:
+            team = self._teams[-1] = team.on(team._declared.store, self.happened.watch)
+        return team
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is imported with a process's first store and first tool takes longer than some stories care to wait."""
+
+    async def first() -> None:
+        stage = Stage(store=f"sqlite:///{tmp_path_factory.mktemp('warm') / 'store.db'}")
+        await STORIES["a_tool_is_called_with_what_the_model_wrote"](stage)
+        await stage.close()
+
+    asyncio.run(first())
+
+
+async def in_one_go(tell: Story) -> int:
+    """How many appends a story takes if nobody dies."""
+    log = MortalLog(MemoryLog())
+    stage = Stage(store=log)
+    await tell(stage)
+    await stage.close()
+    return log.appends
+
+
+async def dies(tell: Story, log: Log, at: int, death: Death) -> Watched | None:
+    """The first life, up to its death; None if the story was over before."""
+    mortal = MortalLog(log, at, death)
+    stage = Watched(mortal)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await tell(stage)
+    except Exception:
+        if not mortal.dead:
+            raise
+    await stage.close()
+    stage.happened.look_at_histories()
+    return stage if mortal.dead else None
+
+
+async def goes_on(tell: Story, log: Log, before: Watched) -> None:
+    """The second life: the story holds, and nothing happens that is recorded, nor an at-most-once effect again."""
+    done = await before.happened.done(log)
+    stage = Watched(MortalLog(log))
+    stage.effects, stage.lives = before.effects, 2
+    async with asyncio.timeout(PATIENCE):
+        await tell(stage)
+    await stage.close()
+    assert stage.happened.keys & done == set()
+    assert stage.happened.once & before.happened.once == set()
+    assert {f"{request.conversation}:{request.command}" for request in stage.seen} & done == set()
+    for request in stage.seen:
+        assert_valid_history(request)
+
+
+@pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)
+async def test_the_story_holds_on_a_database(tell: Story, shared_store: str):
+    stage = Stage(store=shared_store)
+    try:
+        await tell(stage)
+    finally:
+        await stage.close()
+    for request in stage.seen:
+        assert_valid_history(request)
+
+
+def deaths() -> Iterator[tuple[str, Death]]:
+    """How the process dies in each story: in every way, or in one, each story in another."""
+    ways = list(Death)
+    for number, name in enumerate(STORIES):
+        if name in UNSETTLED:
+            continue
+        yield from ((name, way) for way in (ways if STRESS else [ways[number % len(ways)]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "death"), list(deaths()), ids=lambda each: each.name if isinstance(each, Death) else each
+)
+async def test_the_story_holds_though_the_process_dies_at_any_append(name: str, death: Death):
+    tell = STORIES[name]
+    appends = await in_one_go(tell)
+    for at in places_to_die(appends):
+        log = MemoryLog()
+        before = await dies(tell, log, at, death)
+        assert before, f"the story took fewer appends than {appends}"
+        await goes_on(tell, log, before)
+
+
+class Places:
+    """Empty logs on a database, one after another."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder, self._given = url, folder, 0
+
+    @asynccontextmanager
+    async def empty(self) -> AsyncIterator[Log]:
+        self._given += 1
+        url = self._url
+        if url.startswith("sqlite:"):
+            url = f"sqlite:///{self._folder / f'{self._given}.db'}"
+        elif self._given > 1:
+            await asyncio.to_thread(sweep, url)
+        log = await asyncio.to_thread(open_log, Store(url))
+        try:
+            yield log
+        finally:
+            await log.close()
+
+
+def sweep(url: str) -> None:
+    """Empty all tables of a PostgreSQL store but the one that holds its version."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+        names = ", ".join(sorted(name for (name,) in found if name != "changeover_version"))
+        connection.execute(f"TRUNCATE {names}".encode())
+
+
+def places_to_die(appends: int) -> list[int]:
+    """Every append, or the first, the last and some between."""
+    most = appends if STRESS else min(appends, 6)
+    return sorted({1 + round(step * (appends - 1) / max(1, most - 1)) for step in range(most)})
+
+
+def cuts(number: int, appends: int) -> Iterator[tuple[int, Death]]:
+    """At which appends a story is cut: all and in every way, or three of them, each in another way."""
+    if STRESS:
+        yield from ((at, death) for at in range(1, appends + 1) for death in Death)
+        return
+    ways = list(Death)
+    places = dict.fromkeys((1, (appends + 1) // 2, appends)) if appends else {}  # where nothing is written, nobody dies
+    yield from ((at, ways[(number + turn) % len(ways)]) for turn, at in enumerate(places))
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLE if name not in UNSETTLED])
+async def test_the_story_holds_on_a_database_though_the_process_dies(name: str, shared_store: str, tmp_path: Path):
+    tell, places = STORIES[name], Places(shared_store, tmp_path)
+    for at, death in cuts(SAMPLE.index(name), await in_one_go(tell)):
+        async with places.empty() as log:
+            before = await dies(tell, log, at, death)
+            assert before, f"the story took fewer than {at} appends"
+            await goes_on(tell, log, before)
