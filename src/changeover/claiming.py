@@ -71,7 +71,7 @@ class TicketClaim:
         claim = Claim(self.ticket.id, self._taken.token)
         held: list[str] = await self._on(lambda engine: engine.log.queue.renew([claim], self._lease))
         if self.ticket.id not in held:
-            raise ClaimLost(self.ticket.id, "the lease ran out")
+            raise ClaimLost(self.ticket.id, "the lease ran out, or there is nothing left to do")
 
     async def complete(self, result: str) -> None:
         """Bring the result: the conversation goes on with it."""
@@ -100,7 +100,7 @@ class TicketClaim:
 
 
 async def claimed(on: OnEngine, agent: str, by: str, lease: float, limit: int) -> list[TicketClaim]:
-    """Claim what waits for an agent; what was over before anybody could look at it is left out."""
+    """Claim what waits for an agent; what was over before anybody could look at it is left out, and let go."""
     all_taken = await on(lambda engine: take(engine, [agent], by, lease, limit))
     packages = await asyncio.gather(*(on(partial(_package, taken=taken)) for taken in all_taken))
     pairs = zip(all_taken, packages, strict=True)
@@ -111,6 +111,7 @@ async def _package(engine: LocalEngine, taken: Taken) -> HandoffPackage | None:
     try:
         return await claims.package(engine, taken)
     except ClaimLost:
+        await engine.log.queue.give_back(Claim(taken.ticket.id, taken.token), counted=True)
         return None
 
 

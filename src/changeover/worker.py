@@ -58,7 +58,7 @@ class Worker:
             raise MisconfiguredError(*faults)
         self._team, self._agents, self._concurrency = team, tuple(agents), concurrency
         self._lease, self._grace, self.name = lease, grace, name or worker_name()
-        self._tell = news or (lambda told: None)
+        self._news = news
         self._tasks: dict[asyncio.Task[None], Taken] = {}
         self._stopping = asyncio.Event()
 
@@ -110,6 +110,13 @@ class Worker:
             raise
         finally:
             self._tell(News(taken.ticket, taken.attempt, end, engine.world.clock.now() - begun))
+
+    def _tell(self, told: News) -> None:
+        try:
+            if self._news:
+                self._news(told)
+        except Exception:  # whoever watches must not stop the work
+            logger.exception("what was to be told of %s raised", told.ticket.id)
 
     async def _pause(self, bell: Bell) -> None:
         """Until there may be something to claim, and room for it; or it is time to look."""

@@ -22,21 +22,6 @@ from tests.stories.book import STORIES, Stage, Story
 pytestmark = pytest.mark.stress
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
-UNSETTLED = {
-    "what_a_worker_rejects_goes_to_the_next_candidate",
-    "nobody_takes_what_is_held_against_what_was_expected",
-    "a_package_that_three_workers_took_and_none_finished_is_put_before_a_person",
-    "the_highest_priority_comes_first_then_the_earliest_deadline_then_the_oldest",
-    "a_worker_that_is_stopped_and_does_not_come_to_an_end_gives_back_what_it_holds",
-    "a_result_that_is_not_what_was_expected_is_asked_for_again_through_the_queue",
-    "a_result_that_is_twice_not_what_was_expected_has_failed",
-    "an_agent_that_has_its_hands_full_takes_nothing_more",
-    "delegates_that_are_pulled_may_have_delegates_that_are",
-    "a_worker_does_what_is_delegated_to_its_agents",
-    "a_worker_does_what_is_submitted_to_an_agent_or_a_function",
-    "a_worker_does_what_users_say_to_its_agent",
-}
-"""Stories about queues that do not always hold in a second life yet: they are told on every store, but nobody dies."""
 SAMPLE = list(STORIES) if STRESS else list(STORIES)[::5]
 PATIENCE = 10.0
 """For how many seconds a story may go on before it counts as stuck."""
@@ -123,8 +108,6 @@ def deaths() -> Iterator[tuple[str, Death]]:
     """How the process dies in each story: in every way, or in one, each story in another."""
     ways = list(Death)
     for number, name in enumerate(STORIES):
-        if name in UNSETTLED:
-            continue
         yield from ((name, way) for way in (ways if STRESS else [ways[number % len(ways)]]))
 
 
@@ -186,7 +169,7 @@ def cuts(number: int, appends: int) -> Iterator[tuple[int, Death]]:
     yield from ((at, ways[(number + turn) % len(ways)]) for turn, at in enumerate(places))
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLE if name not in UNSETTLED])
+@pytest.mark.parametrize("name", SAMPLE)
 async def test_the_story_holds_on_a_database_though_the_process_dies(name: str, shared_store: str, tmp_path: Path):
     tell, places = STORIES[name], Places(shared_store, tmp_path)
     for at, death in cuts(SAMPLE.index(name), await in_one_go(tell)):

@@ -32,6 +32,7 @@ from changeover import (
     Task,
     TicketClaim,
 )
+from changeover.engines.tickets import retry
 from changeover.errors import (
     ApprovalError,
     ClaimLost,
@@ -200,7 +201,7 @@ class Tickets(Ticketing):
         if queued := [each for each in await self._queued() if each.owner]:
             ticket = queued[which % len(queued)].ticket.id
             self.book.lose(ticket)
-            await self.store.queue.retry(ticket)
+            await retry(self.store, ticket)
 
     @rule(which=which, decision=decisions)
     def a_person_decides(self, which: int, decision: Decision) -> None:

@@ -62,9 +62,10 @@ class QueueModel:
         row.let_go()
         return True
 
-    def retry(self, id: str) -> bool:
+    def retry(self, id: str, offered: bool) -> bool:
         if id in self.rows:
-            self.rows[id] = Row(replace(self.rows[id].ticket, deadline=None), self.rows[id].turn)
+            ticket = self.rows[id].ticket
+            self.rows[id] = Row(ticket if offered else replace(ticket, deadline=None), self.rows[id].turn)
         return id in self.rows
 
     def holds(self, claim: Claim) -> bool:
@@ -85,7 +86,7 @@ class QueueModel:
             if id in self.rows:
                 self.rows[id] = Row(replace(self.rows[id].ticket, deadline=None), self.rows[id].turn, rests=True)
         if claim and claim.ends and self.holds(claim):
-            self.retry(claim.ticket)
+            self.retry(claim.ticket, offered=False)
         return True
 
     def tickets(self) -> list[Queued]:

@@ -170,6 +170,17 @@ async def test_a_retry_lets_anybody_take_it_as_if_nobody_ever_had(log: Log):
     assert await log.queue.renew([Claim("held", "w")], LONG) == []
 
 
+@pytest.mark.parametrize(("offered", "order"), [(True, ["soon", "any"]), (False, ["any", "soon"])])
+async def test_what_is_still_offered_keeps_its_deadline_and_its_place_in_a_retry(
+    log: Log, offered: bool, order: list[str]
+):
+    await Scribe(log).write(ticket("any"), ticket("soon", deadline=60.0))
+    assert await taken(log, limit=1) == ["soon"]
+    assert await log.queue.retry("soon", offered)
+    assert (await standing(log, "soon")).ticket.deadline == (60.0 if offered else None)
+    assert await taken(log) == order
+
+
 async def test_all_are_listed_in_the_order_in_which_they_would_be_taken_with_who_holds_them(log: Log):
     scribe = Scribe(log)
     await scribe.write(ticket("free", "b", at=3.0), ticket("held", at=2.0), ticket("lapsed", at=1.0))

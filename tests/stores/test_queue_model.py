@@ -58,7 +58,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
     ),
     st.tuples(st.just("renew"), st.lists(which, max_size=3, unique=True), st.sampled_from([LEASE, -1.0])),
     st.tuples(st.just("give_back"), which, st.booleans()),
-    st.tuples(st.just("retry"), ids),
+    st.tuples(st.just("retry"), ids, st.booleans()),
     st.tuples(st.just("wait"), st.sampled_from([1.0, 2 * LEASE])),
 )
 
@@ -141,8 +141,8 @@ class Performance:
         claim = self.claim(number)
         return await self.queue.give_back(claim, counted), self.model.give_back(claim, counted)
 
-    async def retry(self, id: str) -> tuple[Any, Any]:
-        return await self.queue.retry(id), self.model.retry(id)
+    async def retry(self, id: str, offered: bool) -> tuple[Any, Any]:
+        return await self.queue.retry(id, offered), self.model.retry(id, offered)
 
     async def wait(self, seconds: float) -> tuple[None, None]:
         self.stage.wait(seconds)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from changeover import Agent, HandoffResult, RunResult, Team, Ticket, TicketClaim, Worker
+from changeover.engines.tickets import retry
 from changeover.errors import ClaimLost
 from changeover.guards.approval import Decision
 from tests.stories.approvals import Rule, must_wait
@@ -179,7 +180,7 @@ async def claims_of(stage: Stage, team: Team, agent: str, conversation: str) -> 
 
 async def free(team: Team, ticket: str) -> None:
     """Let anybody take it, as if nobody ever had."""
-    await team.on_engine(lambda engine: engine.log.queue.retry(ticket))
+    await team.on_engine(lambda engine: retry(engine.log, ticket))
 
 
 async def open_tickets(team: Team, conversation: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from changeover import Agent, RunResult, Team, TicketClaim, Worker
 from changeover.agent.agent import Member
 from changeover.engines.local import LocalEngine
+from changeover.engines.tickets import retry
 from changeover.errors import ChangeoverError
 from changeover.relay.events import Event
 from changeover.relay.ports import Request
@@ -139,10 +140,9 @@ class Stage:
 
 
 async def _free_all(engine: LocalEngine) -> None:
-    queue = engine.log.queue
-    for queued in await queue.tickets():
+    for queued in await engine.log.queue.tickets():
         if queued.owner:
-            await queue.retry(queued.ticket.id)
+            await retry(engine.log, queued.ticket.id)
 
 
 Story = Callable[[Stage], Coroutine[Any, Any, None]]

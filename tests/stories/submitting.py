@@ -6,6 +6,7 @@ from typing import Any
 
 from changeover import (
     Agent,
+    Context,
     Function,
     Person,
     Priority,
@@ -18,13 +19,14 @@ from changeover import (
 )
 from changeover.errors import HandoffNotFound, KeyConflict, UnknownAgentError
 from changeover.guards.approval import Decision, Reject
+from changeover.relay.events import HandoffAccepted
 from changeover.relay.queue import SPACING
 from changeover.testing import ManualClock, delegates
 from tests.stories.cancelling import assert_at_rest
 from tests.stories.delegates import asks, boss, cast
 from tests.stories.offers import DONE, MODES, office, package
 from tests.stories.serving import brings, came, error, outcome, pulled, worked_off
-from tests.stories.stage import Stage, story
+from tests.stories.stage import Stage, events, story
 
 
 async def is_still_open(team: Team, ticket: Ticket | str) -> bool:
@@ -147,7 +149,9 @@ async def the_highest_priority_comes_first_then_the_earliest_deadline_then_the_o
     taken: list[str] = []
 
     async def counts(claim: TicketClaim) -> None:
-        taken.append(claim.package.task.description)
+        name = claim.package.task.description
+        if not await events(team, HandoffAccepted, name):  # else its deadline is met, and orders no more
+            taken.append(name)
         await claim.complete("Three.")
 
     await worked_off(stage, team, "clerk", counts, limit=3)
@@ -241,3 +245,16 @@ async def a_person_who_is_submitted_to_may_not_want_it(stage: Stage) -> None:
         team, ticket = await decided(stage, mode, Reject("on holiday"))
         result = await outcome(team, ticket)
         assert (came(result), result.reason) == (("ana", "REJECTED", ""), "on holiday")
+
+
+@story
+async def the_same_key_gives_the_same_ticket_whoever_has_it_by_now(stage: Stage) -> None:
+    team = office(stage, Agent("clerk"), Agent("deputy"))
+    order = package(context=Context(escalation_path=("deputy",)))
+    ticket = await team.submit(order, key="once")
+    for claim in await stage.claim(team, "clerk"):
+        await claim.reject("closed")
+    assert (await team.submit(order, key="once")).id == ticket.id
+    await worked_off(stage, team, "deputy", brings("Three."))
+    assert (await team.submit(order, key="once")).id == ticket.id
+    assert (await outcome(team, ticket)).result == "Three."

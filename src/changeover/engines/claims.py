@@ -48,6 +48,7 @@ async def package(engine: LocalEngine, taken: Taken) -> HandoffPackage:
     asked = await offered(engine, ticket)
     if asked is not None:
         return package_of(asked)
+    await _begin(engine, ticket)
     live = await engine.lives.get(ticket.place)
     async with live.lock:
         return task_of(live.state, await _leg(engine, live, ticket))
@@ -89,6 +90,12 @@ def _timed(engine: LocalEngine, said: Answered | HandoffExpired, offered: Offere
     return replace(said, deadline=until if said.deadline is None else min(until, said.deadline))
 
 
+async def _begin(engine: LocalEngine, ticket: Ticket) -> None:
+    """Open the conversation of a delegate whose task was accepted by somebody who died before they could."""
+    if ticket.place != ticket.conversation and not (await engine.lives.get(ticket.place)).state.position:
+        await _open(engine, await engine.lives.get(ticket.conversation), ticket)
+
+
 async def _open(engine: LocalEngine, live: Live, ticket: Ticket) -> None:
     """Begin the conversation of a delegate, unless whoever waits for it has."""
     async with live.lock:
@@ -109,6 +116,7 @@ async def take_up(engine: LocalEngine, taken: Taken, by: str, held: Held | None 
     """Say that somebody works on what an agent owes; if somebody did before, that it fell back. What is `held` this
     engine works on from then on, and not before: whoever takes up the conversation meanwhile must not begin."""
     ticket, taking = taken.ticket, TicketTaken(taken.ticket.id, by)
+    await _begin(engine, ticket)
     events: list[Event] = [TicketLapsed(ticket.id, LAPSED), taking] if taken.attempt > 1 else [taking]
     await note(engine, ticket, f"taken:{taken.token}", events, Claim(ticket.id, taken.token), held)
 
@@ -122,7 +130,10 @@ async def note(
     held: Held | None = None,
 ) -> None:
     """Record it where the agent works and, of a delegate, where its sender waits; raises ClaimLost if it is over."""
-    for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
+    places = [ticket.place, ticket.conversation]
+    if claim is not None and not claim.ends:
+        places.reverse()  # its sender first: who is quick has nothing to wait for when work can begin
+    for conversation in dict.fromkeys(places):
         async with _at(engine, conversation, ticket) as live:
             await engine.lives.refresh(live)
             if claim is not None and conversation == ticket.place:

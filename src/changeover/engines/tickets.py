@@ -14,9 +14,11 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.relay.events import UserSpoke
 from changeover.relay.offered import handoff_of
+from changeover.relay.ports import Log
 from changeover.relay.result import handoffs_of, result_of
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State
+from changeover.relay.tickets import is_offered
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
@@ -27,13 +29,14 @@ async def submit(engine: LocalEngine, conversation: str, spoken: UserSpoke, key:
     (conversation, run), _ = await engine.speak(conversation, spoken, key)
     live = await engine.lives.get(conversation)
     state = live.state
-    waiting = [each for each in live.pending if isinstance(each, Ticket)]
-    if waiting and state.run is not None and state.run.id == run:
-        return waiting[0]
     ref = f"{state.id}@{run}"
+    # The first of the run: if its receiver rejects it, there are others after it.
     record = next((each for each in handoffs_of(state) if each.run_id == ref), None)
     if record is None:
         raise HandoffNotFound(ref)
+    for each in live.pending:
+        if isinstance(each, Ticket) and each.id == record.id:
+            return each
     place = f"{state.id}/{record.id.rpartition(':')[2]}" if record.mode is Mode.DELEGATE else state.id
     return Ticket(
         id=record.id, agent=record.receiver, conversation=state.id, place=place, root=state.root, at=record.at
@@ -157,6 +160,13 @@ def _standing(outcome: Outcome) -> Standing:
     if outcome.cancelled:
         return Standing.RETURNED
     return Standing.FAILED if outcome.fault else Standing.COMPLETE
+
+
+async def retry(log: Log, id: str) -> bool:
+    """Let anybody take a ticket now, as if nobody ever had; False if there is none to take."""
+    conversation = id.rpartition(":")[0]
+    state = State(conversation).fold(await log.read(conversation))
+    return await log.queue.retry(id, is_offered(state, id))
 
 
 async def in_time(engine: LocalEngine, id: str, timeout: float | None) -> HandoffResult:

@@ -25,7 +25,7 @@ class Claim(Struct, frozen=True, gc=False):
 
     ticket: str
     token: str
-    """Whose it is; every claim has another, also those of one worker."""
+    """Whose it is; whoever takes again has another, also the same worker."""
     ends: bool = False
     """The claim is over with the entry that shows it: if the ticket is still open then, anybody may take it, whatever
     deadline there was for taking it first."""
@@ -83,8 +83,9 @@ class Queue(Protocol):
         """Those that were taken `most` times, and that nobody holds now."""
         ...
 
-    async def retry(self, ticket: str) -> bool:
-        """Let anybody take it now, as if nobody ever had, whoever holds it; False if there is no such ticket."""
+    async def retry(self, ticket: str, offered: bool = False) -> bool:
+        """Let anybody take it now, as if nobody ever had, whoever holds it; the deadline there was for taking it still
+        stands only if it is `offered`, and nobody has accepted it. False if there is no such ticket."""
         ...
 
     async def tickets(self, ticket: str | None = None) -> list[Queued]:

@@ -67,6 +67,12 @@ def open_tickets(state: State) -> set[str]:
     return own | {f"{state.id}:{offer.call}" for offer, _ in _offers(run)}
 
 
+def is_offered(state: State, ticket: str) -> bool:
+    """Whether nobody has accepted what this ticket stands for."""
+    offers = _offers(state.run) if state.run else ()
+    return any(f"{state.id}:{offer.call}" == ticket and not delegated for offer, delegated in offers)
+
+
 def resting(state: State, outstanding: Iterable[Command]) -> set[str]:
     """Those that are open, and about which nothing is to be done as long as only this is outstanding."""
     run = state.run

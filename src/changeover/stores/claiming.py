@@ -58,7 +58,8 @@ class Claiming:
                 back = self._sql.give_back(ticket=claim.ticket, token=claim.token, uncounted=uncounted)
                 self._do_later(back, lambda rows: self._freed(job, rows))
             case Retry():
-                self._do_later(self._sql.retry(ticket=job.tickets[0]), lambda rows: self._freed(job, rows))
+                retry = self._sql.offer_again if job.offered else self._sql.retry
+                self._do_later(retry(ticket=job.tickets[0]), lambda rows: self._freed(job, rows))
             case _:
                 pass  # takes come last
 

@@ -152,13 +152,16 @@ class MemoryQueue:
             now = self._now()
             return _listed((each for each in self._tried.values() if each.attempts >= most and _idle(each, now)), now)
 
-    async def retry(self, ticket: str) -> bool:
+    async def retry(self, ticket: str, offered: bool = False) -> bool:
         with self._lock:
             if (spot := self._spots.get(ticket)) is None:
                 return False
             spot.rests = False
             self._count(spot, 0)
-            spot.be_taken_up()
+            if offered:
+                spot.be_nobodys()
+            else:
+                spot.be_taken_up()
             self._ring(spot)
             return True
 

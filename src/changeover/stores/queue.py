@@ -52,9 +52,9 @@ class SqlQueue:
         self._check()
         return [_queued_of(row) for row in await self._reader.rows(self._sql.worn_out(most=most))]
 
-    async def retry(self, ticket: str) -> bool:
+    async def retry(self, ticket: str, offered: bool = False) -> bool:
         self._check()
-        self._writer.put(retry := Retry(ticket))
+        self._writer.put(retry := Retry(ticket, offered))
         return await retry.future
 
     async def tickets(self, ticket: str | None = None) -> list[Queued]:

@@ -55,7 +55,8 @@ class GiveBack(QueueJob[bool]):
 class Retry(QueueJob[bool]):
     """Let anybody take a ticket, as if nobody ever had."""
 
-    __slots__ = ()
+    __slots__ = ("offered",)
 
-    def __init__(self, ticket: str) -> None:
+    def __init__(self, ticket: str, offered: bool) -> None:
         super().__init__(False, (ticket,))
+        self.offered = offered

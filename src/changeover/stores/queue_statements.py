@@ -56,6 +56,7 @@ class QueueStatements:
         self.give_back = say(theirs.values(back).returning(t.agent))
         this = sa.update(tickets).where(t.id == bind("ticket"))
         self.retry = say(this.values({**_taken_up(say), "rests": sa.false()}).returning(t.agent))
+        self.offer_again = say(this.values({**ANEW, "rests": sa.false()}).returning(t.agent))
         owner = sa.case((IN_TIME, t.owner)), sa.case((IN_TIME, t.until))
         queued = sa.select(*TICKET, t.attempts, *owner, t.rests).order_by(*ORDER)
         self.all = say(queued)
