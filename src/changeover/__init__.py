@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from changeover.handoffs.answers import Accepted as Accepted
     from changeover.handoffs.answers import Conditional as Conditional
     from changeover.handoffs.answers import Rejected as Rejected
+    from changeover.handoffs.briefing import Brief as Brief
+    from changeover.handoffs.chapters import Chapter as Chapter
     from changeover.handoffs.expecting import Expects as Expects
+    from changeover.handoffs.handover import Handover as Handover
     from changeover.handoffs.package import Context as Context
     from changeover.handoffs.package import Expectations as Expectations
     from changeover.handoffs.package import FileReference as FileReference
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
     from changeover.handoffs.strategies import Full as Full
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
     from changeover.handoffs.strategies import Recent as Recent
+    from changeover.handoffs.strategies import Reference as Reference
+    from changeover.handoffs.strategies import Summary as Summary
     from changeover.messages import File as File
     from changeover.models.limits import LimitedModel as LimitedModel
     from changeover.relay.stream import Recorded as Recorded
@@ -76,6 +81,8 @@ _HOMES = {
     "Approval": "guards.approval",
     "ApprovalRequest": "facts",
     "Approve": "guards.approval",
+    "Brief": "handoffs.briefing",
+    "Chapter": "handoffs.chapters",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",
     "Context": "handoffs.package",
@@ -91,6 +98,7 @@ _HOMES = {
     "HandoffPackage": "handoffs.package",
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
+    "Handover": "handoffs.handover",
     "Ledger": "facts",
     "LimitedModel": "models.limits",
     "Limits": "guards.limits",
@@ -104,6 +112,7 @@ _HOMES = {
     "Received": "tools.context",
     "Recent": "handoffs.strategies",
     "Recorded": "relay.stream",
+    "Reference": "handoffs.strategies",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
     "Respond": "guards.approval",
@@ -115,6 +124,7 @@ _HOMES = {
     "State": "facts",
     "Step": "handoffs.package",
     "Store": "stores.open",
+    "Summary": "handoffs.strategies",
     "Task": "handoffs.package",
     "Team": "team",
     "TextDelta": "relay.stream",

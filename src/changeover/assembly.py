@@ -7,12 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from changeover.agent.agent import Agent, Function, Member, Person
-from changeover.agent.faults import strategy_faults, team_faults
+from changeover.agent.faults import team_faults
 from changeover.agent.roster import Roster, Seat, seat
 from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
 from changeover.guards.limits import Limits
-from changeover.handoffs.strategies import Strategy
+from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
+from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.models.resolving import NOTHING, Resolver
 from changeover.observe.hooks import Hook, hook_faults
 from changeover.relay.ports import Clock, Log, Model
@@ -43,9 +44,10 @@ class Declared:
     ask: Ask | None = None
     clock: Clock | None = None
     strategy: Strategy | None = None
+    briefing: Briefing | None = None
 
 
-UNBUILT = ("helper_model", "guards", "rules", "engine", "fallback")
+UNBUILT = ("guards", "rules", "engine", "fallback")
 
 
 def assemble(declared: Declared) -> World:
@@ -53,16 +55,19 @@ def assemble(declared: Declared) -> World:
     members = declared.members
     agents = [member for member in members if isinstance(member, Agent)] if isinstance(members, Sequence) else []
     models, model_faults = _models(agents, declared.model)
+    helper, helper_faults = _helper(declared.helper_model)
     toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
     limits = declared.limits or Limits()
     faults = [
         *team_faults(members, declared.start, declared.handoffs_enabled),
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
+        *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
         *limits.faults(),
         *hook_faults(declared.hooks or {}),
         *_store_faults(declared.store),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
         *model_faults,
+        *helper_faults,
         *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
         *(f"Team({name}=…) is not supported by this version; leave it out" for name in _unbuilt(declared)),
     ]
@@ -70,8 +75,25 @@ def assemble(declared: Declared) -> World:
         raise MisconfiguredError(*faults)
     by_id = {member.id: member for member in members}
     seats = {id: _seat(member, by_id, toolkits, declared.handoffs_enabled) for id, member in by_id.items()}
-    roster = Roster(seats, declared.start or members[0].id, limits, declared.strategy, declared.handoffs_enabled)
-    return World(roster, models, toolkits, declared.clock or SystemClock(), declared.ask)
+    roster = Roster(
+        seats,
+        declared.start or members[0].id,
+        limits,
+        declared.strategy,
+        declared.handoffs_enabled,
+        briefing=declared.briefing or TEMPLATE,
+    )
+    return World(roster, models, toolkits, declared.clock or SystemClock(), declared.ask, helper=helper)
+
+
+def _helper(declared: Any) -> tuple[Model | None, list[str]]:
+    """What sums up for the team, and what is wrong with it."""
+    if declared is None:
+        return None, []
+    try:
+        return Resolver().resolve(declared, {}, None), []
+    except MisconfiguredError as error:
+        return None, [f"helper_model: the team has {fault}" for fault in error.faults]
 
 
 def _store_faults(store: object) -> tuple[str, ...]:

@@ -94,6 +94,12 @@ class HandoffRecord(Struct, frozen=True, gc=False):
     """The how-manieth try this is to find somebody for the task."""
     retry_of: str = ""
     """The handoff that was declined before."""
+    tokens_before: int = 0
+    """How many tokens the sender's context had, as far as it was said."""
+    tokens_after: int = 0
+    """How many of them, or in place of them, the receiver got."""
+    strategy_error: str = ""
+    """Why the receiver got only the last messages instead of what its strategy makes of them."""
 
     @property
     def timestamp(self) -> datetime:
@@ -139,6 +145,11 @@ class Handed(Struct, frozen=True, gc=False):
     """Every agent of the conversation in turn; it grows, so `hops` says how much of it was walked by then."""
     hops: int
     expected: Expected | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    """Which context variables are shown to its model, and which are not."""
+    asked: bool = False
+    """The sender waits for the result."""
 
 
 class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):

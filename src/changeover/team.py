@@ -33,6 +33,7 @@ from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, RunR
 from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
 from changeover.guards.limits import Limits
+from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.observe.hooks import Hook, Hooks
@@ -73,6 +74,7 @@ class Team:
         ask: Ask | None = None,
         clock: Clock | None = None,
         strategy: Strategy | None = None,
+        briefing: Briefing | None = None,
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -90,6 +92,7 @@ class Team:
             ask=ask,
             clock=clock,
             strategy=strategy,
+            briefing=briefing,
         )
         self._set_up(assemble(self._declared))
 
@@ -239,6 +242,11 @@ class Team:
         id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
         return await self.on_engine(lambda engine: roll_back(engine, id, reason, by))
 
+    async def forget(self, conversation: str) -> bool:
+        """Remove a conversation with all that is kept of it: its log, its delegates, its handoffs, what can be fetched.
+        False if there is none. Raise Owned if something in it is under way; cancel that first."""
+        return await self.on_engine(lambda engine: engine.forget(conversation))
+
     async def history(self, conversation: str) -> list[Recorded]:
         """Everything that was recorded of a conversation and its delegates, in order."""
         return list(recorded(await self._home.carry(partial(self._tree, conversation))))
@@ -328,7 +336,7 @@ class Team:
         if self._log is not None:
             await self._log.close()
             await asyncio.sleep(0)  # whoever waited is told before this returns
-        for model in self._world.models.values():
+        for model in (*self._world.models.values(), self._world.helper):
             if let_go := getattr(model, "let_go", None):
                 await let_go()
         self._engine = self._log = None

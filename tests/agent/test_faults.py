@@ -4,7 +4,21 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Full, Function, Limits, MessageOnly, Team, Variable, delegate, handoff
+from changeover import (
+    Agent,
+    Full,
+    Function,
+    Limits,
+    MessageOnly,
+    Recent,
+    Reference,
+    Summary,
+    Team,
+    Variable,
+    delegate,
+    handoff,
+    tool,
+)
 from changeover.errors import MisconfiguredError
 from changeover.testing import ScriptedModel, says
 
@@ -161,15 +175,48 @@ def test_a_merge_that_does_not_exist_is_a_fault():
     assert fault(members) == "agent 'a' handoff 'handoff_to_b' has merge='join'; use 'merge' or 'replace'"
 
 
-@pytest.mark.parametrize("strategy", ["full", lambda thread: thread, object(), 5])
-def test_a_strategy_that_is_not_built_yet_is_a_fault(strategy: Any):
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *("full", object(), 5, Summary),
+        *(Recent(0), Recent(True), Summary(max_tokens=0), Summary(needs="prices"), Summary(timeout=0)),
+        *(Reference(max_bytes=0), Reference(expires=0), Reference(max_facts=-1)),
+        *(Full(include=["tools:search"]), MessageOnly(exclude="variable:card")),
+    ],
+)
+def test_a_strategy_that_makes_no_sense_is_a_fault(strategy: Any):
     assert "strategy" in fault([Agent("a", strategy=strategy), Agent("b")])
     assert "strategy" in fault([Agent("a", handoffs=[handoff("b", strategy=strategy)]), Agent("b")])
     assert "strategy" in fault([Agent("a"), Agent("b")], strategy=strategy)
 
 
-def test_a_strategy_that_is_built_is_none():
-    Team([Agent("a", strategy=Full(), handoffs=[handoff("a", strategy=MessageOnly())])], model=MODEL, strategy=Full())
+def test_every_strategy_can_be_declared_anywhere():
+    for strategy in (Full(), Recent(3), MessageOnly(), Summary(), Reference(), lambda handover: handover.message):
+        agent = Agent(
+            "a", strategy=strategy, handoffs=[handoff("a", strategy=strategy), delegate("a", strategy=strategy)]
+        )
+        Team([agent], model=MODEL, helper_model=MODEL, strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("briefing", "said"),
+    [
+        (5, "briefing=5; give a template, or a function of a Brief"),
+        ("Your task: {tsk}", "your_task"),
+        ("Your task: {your_task", "{"),
+    ],
+)
+def test_a_briefing_that_cannot_be_written_is_a_fault(briefing: Any, said: str):
+    assert said in fault([Agent("a", briefing=briefing)])
+    assert said in fault([Agent("a")], briefing=briefing)
+
+
+def test_the_tool_that_reads_what_was_said_before_keeps_its_name():
+    @tool
+    def fetch_context(ref: str) -> str:
+        return ref
+
+    assert "has two tools called 'fetch_context'" in fault([Agent("a", tools=[fetch_context])])
 
 
 @pytest.mark.parametrize(
@@ -217,7 +264,6 @@ def test_a_rollback_that_is_no_function_is_a_fault():
 @pytest.mark.parametrize(
     "option",
     [
-        {"helper_model": MODEL},
         {"guards": [object()]},
         {"rules": [object()]},
         {"engine": object()},

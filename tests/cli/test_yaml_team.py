@@ -4,7 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from changeover import AUTO, Agent, Approval, Function, Limits, Person, Variable, delegate, handoff
+from changeover import (
+    AUTO,
+    Agent,
+    Approval,
+    Function,
+    Limits,
+    MessageOnly,
+    Person,
+    Recent,
+    Reference,
+    Summary,
+    Variable,
+    delegate,
+    handoff,
+)
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.cli.trouble import Mistake
@@ -68,6 +82,21 @@ agents:
 """
 
 
+STRATEGIES = """
+model: offline
+helper_model: offline
+strategy: {recent: {messages: 3}}
+briefing: "Do: {your_task}"
+agents:
+  - id: triage
+    handoffs:
+      - {to: billing, strategy: {summary: {needs: [prices], max_tokens: 200, exclude: ["tool:look"]}}}
+      - {to: expert, delegate: true, strategy: reference}
+  - {id: billing, strategy: message_only, briefing: "{story}", handoffs: []}
+  - {id: expert, strategy: "yamltools:note", handoffs: []}
+"""
+
+
 def declared(team: Team) -> dict[str, object]:
     return {member.id: member for member in team._declared.members}
 
@@ -122,6 +151,26 @@ def test_it_says_who_takes_what_and_who_is_a_person(tmp_path: Path):
     }
 
 
+def test_it_says_what_receivers_see(tmp_path: Path):
+    (tmp_path / "yamltools.py").write_text(TOOLS)
+    (tmp_path / "team.yaml").write_text(STRATEGIES)
+    team = read_team(tmp_path / "team.yaml")
+    import yamltools
+
+    summary = Summary(needs=("prices",), max_tokens=200, exclude=("tool:look",))
+    ways: list[str | Handoff | Delegate] = [
+        handoff("billing", strategy=summary),
+        delegate("expert", strategy=Reference()),
+    ]
+    assert declared(team) == {
+        "triage": Agent("triage", handoffs=ways),
+        "billing": Agent("billing", strategy=MessageOnly(), briefing="{story}", handoffs=[]),
+        "expert": Agent("expert", strategy=yamltools.note, handoffs=[]),
+    }
+    whole = team._declared
+    assert (whole.helper_model, whole.strategy, whole.briefing) == ("offline", Recent(3), "Do: {your_task}")
+
+
 def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
     file = tmp_path / "team.yaml"
     file.write_text(
@@ -173,6 +222,10 @@ def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
             "column 40: expected seconds above 0, or null for no",
         ),
         ("agents:\n - {id: a, handoffs: [{to: a, timeout: .inf}]}\n", "expected seconds above 0, or null for no limit"),
+        ("agents:\n - {id: a, strategy: most}\n", "column 22: expected full, message_only, recent, summary, reference"),
+        ("agents:\n - {id: a, strategy: {recent: {messages: 0}}}\n", "messages=0 must be a whole number, 1 or more"),
+        ("agents:\n - {id: a, strategy: {recent: {}, full: {}}}\n", "expected one of full, message_only"),
+        ("agents:\n - {id: a, strategy: {summary: {need: [x]}}}\n", "'need' is not known here"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
     ],
 )

@@ -21,6 +21,7 @@ from changeover import Agent, RunContext, RunResult, Team, tool
 from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
 from changeover.facts import ApprovalRequest
 from changeover.messages import Assistant, User
+from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
 from changeover.relay.ports import Head, Model, Request, Reserve, Toolkit, ToolOutcome
 from changeover.relay.queue import Claim, Queue
@@ -162,6 +163,13 @@ class TroubledLog:
     @property
     def queue(self) -> Queue:
         return self._log.queue
+
+    @property
+    def contexts(self) -> Contexts:
+        return self._log.contexts
+
+    async def forget(self, root: str) -> bool:
+        return await self._log.forget(root)
 
     async def find(self, conversation: str, cause: str) -> int | None:
         return await self._log.find(conversation, cause)

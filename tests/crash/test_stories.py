@@ -25,6 +25,8 @@ STRESS = "CHANGEOVER_STRESS" in os.environ
 SAMPLE = list(STORIES) if STRESS else list(STORIES)[::5]
 PATIENCE = 10.0
 """For how many seconds a story may go on before it counts as stuck."""
+LAST_BREATH = 0.5
+"""How often a life is looked at that may be waiting for what never comes."""
 
 
 class Watched(Stage):
@@ -67,12 +69,20 @@ async def dies(tell: Story, log: Log, at: int, death: Death) -> Watched | None:
     """The first life, up to its death; None if the story was over before."""
     mortal = MortalLog(log, at, death)
     stage = Watched(mortal)
+    life = asyncio.ensure_future(tell(stage))
     try:
         async with asyncio.timeout(PATIENCE):
-            await tell(stage)
+            # What a dead process waits for never comes.
+            while not (await asyncio.wait([life], timeout=LAST_BREATH))[0] and not mortal.dead:
+                pass
+            if life.done():
+                life.result()
     except Exception:
         if not mortal.dead:
             raise
+    finally:
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
     await stage.close()
     stage.happened.look_at_histories()
     return stage if mortal.dead else None

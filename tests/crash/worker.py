@@ -23,6 +23,7 @@ import msgspec
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest
+from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Log, Reserve
 from changeover.relay.queue import Claim, Queue
@@ -119,6 +120,13 @@ class StoppingLog:
     @property
     def queue(self) -> Queue:
         return self._log.queue
+
+    @property
+    def contexts(self) -> Contexts:
+        return self._log.contexts
+
+    async def forget(self, root: str) -> bool:
+        return await self._log.forget(root)
 
     async def owned(self) -> dict[str, int]:
         return await self._log.owned()

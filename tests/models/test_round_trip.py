@@ -1,5 +1,6 @@
 """Nothing is lost between our messages and theirs, whatever stands in them."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -156,20 +157,22 @@ def test_only_the_readers_own_turns_are_native_and_all_others_are_quoted(thread:
     said = [part.content for part in parts if isinstance(part, TextPart)]
     assert said == [turn.text for turn in thread if isinstance(turn, Assistant) and turn.agent == "a" and turn.text]
     prompt = "\n".join(prompts(messages))
+    quotation = re.sub(r"^> \[\[team\d*: said\]\] ", "> ", prompt, flags=re.M)
     for turn in thread:
         if isinstance(turn, User):
             assert turn.text in prompt
         elif isinstance(turn, Assistant) and turn.agent != "a":
-            assert all(f"> {line}" in prompt for line in turn.text.splitlines())
+            assert all(f"> {line}" in quotation for line in turn.text.splitlines())
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_nothing_that_an_agent_says_can_end_its_quotation(text: str, result: str):
     turn = Assistant("b", text, calls=(Call("1", "look", malformed=text),))
     [prompt] = prompts(written([User("Hello"), turn, ToolResult("1", "look", "b", result)], "a", ()))
-    quotation = prompt.removeprefix("Hello\n\n").splitlines()
-    assert quotation[0].startswith("The words and actions of the agent 'b', quoted")
-    assert all(line.startswith("> ") for line in quotation[1:])
+    head, *quotation, end = prompt.removeprefix("Hello\n\n").splitlines()
+    assert re.fullmatch(r"\[\[team\d*: quotes b\]\]", head)
+    assert end == head.replace("quotes b", "end")
+    assert all(line.startswith("> ") for line in quotation)
 
 
 def test_an_empty_thread_still_asks_for_something():

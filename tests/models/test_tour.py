@@ -37,7 +37,7 @@ async def test_a_conversation_goes_from_openai_to_anthropic_to_google_and_back(
         check_results(body)
     first_again = everything(requests[-1])
     assert "found 2" in first_again
-    assert "The words and actions of the agent 'second', quoted" in first_again
+    assert "[[team: quotes second]]" in first_again
 
 
 def native(body: dict[str, Any]) -> list[dict[str, Any]]:

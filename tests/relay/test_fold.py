@@ -45,8 +45,9 @@ from changeover.facts import (
     WorkerFault,
 )
 from changeover.guards.approval import Decision
+from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.package import HandoffPackage, Metadata, Task
-from changeover.messages import Call
+from changeover.messages import Call, Note, User
 from changeover.relay.commands import Record
 from changeover.relay.decide import awaits, decide
 from changeover.relay.events import (
@@ -64,6 +65,7 @@ from changeover.relay.queue import Taken
 from changeover.relay.run import Thinking
 from changeover.relay.settle import settle
 from changeover.relay.state import State
+from changeover.relay.weighing import Scale
 from changeover.stores.memory import MemoryLog
 from changeover.testing import ScriptedModel, assert_valid_history, calls, delegates, fails, hands_off, says
 from changeover.tools.command import Directive, Errand
@@ -191,7 +193,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "merge": st.sampled_from(["merge", "replace"]),
     "mode": st.sampled_from(Mode),
     "retry_at": st.none() | st.floats(0, 10),
-    "strategy": st.sampled_from(["full", "message_only", "of a later version"]),
+    "strategy": st.sampled_from(["full", "message_only", "recent", "summary", "of a later version"]),
+    **dict.fromkeys(("include", "exclude"), st.sampled_from([(), ("author:a",), ("tool:*", "variable:n")])),
+    **dict.fromkeys(("before", "after", "covered"), NUMBERS),
+    **dict.fromkeys(("packs", "retold"), st.booleans()),
+    "messages": st.sampled_from([(), (User("go on"), Note("it is late", "a"))]),
+    "chapter": st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2)),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
     "why": st.sampled_from(["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result"]),
     **dict.fromkeys(("alternatives", "declined_by"), st.sampled_from([(), ("a",), ("b", "gone")])),
@@ -223,7 +230,13 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "expires_at": st.none() | st.floats(0, 10),
     "given": st.none()
     | st.builds(
-        Given, AGENTS, NUMBERS, briefing=TEXTS, max_iterations=NUMBERS, ticket=st.sampled_from(["", "parent:3.0"])
+        Given,
+        AGENTS,
+        NUMBERS,
+        briefing=TEXTS,
+        max_iterations=NUMBERS,
+        ticket=st.sampled_from(["", "parent:3.0"]),
+        chapters=st.sampled_from([(), (Chapter("It was early.", ref="context://1"),)]),
     ),
     "limit": st.sampled_from(["max_handoffs", "max_turns"]),
     "on_expiry": st.sampled_from(["reject", "approve"]),
@@ -287,6 +300,8 @@ def seen(value: Any) -> Any:
         return {key: seen(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [seen(inner) for inner in value]
+    if isinstance(value, Scale):
+        return None  # it spares counting again, and says nothing
     if slots := getattr(type(value), "__slots__", None):
         return type(value).__name__, [seen(getattr(value, name)) for name in slots]
     return value

@@ -120,6 +120,6 @@ async def test_finding_what_is_new_does_not_read_what_is_old(sqlite_file, opened
     for position in range(3, count):
         await log.append(more(position, "", "r"), WORKING)
     feed = log._sql.feed
-    for call in (feed.news(root="r", seq=count, position=count), feed.rest(root="r", seq=count)):
+    for call in (feed.news(root=1, seq=count, position=count), feed.rest(root=1, seq=count)):
         plan = plan_of(sqlite_file, call)
         assert "SCAN" not in plan, plan

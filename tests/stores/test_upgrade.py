@@ -53,8 +53,8 @@ def layout(store: str) -> list[tuple[object, ...]]:
         return sorted(query(store, "SELECT type, name, tbl_name, sql FROM sqlite_master"), key=str)
     columns = query(
         store,
-        "SELECT table_name, column_name, data_type, is_nullable, column_default, character_maximum_length"
-        " FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2",
+        "SELECT table_name, column_name, data_type, is_nullable, column_default, character_maximum_length,"
+        " collation_name FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2",
     )
     indexes = query(store, "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1")
     schema = store.rpartition("=")[2]

@@ -24,9 +24,11 @@ from tests.stories import (
     offers,
     overdue,
     packages,
+    packing,
     patience,
     people,
     queued,
+    referring,
     rollbacks,
     shifts,
     submitting,
@@ -46,7 +48,7 @@ THEMES = (
     *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
     *(answers, busy, declining, conditions, escalations, people, inboxes, timeouts, patience),
-    *(offers, packages, lateness, expectations, rollbacks, cleaning),
+    *(packing, referring, offers, packages, lateness, expectations, rollbacks, cleaning),
     *(queued, submitting, claiming, lapsing, overdue, withdrawing, workers, shifts),
 )
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.agent.variable import Variable
+from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.context import RunContext
 from changeover.tools.tool import Fn, Tool
@@ -58,6 +59,9 @@ class Agent:
     max_concurrency: int | None = None
     output: type | None = None
     strategy: Strategy | None = None
+    """How much it sees of what was said before it was handed a task."""
+    briefing: Briefing | None = None
+    """How it is briefed: a template of named parts, or a function of a Brief."""
     parallel_tools: bool = False
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 

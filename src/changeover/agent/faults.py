@@ -14,8 +14,10 @@ from changeover.agent.handoff import Handoff
 from changeover.agent.moves import GENERIC
 from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
+from changeover.handoffs.briefing import briefing_faults
+from changeover.handoffs.chapters import FETCH
 from changeover.handoffs.context import METADATA
-from changeover.handoffs.strategies import Full, MessageOnly, Recent
+from changeover.handoffs.strategies import strategy_faults
 from changeover.tools.tool import Fn, Tool, as_tool
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -44,13 +46,6 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
     return found
 
 
-def strategy_faults(strategy: object) -> list[str]:
-    """A strategy that this version does not know."""
-    if strategy is None or isinstance(strategy, Full | MessageOnly):
-        return []
-    return [f"has strategy={strategy!r}, which this version does not support; use Full() or MessageOnly()"]
-
-
 def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[str]:
     if not SLUG.fullmatch(member.id):
         yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
@@ -62,6 +57,7 @@ def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[s
         if (value := getattr(member, option)) != _DEFAULTS[option] and value not in ((), None):
             yield f"sets {option}=, which this version does not support; leave it out"
     yield from strategy_faults(member.strategy)
+    yield from briefing_faults(member.briefing)
     yield from _answer_faults(member)
     if not isinstance(member.tools, Sequence):
         yield f"has tools={member.tools!r}; give a list of functions"
@@ -119,9 +115,7 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
 def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
     if not isinstance(way.max_iterations, int) or way.max_iterations < 1:
         yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
-    if way.strategy is not None and not isinstance(way.strategy, Full | MessageOnly | Recent):
-        known = "Full(), MessageOnly() or Recent(5)"
-        yield f"has strategy={way.strategy!r}, which this version does not support; use {known}"
+    yield from strategy_faults(way.strategy)
     yield from _common_faults(way, ids)
 
 
@@ -152,6 +146,7 @@ def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
 
 def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
     """Every name by which this agent's model may call something, and what bears it."""
+    yield FETCH, "what was said before is read with it"
     for declared in agent.tools if isinstance(agent.tools, Sequence) else ():
         if isinstance(declared, Tool) or callable(declared):
             yield as_tool(declared).name, "a function"

@@ -22,6 +22,7 @@ from changeover.agent.moves import (
 )
 from changeover.agent.variable import Check, compile_variables
 from changeover.guards.limits import Limits
+from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import as_tool
@@ -69,6 +70,8 @@ class Roster(Struct, frozen=True):
     """How often in a row a model may get its calls wrong and try again."""
     attempts: int = 3
     """How many receivers a task is offered to before a person is asked."""
+    briefing: Briefing = TEMPLATE
+    """How receivers are briefed that say nothing else."""
 
     def pulls(self, member: str) -> bool:
         """Whether a member is served by whoever claims what it is to do."""
@@ -86,7 +89,17 @@ class Roster(Struct, frozen=True):
         own = seat.agent.strategy if isinstance(seat, Seat) else None
         return declared or own or self.strategy or (MessageOnly() if sender == receiver else Full())
 
-    def briefing_for(self, receiver: str, declared: Strategy | None) -> Strategy:
+    @property
+    def template(self) -> str:
+        """How everybody is briefed of whom nothing else can be said."""
+        return self.briefing if isinstance(self.briefing, str) else TEMPLATE
+
+    def briefing_for(self, receiver: str) -> Briefing:
+        """How this one is briefed."""
+        seat = self.seats.get(receiver)
+        return (seat.agent.briefing if isinstance(seat, Seat) else None) or self.briefing
+
+    def delegate_strategy(self, receiver: str, declared: Strategy | None) -> Strategy:
         """How much a delegate is told of what was said before."""
         seat = self.seats.get(receiver)
         own = seat.agent.strategy if isinstance(seat, Seat) else None

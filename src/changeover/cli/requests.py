@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from changeover.cli.output import line_of
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
-from changeover.relay.asking import KINDS, POSSIBLE
+from changeover.relay.performing.asking import KINDS, POSSIBLE
 
 
 class Asked(Protocol):

@@ -13,6 +13,7 @@ from changeover.facts import Mode, RunResult
 from changeover.messages import Call
 from changeover.relay.events import (
     CallRefused,
+    ContextPacked,
     HandoffConditional,
     HandoffExpired,
     HandoffOffered,
@@ -90,6 +91,8 @@ class Show:
             case HandoffRolledBack() as undone:
                 why = f": {undone.reason}" if undone.reason else ""
                 self._line(f"{undone.sender} has it again, {undone.receiver} has not{why}", "red")
+            case ContextPacked() as packed:
+                self._packed(packed)
             case RepairAsked(problem=problem):
                 self._note(f"{agent} is told what is wrong with its answer: {problem}")
             case _:
@@ -156,6 +159,13 @@ class Show:
         about = "" if same or not offer.message else f": {line_of(offer.message)[:FULL]}"
         values = f" ({line_of(listed(offer.variables))[:FULL]})" if offer.variables else ""
         self._out.print(Text.assemble(lead, about, values), soft_wrap=True)
+
+    def _packed(self, packed: ContextPacked) -> None:
+        """What the receiver gets in place of what was said, or why it gets only the end of that."""
+        if packed.error:
+            self._line(f"the context could not be packed ({packed.error}); the last messages go along", "yellow")
+        else:
+            self._note(f"context packed: {packed.strategy}, {packed.after:,} tokens")
 
     def _note(self, text: str) -> None:
         self._line(text, "dim")

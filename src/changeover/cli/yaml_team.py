@@ -15,8 +15,10 @@ from changeover.agent.variable import TYPES, Variable
 from changeover.cli.importing import attribute_of, module_at
 from changeover.cli.nodes import Place, Read, read_yaml
 from changeover.cli.trouble import Mistake
+from changeover.cli.yaml_strategy import strategy_at
 from changeover.guards.approval import Approval
 from changeover.guards.limits import Limits
+from changeover.handoffs.strategies import Strategy
 from changeover.team import Team
 
 
@@ -43,7 +45,9 @@ class _Reader:
         self.team: dict[str, Read] = {
             "agents": lambda place: place.items("a list of agents"),
             "start": self._agent,
-            "model": _model,
+            **dict.fromkeys(("model", "helper_model"), _model),
+            "strategy": self._strategy,
+            "briefing": Place.text,
             "limits": lambda place: Limits(**place.mapping("a mapping of limits", LIMITS)),
             "store": Place.text,
             "handoffs_enabled": Place.flag,
@@ -52,6 +56,8 @@ class _Reader:
             **dict.fromkeys(("id", "name", "instructions", "specialization", "description"), Place.text),
             **dict.fromkeys(("capabilities", "examples"), partial(_texts, expected="a list of texts")),
             "model": _model,
+            "strategy": self._strategy,
+            "briefing": Place.text,
             "tools": lambda place: [self._thing(each) for each in place.items("a list of tools by import path")],
             "handoffs": self._handoffs,
             **dict.fromkeys(("parallel_tools", "accepts_handoffs", "pull", "person"), Place.flag),
@@ -67,6 +73,7 @@ class _Reader:
             "approval": self._approval,
             "alternatives": lambda place: [self._agent(each) for each in place.items("a list of ids")],
             "timeout": _timeout,
+            "strategy": self._strategy,
         }
         self._transfer = {
             **either,
@@ -116,6 +123,9 @@ class _Reader:
         if not place.is_mapping():
             return place.flag()
         return Approval(**place.mapping("true, false or a mapping", APPROVAL))
+
+    def _strategy(self, place: Place) -> Strategy:
+        return strategy_at(place, self._function)
 
     def _thing(self, place: Place) -> Any:
         address = place.text()

@@ -12,10 +12,10 @@ from changeover.engines.live import Live
 from changeover.errors import ApprovalError
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve, Decision, Reject, verdict_words
-from changeover.relay.asking import misfit
 from changeover.relay.commands import AwaitApproval
 from changeover.relay.events import ApprovalDecided
 from changeover.relay.naming import call_of
+from changeover.relay.performing.asking import misfit
 from changeover.relay.run import Acting, Awaiting
 from changeover.relay.state import State
 from changeover.relay.turn import Asked

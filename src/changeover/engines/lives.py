@@ -52,6 +52,11 @@ class Lives:
         entries = await self._log.read(live.state.id)
         live.catch_up(State(live.state.id).fold(entries), entries)
 
+    def drop(self, root: str) -> None:
+        """Know nothing of a conversation and those below it."""
+        for conversation in [id for id in self._lives if id.partition("/")[0] == root]:
+            del self._lives[conversation]
+
     def fail(self, error: EngineError) -> None:
         """Tell everybody who still waits, and forget all."""
         for live in self._lives.values():

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from changeover.engines.following import Follower
 from changeover.engines.holding import End, Holdings
 from changeover.engines.inputs import again, say
@@ -69,7 +71,8 @@ class LocalEngine:
         patience: float = 1.0,
         elsewhere: Callable[[str], bool] = lambda conversation: False,
     ) -> None:
-        self.log, self.world, self.patience, self._observer = log, world, patience, observer
+        self.log, self.patience, self._observer = log, patience, observer
+        self.world = replace(world, contexts=log.contexts)
         self.elsewhere = elsewhere
         """Whether another loop of this process works on a conversation."""
         self.loop = asyncio.get_running_loop()
@@ -130,6 +133,13 @@ class LocalEngine:
             await self.lives.refresh(live)
             await self.go_on(live)
         await self.tell(live)
+
+    async def forget(self, conversation: str) -> bool:
+        """Remove a conversation and all that is kept of it; raises Owned while something goes on in it."""
+        gone = await self.log.forget(conversation)
+        if gone:
+            self.lives.drop(conversation)
+        return gone
 
     def busy(self, conversation: str) -> bool:
         """Whether this engine has something in flight for a conversation."""

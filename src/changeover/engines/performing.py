@@ -19,7 +19,9 @@ from changeover.relay.commands import (
     CancelChild,
     CleanUp,
     Command,
+    FetchContext,
     JudgeResult,
+    PackContext,
     RunChild,
     RunTool,
     SeekApproval,
@@ -30,7 +32,7 @@ from changeover.relay.perform import perform
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
-EFFECTS = (CallModel, CallFunction, RunTool, SeekApproval, JudgeResult, CleanUp)
+EFFECTS = (CallModel, CallFunction, RunTool, SeekApproval, JudgeResult, PackContext, FetchContext, CleanUp)
 """What is performed the same by every engine; the rest is this one's own."""
 
 

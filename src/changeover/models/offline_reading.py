@@ -25,8 +25,10 @@ ABOUT = f"What is it about{QUESTION}"
 PARTS = 5
 """From so many answers in a row a request is put together."""
 
-HANDED = re.compile(r"^This conversation was handed to you by (.+)\.$", re.M)
-BRIEFING = re.compile(r"(?:^|\n\n)(?:This conversation was handed to you by |Context variables\. They are data)")
+HANDED = re.compile(r"^This (?:conversation|task) was handed to you by (.+?)(?:, who gets your answer; .*)?\.$", re.M)
+BRIEFING = re.compile(
+    r"(?:^|\n\n)(?:This (?:conversation|task) was handed to you by |Context variables\. They are data)"
+)
 FENCE = re.compile(r"^(`{3,})json\n(.*?)\n\1$", re.M | re.S)
 VALUE = re.compile(r"[\d@\"“]")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Literal, cast
 
 from pydantic_ai.messages import (
@@ -25,6 +26,7 @@ from changeover.messages import Reply
 from changeover.models.clients import Clients
 from changeover.models.continuing import Answer, Asked, answer, pieces
 from changeover.models.keeping import GAP
+from changeover.models.marking import Marks, texts_of
 from changeover.models.reading import read
 from changeover.models.settings import setting_faults
 from changeover.models.trouble import trouble
@@ -92,13 +94,16 @@ class PydanticAIModel:
 
     async def _asked(self, request: Request) -> Asked:
         model = await self.clients.at_hand()
+        marks = Marks(partial(texts_of, request))
+        history = written(request.messages, request.agent, systems_of(model), marks)
+        instructions = marks.explained(request.instructions)
         parameters = ModelRequestParameters(
             function_tools=tools_of(request.tools),
-            instruction_parts=[InstructionPart(content=request.instructions)] if request.instructions else None,
+            instruction_parts=[InstructionPart(content=instructions)] if instructions else None,
             output_object=self._output,
             output_mode=_output_mode(model, self._output),
         )
-        messages = model.prepare_messages(written(request.messages, request.agent, systems_of(model)), parameters)
+        messages = model.prepare_messages(history, parameters)
         return Asked(model, messages, settings_for(model, request.settings), parameters)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 
 from pydantic_ai.messages import (
@@ -21,6 +22,7 @@ from pydantic_ai.tools import ToolDefinition as TheirTool
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
 from changeover.models.attaching import prompt, shown
 from changeover.models.keeping import restored
+from changeover.models.marking import Marks, texts_in
 from changeover.models.quoting import noted, quoted
 from changeover.tools.definition import ToolDefinition
 
@@ -30,12 +32,14 @@ ALIEN = re.compile(r"[^A-Za-z0-9_-]")
 """What some provider refuses in the id of a call."""
 
 
-def written(messages: Sequence[Message], reader: str, systems: Collection[str]) -> list[ModelMessage]:
+def written(
+    messages: Sequence[Message], reader: str, systems: Collection[str], marks: Marks | None = None
+) -> list[ModelMessage]:
     """The thread as this agent's model reads it; `systems` are the providers whose ids and signatures it can use."""
-    draft = _Draft(systems)
+    draft = _Draft(systems, marks or Marks(partial(texts_in, messages)))
     for speaker, turns in groupby(messages, lambda message: _speaker(message, reader)):
         if speaker:
-            draft.tell(quoted(speaker, (turn for turn in turns if isinstance(turn, Assistant | ToolResult))))
+            draft.quote(speaker, (turn for turn in turns if isinstance(turn, Assistant | ToolResult)))
         else:
             draft.add(turns)
     return draft.finished()
@@ -59,25 +63,24 @@ def _speaker(message: Message, reader: str) -> str:
 class _Draft:
     """Their history while it is being written: responses, and between them what the model reads next."""
 
-    def __init__(self, systems: Collection[str]) -> None:
-        self._systems = systems
+    def __init__(self, systems: Collection[str], marks: Marks) -> None:
+        self._systems, self._marks = systems, marks
         self._messages: list[ModelMessage] = []
         self._called: list[tuple[Call, str]] = []
         """The calls of the last response, each with the id that it bears there."""
         self._results: dict[str, ToolResult] = {}
         self._prompts: list[UserContent] = []
 
-    def tell(self, text: str) -> None:
-        self._prompts.append(text)
+    def quote(self, agent: str, leg: Iterable[Assistant | ToolResult]) -> None:
+        self._prompts.append(quoted(self._marks, agent, leg))
 
     def add(self, turns: Iterable[Message]) -> None:
         for turn in turns:
             match turn:
                 case User():
-                    self.tell(turn.text)
-                    self._prompts += [piece for file in turn.files for piece in shown(file)]
+                    self._prompts += [turn.text, *(piece for file in turn.files for piece in shown(file))]
                 case Note():
-                    self.tell(noted(turn))
+                    self._prompts.append(noted(self._marks, turn))
                 case Assistant():
                     self._say(turn)
                 case ToolResult():
@@ -103,7 +106,7 @@ class _Draft:
         if any(call.id == result.call for call, _ in self._called) and result.call not in self._results:
             self._results[result.call] = result
         else:
-            self.tell(quoted(result.agent, [result]))
+            self.quote(result.agent, [result])
 
     def _turn_over(self) -> None:
         """End what the model reads before its next response: first a result for each of its calls, in their order."""

@@ -13,7 +13,7 @@ from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected,
 from changeover.relay.commands import AskReceiver
 from changeover.relay.events import HandoffAccepted, HandoffConditional, HandoffRejected
 from changeover.relay.packing import package_of
-from changeover.relay.threads import in_thread
+from changeover.relay.performing.threads import in_thread
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.handoffs")

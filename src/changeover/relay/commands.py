@@ -8,8 +8,11 @@ from msgspec import Struct
 
 from changeover.facts import ApprovalRequest, Expected, Rollback, Ticket
 from changeover.guards.approval import Approval
+from changeover.handoffs.briefing import Brief, Briefing
+from changeover.handoffs.handover import Handover
+from changeover.handoffs.strategies import Strategy
 from changeover.messages import Call, Message, View
-from changeover.relay.events import Event, HandoffOffered, Started, UserSpoke
+from changeover.relay.events import ContextPacked, Event, HandoffOffered, Started, UserSpoke
 from changeover.tools.context import RunContext
 
 
@@ -29,6 +32,8 @@ class CallModel(Struct, frozen=True, gc=False):
     """Whether the model may hand off now."""
     last: bool = False
     """Whether this is the last reply the run may take: no tools, an answer."""
+    fetches: bool = False
+    """Whether there is something that the agent may fetch."""
 
 
 class CallFunction(Struct, frozen=True, gc=False):
@@ -107,6 +112,37 @@ class AskReceiver(Struct, frozen=True, gc=False):
     deadline: float | None = None
     package: dict[str, Any] | None = None
     """What code hands over, if it is code that offers."""
+    packed: ContextPacked | None = None
+    """What the receiver gets of the thread, if that had to be made."""
+
+
+class PackContext(Struct, frozen=True, gc=False):
+    """Make what the receiver of an offer gets of the sender's context."""
+
+    id: str
+    task: int
+    conversation: str
+    offer: HandoffOffered
+    strategy: Strategy
+    handover: Handover
+    brief: Brief
+    """What the receiver is told beside what is made of that."""
+    briefing: Briefing
+    covered: int
+    """How many messages of the sender's thread are covered when it is done."""
+    turn: int
+    """How often the helper model was asked in this conversation before."""
+    fallback: int
+    """How many tokens the receiver gets if it cannot be made."""
+
+
+class FetchContext(Struct, frozen=True, gc=False):
+    """Bring what an agent wants to read of what was said before it took over."""
+
+    id: str
+    task: int
+    root: str
+    call: Call
 
 
 class AwaitClaim(Struct, frozen=True, gc=False):
@@ -149,7 +185,7 @@ class Record(Struct, frozen=True, gc=False):
     event: Event
 
 
-Effect = CallModel | CallFunction | RunTool | SeekApproval | JudgeResult | CleanUp
+Effect = CallModel | CallFunction | RunTool | SeekApproval | JudgeResult | PackContext | FetchContext | CleanUp
 """What `perform` carries out, the same for every engine."""
 
 Command = Effect | AwaitApproval | AskReceiver | AwaitClaim | RunChild | CancelChild

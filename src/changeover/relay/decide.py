@@ -8,6 +8,7 @@ from typing import Any
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import AgentFault, Fault, LimitFault, ModelFault, ReceiverFault
+from changeover.handoffs.chapters import can_fetch
 from changeover.messages import View
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, Record
 from changeover.relay.context import context_of
@@ -85,6 +86,9 @@ def _wanted(call: OpenCall, command: str) -> bool:
             return isinstance(phase, Asked) and f"{phase.request.call}!" == command
         case "^":
             return isinstance(phase, Offered) and f"{phase.offer.call}^" == command
+        case "%":
+            mine = isinstance(phase, Offered) and f"{phase.offer.call}%" == command
+            return mine and isinstance(phase, Offered) and phase.packed is None
         case "~":
             return isinstance(phase, Delegated) and phase.recalled is not None
         case _:
@@ -134,6 +138,7 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
             phase.not_before,
             limits.max_handoffs > 0 and not run.told,
             limits.on_limit == "tell" and turns == limits.max_turns - 1,
+            bool(state.chapters) and can_fetch(state.chapters),
         )
     ]
 

@@ -21,13 +21,17 @@ def package_of(command: AskReceiver) -> HandoffPackage:
     offer, context = command.offer, command.context
     if command.package is not None:
         return _given(command, command.package)
-    described = offer.message or context.input
+    described, packed = offer.message or context.input, command.packed
+    made = packed is not None and bool(packed.briefing or packed.messages)
+    said = packed.messages if packed is not None and made else command.thread
     return HandoffPackage(
         Task(described or offer.receiver, id=f"{context.conversation}:{offer.call}"),
         Context(
             original_request=context.input,
+            summary=packed.briefing if packed is not None else "",
             current_state=offer.about,
-            history=history_of(command.thread),
+            history=history_of(said),
+            reference=packed.chapter.ref if packed is not None and packed.chapter else "",
             variables={**context.variables, **offer.variables},
             artifacts=dict(context.artifacts),
             workflow_state=Progress.from_dict(dict(context.workflow_state)),

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from changeover.facts import Handed, HandoffRecord
 from changeover.facts import State as Standing
 from changeover.handoffs.protocol import Signal, advance
-from changeover.handoffs.strategies import MessageOnly
-from changeover.messages import Assistant, Message, Note, User
+from changeover.messages import Assistant, Message
 from changeover.relay.events import Given, HandoffOffered, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.turn import Offered, OpenCall
@@ -20,7 +19,7 @@ IN_WORK = advance(OFFERED, Signal.ACCEPT, Signal.START)
 
 def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: Offered) -> HandoffRecord:
     """The handoff that was accepted, as people read it; its receiver got this task."""
-    offer = offered.offer
+    offer, packed = offered.offer, offered.packed
     return HandoffRecord(
         f"{conversation}:{offer.call}",
         offer.sender,
@@ -31,12 +30,15 @@ def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: O
         offered.at,
         call.call.name,
         offer.variables,
-        offer.strategy,
+        packed.strategy if packed else offer.strategy,
         run.ref,
         task,
         "",
         offer.attempt,
         offer.retry_of,
+        offer.before,
+        packed.after if packed else offer.after,
+        packed.error if packed else "",
     )
 
 
@@ -53,16 +55,9 @@ def handed_of(offer: HandoffOffered, tool: str, run: Run, now: float, path: list
         path,
         len(path),
         offer.expected,
+        offer.include,
+        offer.exclude,
     )
-
-
-def thread_of(offer: HandoffOffered, run: Run, thread: list[Message]) -> list[Message]:
-    """What the receiver's model reads of the sender's thread."""
-    if offer.strategy != MessageOnly.name:
-        return thread
-    # A new list: the old one is still read through the views of earlier requests.
-    request: list[Message] = [User(run.spoken.text, author_of(run.spoken), run.spoken.files)]
-    return [*request, Note(offer.message, offer.sender)] if offer.message else request
 
 
 def last_words(record: Sequence[Message], agent: str = "") -> str:
@@ -74,11 +69,6 @@ def last_words(record: Sequence[Message], agent: str = "") -> str:
 def undone_words(reason: str) -> str:
     """Why a handoff came to nothing that somebody took back."""
     return f"rolled back: {reason}" if reason else "rolled back"
-
-
-def author_of(spoken: UserSpoke) -> str:
-    """Who said it: the user, by name if it is known, or the agent that gave the task."""
-    return spoken.given.sender if spoken.given else spoken.user or "user"
 
 
 def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
@@ -94,4 +84,7 @@ def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
         path,
         len(path),
         given.expected,
+        given.include,
+        given.exclude,
+        asked=True,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 from changeover.agent.agent import Function
 from changeover.agent.roster import Seat
@@ -14,9 +13,17 @@ from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
 from changeover.messages import Call, Reply
-from changeover.relay.asking import seek_approval
-from changeover.relay.cleaning import clean_up
-from changeover.relay.commands import CallFunction, CallModel, CleanUp, Effect, JudgeResult, RunTool, SeekApproval
+from changeover.relay.commands import (
+    CallFunction,
+    CallModel,
+    CleanUp,
+    Effect,
+    FetchContext,
+    JudgeResult,
+    PackContext,
+    RunTool,
+    SeekApproval,
+)
 from changeover.relay.events import (
     CallRefused,
     Event,
@@ -27,37 +34,30 @@ from changeover.relay.events import (
     ToolFinished,
     ToolStarted,
 )
-from changeover.relay.judging import judge_result
 from changeover.relay.keepable import reply_of, text_of
+from changeover.relay.performing.asking import seek_approval
+from changeover.relay.performing.cleaning import clean_up
+from changeover.relay.performing.condensing import pack_context
+from changeover.relay.performing.fetching import DEFINITION, fetch_context
+from changeover.relay.performing.judging import judge_result
+from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
+from changeover.relay.performing.threads import in_thread
 from changeover.relay.ports import Emit, Intend, Model, Request
-from changeover.relay.threads import in_thread
 from changeover.relay.world import World
 from changeover.tools.command import Command, Directive, directive_of
 from changeover.tools.context import RunContext
-
-# A user's code may also ask for the end of the process, or let a cancellation of its own out: it has failed.
-_TROUBLE = (Exception, asyncio.CancelledError, SystemExit)
+from changeover.tools.definition import ToolDefinition
 
 LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
 
 
 def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
     """Carry out one command. `intend` commits an intent; `emit` is given if somebody reads along."""
-    match command:
-        case CallModel():
-            return _call_model(world, command, emit)
-        case RunTool():
-            return _run_tool(world, command, intend)
-        case CallFunction():
-            return _call_function(world, command)
-        case SeekApproval():
-            return seek_approval(world, command)
-        case JudgeResult():
-            return judge_result(world, command)
-        case CleanUp():
-            return clean_up(world, command)
-        case _:
-            assert_never(command)
+    if isinstance(command, CallModel):
+        return _call_model(world, command, emit)
+    if isinstance(command, RunTool):
+        return _run_tool(world, command, intend)
+    return PLAIN[type(command)](world, command)
 
 
 async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Event:
@@ -73,9 +73,9 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         model = world.models[agent]
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
         reply = reply_of(given, command.id)
-    except _TROUBLE as error:
-        _let_go(error)
-        return ModelFailed(agent, command.task, _words(error), _retry_at(world, command, error))
+    except TROUBLE as error:
+        let_go(error)
+        return ModelFailed(agent, command.task, words_of(error), _retry_at(world, command, error))
     usage = None if reply.usage == ONE_REQUEST else reply.usage
     return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage, reply.extra)
 
@@ -90,13 +90,20 @@ def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
         agent=context.agent,
         instructions=instructions,
         messages=command.thread,
-        tools=() if command.last else seat.definitions if command.handoffs else seat.alone,
+        tools=_tools(seat, command),
         settings=seat.agent.settings,
         conversation=context.conversation,
         command=command.id,
         attempt=command.attempt,
         turn=command.turn,
     )
+
+
+def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
+    if command.last:
+        return ()
+    definitions = seat.definitions if command.handoffs else seat.alone
+    return (*definitions, DEFINITION) if command.fetches else definitions
 
 
 async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:
@@ -126,9 +133,9 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
         await intend(ToolStarted(command.id, task))
     try:
         outcome = await toolkit.call(call.name, args, command.context)
-    except _TROUBLE as error:
-        _let_go(error)
-        return ToolFinished(command.id, task, f"{call.name} failed: {_words(error)}", ok=False)
+    except TROUBLE as error:
+        let_go(error)
+        return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
     return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive)
 
 
@@ -144,9 +151,9 @@ async def _call_function(world: World, command: CallFunction) -> Event:
     assert isinstance(member, Function)
     try:
         text, directive = _answer_of(await _called(member, context))
-    except _TROUBLE as error:
-        _let_go(error)
-        return FunctionFailed(context.agent, command.task, _words(error))
+    except TROUBLE as error:
+        let_go(error)
+        return FunctionFailed(context.agent, command.task, words_of(error))
     return FunctionReturned(context.agent, command.task, text, directive)
 
 
@@ -170,16 +177,12 @@ async def _called(member: Function, context: RunContext) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _let_go(error: BaseException) -> None:
-    """Raise a cancellation that is meant for this task; one that a user's code let out is an error like any other."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise error
-
-
-def _words(error: BaseException) -> str:
-    """An error as people read it, cut where it rambles."""
-    text = str(error)
-    if not isinstance(error, ModelError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return text_of(text[:2_000])
+PLAIN: dict[type[Effect], Callable[[World, Any], Awaitable[Event]]] = {
+    CallFunction: _call_function,
+    SeekApproval: seek_approval,
+    JudgeResult: judge_result,
+    PackContext: pack_context,
+    FetchContext: fetch_context,
+    CleanUp: clean_up,
+}
+"""Effects of which nobody reads along, and that commit no intent."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from changeover.facts import ApprovalRequest, Ticket
 from changeover.messages import Message, Reply
+from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, Event
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
@@ -163,6 +164,16 @@ class Log(Protocol):
     @property
     def queue(self) -> Queue:
         """The tickets of what is outstanding here and waits to be claimed."""
+        ...
+
+    @property
+    def contexts(self) -> Contexts:
+        """What is kept beside the log, for those who may ask for it later."""
+        ...
+
+    async def forget(self, root: str) -> bool:
+        """Remove a conversation, all below it, and everything that was kept of them: its id is as if it had never been
+        used. False if there is no such root. Raise Owned if anything in it is at work, or waits to be done."""
         ...
 
     def may_begin(self) -> bool:

@@ -174,6 +174,10 @@ class Run:
     def spend(self, usage: Usage) -> None:
         """Count one reply."""
         self.turns += 1
+        self.pay(usage)
+
+    def pay(self, usage: Usage) -> None:
+        """Count what a model was asked, whoever asked it."""
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
         self.requests += usage.requests

@@ -8,15 +8,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Fault, Handed, HandoffRecord, LimitName
+from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import Entry, Event, RollbackRequested, Unreadable, UserSpoke
-from changeover.relay.folding import answers, asking, calls, claims, handoffs, rolling, runs
+from changeover.relay.folding import answers, asking, calls, claims, handoffs, packing, rolling, runs
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
+from changeover.relay.weighing import Scale
 from changeover.tools.command import Directive
 
 
@@ -27,6 +29,8 @@ class State:
         "agent",
         "artifacts",
         "at",
+        "chapters",
+        "covered",
         "depth",
         "granted",
         "handed",
@@ -46,7 +50,9 @@ class State:
         "rollbacks",
         "root",
         "run",
+        "scale",
         "seq",
+        "summaries",
         "task",
         "thread",
         "unreadable",
@@ -65,6 +71,12 @@ class State:
         """Everything that was said, in order."""
         self.thread = self.record
         """What the active agent's model reads: the record, or what a handoff left of it. It only grows."""
+        self.chapters: tuple[Chapter, ...] = ()
+        """What was made of the thread's first messages for those who do not see them, `covered` in number."""
+        self.covered = 0
+        self.summaries = 0
+        """How often the helper model was asked."""
+        self.scale = Scale()
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.run: Run | None = None
         self.variables: dict[str, Any] = {}
@@ -124,6 +136,12 @@ class State:
         self.record.extend(messages)
         if self.thread is not self.record:
             self.thread.extend(messages)
+
+    def see(self, thread: list[Message], covered: int = 0) -> None:
+        """From here on the active agent reads this; its first messages stand for the chapters, if there are any."""
+        self.thread, self.covered = thread, covered
+        if not covered:
+            self.chapters = ()
 
     def answer(self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True) -> None:
         """Answer one call; when the turn has all its answers, the agent goes on."""
@@ -217,6 +235,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.ApprovalWaived: asking.waive,
     events.ApprovalDecided: asking.rule,
     events.HandoffOffered: handoffs.offer,
+    events.ContextPacked: packing.pack,
     events.HandoffAccepted: handoffs.accept,
     events.HandoffReturned: handoffs.take_back,
     events.HandoffRejected: answers.reject,

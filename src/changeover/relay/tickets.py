@@ -11,6 +11,8 @@ from changeover.relay.commands import (
     CallFunction,
     CallModel,
     Command,
+    FetchContext,
+    PackContext,
     RunTool,
     SeekApproval,
 )
@@ -19,7 +21,7 @@ from changeover.relay.run import TURNING, Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, Offered, handoff_of
 
-OWN = frozenset({CallModel, CallFunction, RunTool, SeekApproval})
+OWN = frozenset({CallModel, CallFunction, RunTool, SeekApproval, PackContext, FetchContext})
 """What the active agent does itself."""
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.guards.approval import Edit
 from changeover.messages import Call, Message, ToolResult
-from changeover.relay.events import ApprovalDecided, HandoffOffered, RollbackRequested
+from changeover.relay.events import ApprovalDecided, ContextPacked, HandoffOffered, RollbackRequested
 from changeover.tools.command import Directive
 
 
@@ -38,6 +38,8 @@ class Offered(Struct, frozen=True, gc=False):
     """What a person said to it: the permission, or the answer of a person who is the receiver."""
     problem: str | None = None
     """What is wrong with that answer, by what was expected; None while nobody has said."""
+    packed: ContextPacked | None = None
+    """What its receiver gets of the context, if that had to be made."""
 
     @property
     def lasts(self) -> float | None:
@@ -88,6 +90,7 @@ class Delegated(Struct, frozen=True, gc=False):
     deadline: float | None = None
     recalled: RollbackRequested | None = None
     """Who wants it back."""
+    packed: ContextPacked | None = None
 
 
 class Directed(Struct, frozen=True, gc=False):

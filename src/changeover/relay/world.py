@@ -9,6 +9,7 @@ from msgspec import Struct
 from changeover.agent.roster import Roster
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Decision
+from changeover.relay.contexts import Contexts
 from changeover.relay.ports import Clock, Model, Toolkit
 
 Ask = Callable[[ApprovalRequest], Decision | Awaitable[Decision | None] | None]
@@ -27,3 +28,7 @@ class World(Struct, frozen=True):
     attempts: int = 3
     """How often a model call is tried."""
     backoff: float = 0.5
+    helper: Model | None = None
+    """What sums up; else the sender's own model does."""
+    contexts: Contexts | None = None
+    """Where what is not sent along can be fetched."""

@@ -30,6 +30,7 @@ ENDINGS = (
     ("shes", "sh"),
     ("ches", "ch"),
     ("xes", "x"),
+    ("ings", ""),
     ("ing", ""),
     ("ed", ""),
     ("s", ""),
@@ -49,7 +50,7 @@ def stem(word: str) -> str:
     for ending, instead in ENDINGS:
         rest = word.removesuffix(ending)
         if rest != word and _may_stand_alone(rest, ending):
-            word = (_single(rest) if ending in ("ing", "ed") else rest) + instead
+            word = (_single(rest) if ending in ("ings", "ing", "ed") else rest) + instead
             break
     for ending, least in NOUNS:
         if word.endswith(ending) and len(word) - len(ending) >= least:

@@ -12,6 +12,7 @@ from changeover.stores.database import Row, Session, Write
 from changeover.stores.jobs import Append, Job, Own, Release
 from changeover.stores.lease import Lease
 from changeover.stores.legs import Leg, Legs
+from changeover.stores.over import ENDED
 from changeover.stores.past import Foreseen, SqlPast
 from changeover.stores.places import Place, Places
 from changeover.stores.projections import project
@@ -19,8 +20,6 @@ from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
 from changeover.stores.tally import Tally
 from changeover.stores.tickets import Tickets
-
-ENDED = ("completed", "failed", "cancelled")
 
 
 class Batch:
@@ -31,7 +30,7 @@ class Batch:
         self._me = lease.owner
         self._rows = Rows()
         self._touched: dict[str, Place] = {}
-        self._moved: list[tuple[Append, Leg | None]] = []
+        self._moved: list[tuple[Append, int, Leg | None]] = []
         self._tickets = Tickets(sql)
         self._buries = False
 
@@ -58,8 +57,8 @@ class Batch:
             elif isinstance(job, Release):
                 self._release(job)
         self._session.commit(self._writes())
-        for append, leg in self._moved:
-            self._legs.keep(append.conversation, append.entry.position + len(append.entry.events), leg)
+        for append, number, leg in self._moved:
+            self._legs.keep(append.conversation, number, append.entry.position + len(append.entry.events), leg)
 
     @property
     def bells(self) -> set[str]:
@@ -135,8 +134,9 @@ class Batch:
         what = (entry.cause, entry.at, entry.seq, entry.schema, append.body)
         self._rows.entries.append((place.number, entry.position, above, *what))
         past = SqlPast(self._session, self._sql, entry.conversation, self._foreseen)
-        leg = self._legs.get(entry.conversation, entry.position, past.leg) if entry.position else None
-        self._moved.append((append, project(entry, append.events, leg, past, self._rows)))
+        id, end = entry.conversation, entry.position
+        leg = self._legs.get(id, place.number, end, past.leg) if end else None
+        self._moved.append((append, place.number, project(entry, append.events, leg, past, self._rows)))
 
     def _own(self, own: Own) -> None:
         """What nobody has begun can be begun by whoever asks; what has ended is nobody's."""
@@ -176,7 +176,7 @@ class Batch:
         if self._buries:  # whoever lost a conversation to us is dead
             writes.append((self._sql.lease.bury.sql, [()]))
         if self._sql.notify and self._moved:
-            topics = {append.root for append, _ in self._moved} | self.bells
+            topics = {append.root for append, _, _ in self._moved} | self.bells
             writes.append((self._sql.notify.sql, [(sorted(topics),)]))
         return writes
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from changeover.errors import StoreUnavailable
-from changeover.relay.events import Event, Unreadable
+from changeover.relay.events import Entry, Event, Unreadable
 from changeover.relay.keepable import whole
+from changeover.stores.database import Row
 
 Events = tuple[Event | Unreadable, ...]
 
@@ -42,6 +43,12 @@ def decode(body: str) -> Events:
         return tuple(_read(bytes(piece)) for piece in _PIECES.decode(body))
     except msgspec.DecodeError as error:
         raise StoreUnavailable(f"the store is damaged: an entry cannot be read ({error})") from error
+
+
+def entry_of(row: Row) -> Entry:
+    """An entry, of a row as the log is read."""
+    conversation, root, position, cause, at, body, seq, schema = row
+    return Entry(conversation, root, position, cause, at, decode(body), seq, schema)
 
 
 def _read(piece: bytes) -> Event | Unreadable:

@@ -64,8 +64,9 @@ class Compiler:
         if self.postgresql:
             sequence = "pg_get_serial_sequence('conversations', 'number')"
             return sa.text(f"SELECT nextval({sequence}) FROM unnest(CAST(:ids AS TEXT[]))")
-        last = "(SELECT coalesce(max(number), 0) FROM conversations)"
-        return sa.text(f"SELECT {last} + 1 + key FROM json_each(:ids)")
+        # None is given twice, also not that of a conversation which was forgotten.
+        last = ", ".join(f"(SELECT coalesce(max(number), 0) FROM {name})" for name in ("conversations", "forgotten"))
+        return sa.text(f"SELECT max({last}) + 1 + key FROM json_each(:ids)")
 
     def ddl(self, statement: sa.schema.ExecutableDDLElement) -> str:
         """SQL that makes tables and the like; it takes no parameters."""

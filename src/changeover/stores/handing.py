@@ -7,6 +7,7 @@ import msgspec
 from changeover.facts import Mode
 from changeover.facts import State as Standing
 from changeover.relay.events import (
+    ContextPacked,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -29,6 +30,12 @@ FIRST_TASK = 2
 
 def offer(sheet: Sheet, event: HandoffOffered) -> None:
     sheet.offers[event.call] = event
+
+
+def pack(sheet: Sheet, event: ContextPacked) -> None:
+    if event.error:  # else it was packed as it was offered
+        sheet.rows.packed_handoffs.append((event.strategy, f"{sheet.id}:{event.call}"))
+        sheet.say(("error", event.error, sheet.task(event.task), sheet.agent, call_of(event.call)))
 
 
 def accept(sheet: Sheet, event: HandoffAccepted) -> None:

@@ -15,6 +15,9 @@ from changeover.stores.codec import encode
 
 T = TypeVar("T")
 
+LARGEST = 1_000
+"""How many jobs go into one transaction at most."""
+
 
 class Job(Generic[T]):
     """Something to write for a conversation; the loop that asked for it waits for the outcome."""

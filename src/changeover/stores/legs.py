@@ -30,6 +30,9 @@ class Leg(Struct, frozen=True, gc=False):
     """What the calls of the last turn added to the context, by call; None if only the log knows."""
 
 
+NOBODYS: tuple[int, int, Leg | None] = (0, 0, None)
+
+
 class Offered(NamedTuple):
     """An offer that an earlier entry made."""
 
@@ -42,21 +45,22 @@ class Legs:
     """Remembers the legs of the conversations at work."""
 
     def __init__(self) -> None:
-        self._legs: dict[str, tuple[int, Leg | None]] = {}
+        self._legs: dict[str, tuple[int, int, Leg | None]] = {}
 
-    def get(self, conversation: str, end: int, look_up: Callable[[], Leg | None]) -> Leg | None:
-        """The leg of a conversation whose log ends here; nobody can have moved it without moving the end."""
-        known, leg = self._legs.get(conversation, (0, None))
-        return leg if known == end else look_up()
+    def get(self, conversation: str, number: int, end: int, look_up: Callable[[], Leg | None]) -> Leg | None:
+        """The leg of a conversation whose log ends here; nobody can have moved it without moving the end, or begun
+        another under its id without another number."""
+        whose, known, leg = self._legs.get(conversation, NOBODYS)
+        return leg if known == end and whose == number else look_up()
 
     def knows(self, append: Append) -> bool:
-        """Whether nothing has to be looked up for this."""
-        return self._legs.get(append.conversation, (0, None))[0] == append.entry.position
+        """Whether nothing has to be looked up for this, so far as one can tell without its number."""
+        return self._legs.get(append.conversation, NOBODYS)[1] == append.entry.position
 
-    def keep(self, conversation: str, end: int, leg: Leg | None) -> None:
+    def keep(self, conversation: str, number: int, end: int, leg: Leg | None) -> None:
         """This is committed."""
         if len(self._legs) >= KEPT:
             for oldest in list(self._legs)[: KEPT // 4]:
                 del self._legs[oldest]
         self._legs.pop(conversation, None)
-        self._legs[conversation] = (end, leg)
+        self._legs[conversation] = (number, end, leg)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from changeover.errors import Conflict, ConversationNotFound
 from changeover.facts import ApprovalRequest
@@ -14,7 +14,9 @@ from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
 from changeover.relay.queue import Claim
 from changeover.stores.claims import about_tickets
+from changeover.stores.memory_contexts import MemoryContexts
 from changeover.stores.memory_queue import MemoryQueue
+from changeover.stores.over import CLAIMABLE, at_work, forgotten
 from changeover.stores.pending import Pending
 from changeover.stores.tally import Tally
 
@@ -39,6 +41,7 @@ class MemoryLog:
         self._tallies: dict[str, Tally] = {}
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
+        self._contexts = MemoryContexts(self._lock)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -115,19 +118,49 @@ class MemoryLog:
     def queue(self) -> MemoryQueue:
         return self._queue
 
+    @property
+    def contexts(self) -> MemoryContexts:
+        return self._contexts
+
+    async def forget(self, root: str) -> bool:
+        with self._lock:
+            tree = self._trees.get(root, [])
+            conversations = dict.fromkeys(entry.conversation for entry in tree)
+            self._must_be_over(root, conversations)
+            for entry in tree:
+                del self._causes[entry.conversation, entry.cause]
+            for conversation in conversations:
+                del self._entries[conversation]
+                self._pending.forget(conversation)
+            self._contexts.forget(root)
+            self._tallies.pop(root, None)
+            return self._trees.pop(root, None) is not None
+
     def may_begin(self) -> bool:
         return True
 
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         """The entries of a root's tree that end after this seq; the first of them may have begun before it."""
+        tree: list[Entry] | None = None
         while True:
-            for entry in self._after(root, after_seq):
+            before, tree = tree, self._trees.get(root)
+            if before is not None and tree is not before:
+                raise forgotten(root)
+            for entry in self._after(tree or [], after_seq):
                 after_seq = _last_seq(entry)
                 yield entry
             await asyncio.sleep(POLL)
 
     async def close(self) -> None:
         """Nothing to write: what was appended stays readable as long as the team lives."""
+
+    def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
+        """Raise Owned if anything goes on in a tree, or is going to."""
+        for conversation in conversations:
+            if conversation in self._running or conversation in self._resting:
+                raise at_work(conversation)
+        if ticket := self._queue.first_of(root):
+            raise at_work(ticket.conversation, CLAIMABLE)
 
     def _note_work(self, conversation: str, head: Head | None) -> None:
         """Who works there, if anybody does."""
@@ -164,9 +197,8 @@ class MemoryLog:
             entry.seq = 1
             self._trees[root] = [entry]
 
-    def _after(self, root: str, seq: int) -> list[Entry]:
+    def _after(self, tree: list[Entry], seq: int) -> list[Entry]:
         with self._lock:
-            tree = self._trees.get(root, [])
             return tree[bisect_right(tree, seq, key=_last_seq) :]
 
 

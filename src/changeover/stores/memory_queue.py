@@ -201,6 +201,10 @@ class MemoryQueue:
             self._count(spot, 0)
             self._leave(spot)
 
+    def first_of(self, root: str) -> Ticket | None:
+        """The first of a tree's open tickets, if there are any."""
+        return next((spot.ticket for spot in self._trees.get(root, {}).values()), None)
+
     def _put(self, ticket: Ticket) -> None:
         spot = self._spots.get(ticket.id)
         if spot is None:

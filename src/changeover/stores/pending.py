@@ -40,6 +40,11 @@ class Pending:
             if type(event) in _CHANGES:
                 _CHANGES[type(event)](self, entry, event)
 
+    def forget(self, conversation: str) -> None:
+        """Nothing of it is awaited, nor was it ever at a run."""
+        self._requests.pop(conversation, None)
+        self._runs.pop(conversation, None)
+
     def _ask(self, entry: Entry, event: ApprovalRequested) -> None:
         request = request_of(entry.conversation, event, entry.at)
         self._requests.setdefault(entry.conversation, {})[request.id] = request

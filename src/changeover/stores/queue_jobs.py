@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from changeover.relay.queue import Claim, Taken
-from changeover.stores.jobs import Job
+from changeover.stores.beside import Beside
+from changeover.stores.jobs import LARGEST
 
 T = TypeVar("T")
 
 
-class QueueJob(Job[T]):
-    """Something that is done in a transaction beside those of entries, whether or not this process has its lease."""
+class QueueJob(Beside[T]):
+    """Something about tickets."""
 
     __slots__ = ()
 
     def __init__(self, result: T, tickets: Sequence[str] = ()) -> None:
-        super().__init__("", "", result)
+        super().__init__(result, share=1 / LARGEST)
         self.tickets = tickets
 
 

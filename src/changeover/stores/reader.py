@@ -25,8 +25,10 @@ class Reader:
     async def rows(self, call: Call) -> list[Row]:
         """What this query finds."""
         found = self._glance(call)
-        if found is not None:
-            return found
+        return found if found is not None else await self.large(call)
+
+    async def large(self, call: Call) -> list[Row]:
+        """What this query finds, which may be much also if it is but one row."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, call)
         except RuntimeError as error:

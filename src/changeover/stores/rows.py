@@ -50,6 +50,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         *("strategy", "merge", "offered_at", "accepted_at", "ended_at", "deadline", "attempt", "retry_of", "variables"),
         *("message", "reason"),
     ),
+    "packed_handoffs": ("strategy", "id"),
     "accepted_handoffs": ("state", "task_id", "accepted_at", "id"),
     "fallen_handoffs": ("id",),
     "retaken_handoffs": ("id",),
@@ -83,6 +84,7 @@ class Rows:
         self.messages: list[Row] = []
         self.given_messages: list[Row] = []
         self.handoffs: list[Row] = []
+        self.packed_handoffs: list[Row] = []
         self.accepted_handoffs: list[Row] = []
         self.fallen_handoffs: list[Row] = []
         self.retaken_handoffs: list[Row] = []

@@ -24,9 +24,17 @@ VERSION = "0001"
 
 METADATA = MetaData()
 
+_BYTES = Text().with_variant(Text(collation="C"), "postgresql")
+
 
 def _text(name: str, *, key: bool = False) -> Column[str]:
     return Column(name, Text, primary_key=key, nullable=False)
+
+
+def _prefixed(name: str) -> Column[str]:
+    """A key that begins with the id of a conversation, by which those of a conversation are found."""
+    # Byte by byte, whatever the language of the database: only so do those with the same beginning stand together.
+    return Column(name, _BYTES, primary_key=True, nullable=False)
 
 
 def _number(name: str, *, key: bool = False) -> Column[int]:
@@ -136,7 +144,7 @@ messages = Table(
 handoffs = Table(
     "handoffs",
     METADATA,
-    _text("id", key=True),
+    _prefixed("id"),
     _text("conversation"),
     _text("run_id"),
     _text("sender_task_id"),
@@ -164,7 +172,7 @@ handoffs = Table(
 approvals = Table(
     "approvals",
     METADATA,
-    _text("id", key=True),
+    _prefixed("id"),
     _text("kind"),
     _text("conversation"),
     _text("root"),
@@ -222,6 +230,23 @@ Index("tickets_held", tickets.c.until, sqlite_where=_held, postgresql_where=_hel
 _tried = column("attempts") > literal_column("0")
 Index("tickets_tried", tickets.c.attempts, sqlite_where=_tried, postgresql_where=_tried)
 Index("tickets_tree", tickets.c.root, tickets.c.turn)
+
+contexts = Table(
+    "contexts",
+    METADATA,
+    _text("root", key=True),
+    _text("id", key=True),
+    Column("expires_at", Double),
+    _text("body"),
+)
+"""What is kept whole for those who may ask for it later, each tree's apart; for ever, if nothing says until when."""
+
+_expiring = column("expires_at").is_not(None)
+Index("contexts_expiring", contexts.c.expires_at, sqlite_where=_expiring, postgresql_where=_expiring)
+
+forgotten = Table("forgotten", METADATA, _number("number", key=True))
+"""The highest number among conversations that were forgotten. SQLite would give it to the next, and whoever remembers
+something by it would take that for the same; the sequence of PostgreSQL gives none twice."""
 
 version = Table(
     "changeover_version",

@@ -14,14 +14,17 @@ from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
 from changeover.relay.queue import Claim
-from changeover.stores.codec import decode
+from changeover.stores.codec import entry_of
+from changeover.stores.contexts import SqlContexts
 from changeover.stores.database import Database, Row, Session
 from changeover.stores.feed import Feed
+from changeover.stores.forgetting import Forget
 from changeover.stores.jobs import Append, Own, Release
 from changeover.stores.lease import Lease
 from changeover.stores.queue import SqlQueue
 from changeover.stores.reader import Reader
 from changeover.stores.statements import statements
+from changeover.stores.tree_news import TreeNews
 from changeover.stores.upgrade import make_current
 from changeover.stores.writer import Writer
 
@@ -109,18 +112,26 @@ class SqlLog:
         # Made when asked for: if the log had it, and it the log, nobody would notice when nobody has either any more.
         return SqlQueue(self._sql.queue, self._writer, self._reader, self._feed, self._check)
 
+    @property
+    def contexts(self) -> SqlContexts:
+        return SqlContexts(self._sql.contexts, self._writer, self._reader, self._check)
+
+    async def forget(self, root: str) -> bool:
+        self._check()
+        self._writer.put(forget := Forget(root))
+        return await forget.future
+
     def may_begin(self) -> bool:
         return self._lease.valid
 
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         """The entries of a root's tree that end after this seq, then each new one; the first may begin before it."""
         self._check()
-        position: int | None = None if after_seq else 0
+        news = TreeNews(self._sql.feed, self._reader, root, after_seq)
         with self._feed.listening((root,)) as listener:
             while not self._closed:
-                for entry in await self._news(root, after_seq, position):
-                    after_seq = entry.seq + len(entry.events) - 1
-                    position = entry.position + len(entry.events) if entry.conversation == root else position or 0
+                for entry in await self._look(news):
+                    news.pass_by(entry)
                     yield entry
                 await listener.wait()
 
@@ -129,18 +140,9 @@ class SqlLog:
             self._closed = True
             await asyncio.to_thread(self._finish)
 
-    async def _news(self, root: str, seq: int, position: int | None) -> list[Entry]:
-        """The entries of a tree that end after this seq. Of the root itself, none of them stands before the position;
-        without one, the seq may lie inside an entry."""
-        sql = self._sql.feed
-        inside = position is None
+    async def _look(self, news: TreeNews) -> list[Entry]:
         try:
-            last = await self._reader.rows(sql.last_seq(root=root))
-            if not last or last[0][0] <= seq:
-                return []
-            wanted = sql.rest(root=root, seq=seq) if inside else sql.news(root=root, seq=seq, position=position)
-            entries = [entry_of(row) for row in await self._reader.rows(wanted)]
-            return [entry for entry in entries if entry.seq + len(entry.events) > seq + 1] if inside else entries
+            return await news.look()
         except StoreUnavailable:
             if self._closed:
                 return []
@@ -164,11 +166,6 @@ def _current(database: Database) -> Session:
         session.close()
         raise
     return session
-
-
-def entry_of(row: Row) -> Entry:
-    conversation, root, position, cause, at, body, seq, schema = row
-    return Entry(conversation, root, position, cause, at, decode(body), seq, schema)
 
 
 def _pending_of(row: Row) -> ApprovalRequest:

@@ -9,7 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from changeover.stores.compiling import Compiler, Statement, bind, now
+from changeover.stores.context_statements import ContextStatements
 from changeover.stores.database import CHANNEL
+from changeover.stores.forget_statements import ForgetStatements
 from changeover.stores.queue_statements import QueueStatements, TicketWrites
 from changeover.stores.rows import FIELDS
 from changeover.stores.schema import approvals, conversations, entries, handoffs, messages, processes, tasks
@@ -52,9 +54,9 @@ class FeedStatements:
     """The tree of a root, and what is new in it."""
 
     def __init__(self, say: Compiler) -> None:
-        self.last_seq = say(sa.select(c.seq).where(c.id == bind("root")))
-        own, root = ENTRY.where(c.id == bind("root")), conversations.alias("root")
-        of_children = ENTRY.where(root.c.id == bind("root"), e.root == root.c.number)
+        self.standing = say(sa.select(c.number, c.seq).where(c.id == bind("root")))
+        # By number: should the tree be forgotten, another of the same name is not taken for it.
+        own, of_children = ENTRY.where(c.number == _number("root")), ENTRY.where(e.root == _number("root"))
         new = e.seq > _number("seq")
         self.news = _by_seq(say, own.where(new, e.position >= _number("position")), of_children.where(new))
         self.rest = _by_seq(say, own.where(e.position >= _own_before()), of_children.where(e.seq >= _children_before()))
@@ -103,6 +105,7 @@ def writes(say: Compiler) -> dict[str, Statement]:
         "messages": say(say.insert(messages)),
         "given_messages": say(_update(messages, FIELDS["given_messages"], keys=2)),
         "handoffs": say(say.insert(handoffs)),
+        "packed_handoffs": say(_update(handoffs, FIELDS["packed_handoffs"])),
         "accepted_handoffs": say(_update(handoffs, FIELDS["accepted_handoffs"])),
         "fallen_handoffs": say(_moved("PENDING", "ACCEPTED", "WORKING")),
         "retaken_handoffs": say(_moved("WORKING", "PENDING")),
@@ -124,6 +127,7 @@ class Statements:
         self.log, self.feed, self.lease = LogStatements(say), FeedStatements(say), LeaseStatements(say)
         self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
         self.queue, self.tickets = QueueStatements(say), TicketWrites(say)
+        self.contexts, self.forget = ContextStatements(say), ForgetStatements(say)
         topics = sa.func.unnest(bind("topics", ARRAY(sa.Text)))
         self.notify = (
             say(sa.select(sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), topics))) if say.postgresql else None
@@ -162,19 +166,15 @@ def _by_seq(say: Compiler, *parts: sa.Select[Any]) -> Statement:
 
 def _own_before() -> sa.ColumnElement[int]:
     """The position of the last of a root's own entries that began no later than this seq."""
-    here, entry = conversations.alias(), entries.alias()
-    found = sa.select(entry.c.position).where(
-        here.c.id == bind("root"), entry.c.conversation == here.c.number, entry.c.seq <= _number("seq")
-    )
+    entry = entries.alias()
+    found = sa.select(entry.c.position).where(entry.c.conversation == _number("root"), entry.c.seq <= _number("seq"))
     return sa.func.coalesce(found.order_by(entry.c.position.desc()).limit(ONE).offset(ZERO).scalar_subquery(), ZERO)
 
 
 def _children_before() -> sa.ColumnElement[int]:
     """The seq of the last entry of a root's children that began no later than this one."""
-    here, entry = conversations.alias(), entries.alias()
-    found = sa.select(sa.func.max(entry.c.seq)).where(
-        here.c.id == bind("root"), entry.c.root == here.c.number, entry.c.seq <= _number("seq")
-    )
+    entry = entries.alias()
+    found = sa.select(sa.func.max(entry.c.seq)).where(entry.c.root == _number("root"), entry.c.seq <= _number("seq"))
     return sa.func.coalesce(found.scalar_subquery(), ZERO)
 
 

@@ -15,12 +15,12 @@ from changeover.facts import HandoffRecord
 from changeover.relay.events import Entry
 from changeover.relay.state import State
 from changeover.stores import schema
+from changeover.stores.codec import entry_of
 from changeover.stores.compiling import Compiler, Statement, bind
 from changeover.stores.database import Database
 from changeover.stores.open import Store, database_of
 from changeover.stores.reader import Reader
 from changeover.stores.records import TABLES, R, Record, record_of
-from changeover.stores.sql import entry_of
 from changeover.stores.statements import ONE, ZERO, statements
 from changeover.stores.upgrade import version_found
 

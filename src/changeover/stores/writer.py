@@ -11,10 +11,14 @@ from typing import Any
 
 from changeover.errors import LeaseLost, StoreUnavailable
 from changeover.stores.batch import Batch
+from changeover.stores.beside import Beside, Waiting
 from changeover.stores.claiming import Claiming
+from changeover.stores.context_jobs import ContextJob
 from changeover.stores.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.feed import Feed
-from changeover.stores.jobs import Append, Job, tell
+from changeover.stores.forgetting import Forget, Forgetting
+from changeover.stores.jobs import LARGEST, Append, Job, tell
+from changeover.stores.keeping import keep
 from changeover.stores.lease import Lease
 from changeover.stores.legs import Legs
 from changeover.stores.places import Places
@@ -22,9 +26,6 @@ from changeover.stores.queue_jobs import QueueJob
 from changeover.stores.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
-
-LARGEST = 1_000
-"""How many jobs go into one transaction at most."""
 
 
 class Writer:
@@ -36,7 +37,7 @@ class Writer:
         self._places, self._legs = Places(sql), Legs()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
-        self._about_tickets: list[Job[Any]] = []
+        self._beside = Waiting(QueueJob, ContextJob, Forget)
         self._bells: set[str] = set()
         self._stopping = self._over = False
         self.commits = 0
@@ -54,11 +55,10 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        while not self._stopping or self._left_over:
+        while not self._stopping or self._left_over or self._beside:
             self._carry_out(self._take())
-            if self._about_tickets:
-                about_tickets, self._about_tickets = self._about_tickets, []
-                self._carry_out(about_tickets)
+            for jobs in self._beside.take():
+                self._carry_out(jobs)
         self._leave()
         self._session.close()
         self._over = True
@@ -95,12 +95,12 @@ class Writer:
 
     def _take(self) -> list[Job[Any]]:
         """All that is waiting for a transaction of entries, but one job a conversation; nothing if the lease must be
-        renewed first. What is about tickets is put aside."""
+        renewed first. What is done beside entries is put aside."""
         waiting, self._left_over = self._left_over, []
         try:
-            if not waiting:
+            if not waiting and not self._beside:
                 self._sort_in(self._queue.get(timeout=self._lease.due_in), waiting)
-            while len(waiting) + len(self._about_tickets) < LARGEST:
+            for _ in range(LARGEST - len(waiting)):
                 self._sort_in(self._queue.get_nowait(), waiting)
         except queue.Empty:
             pass
@@ -113,18 +113,24 @@ class Writer:
     def _sort_in(self, job: Job[Any] | None, waiting: list[Job[Any]]) -> None:
         if job is None:
             self._stopping = True
-        elif isinstance(job, QueueJob):
-            self._about_tickets.append(job)
+        elif isinstance(job, Beside):
+            self._beside.put(job)
         else:
             waiting.append(job)
 
     def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES, careful: bool = False) -> None:
         """Give each of these jobs an outcome."""
         try:
-            if jobs and isinstance(jobs[0], QueueJob):
-                self._write_claims(jobs)
-            else:
-                self._write_entries(jobs, careful)
+            match jobs:
+                case [QueueJob(), *_]:
+                    self._write_claims(jobs)
+                case [ContextJob(), *_]:
+                    keep(self._session, self._sql, jobs)
+                    self.commits += 1
+                case [Forget() as forget]:
+                    self._forget(forget)
+                case _:
+                    self._write_entries(jobs, careful)
         except Exception as error:
             self._session.rollback()
             self._places.forget()
@@ -150,6 +156,12 @@ class Writer:
         claiming.write(jobs)
         self.commits += 1
         self._bells |= claiming.bells
+
+    def _forget(self, forget: Forget) -> None:
+        Forgetting(self._session, self._sql).write(forget)
+        # By our own hand, of which the connection does not warn us.
+        self._places.forget()
+        self.commits += 1
 
     def _current(self, jobs: Sequence[Job[Any]]) -> list[Job[Any]]:
         """Those that were asked for under the lease that we have now."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
+from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Log, Reserve
 from changeover.relay.queue import Claim, Queue
@@ -87,6 +88,15 @@ class MortalLog:
     def queue(self) -> Queue:
         self._alive()
         return self._log.queue
+
+    @property
+    def contexts(self) -> Contexts:
+        self._alive()
+        return self._log.contexts
+
+    async def forget(self, root: str) -> bool:
+        self._alive()
+        return await self._log.forget(root)
 
     async def owned(self) -> dict[str, int]:
         self._alive()

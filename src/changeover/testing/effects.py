@@ -14,9 +14,9 @@ from changeover.agent.moves import UseTool
 from changeover.agent.roster import Seat
 from changeover.messages import Reply
 from changeover.relay.events import ToolFinished
+from changeover.relay.performing.threads import in_thread
 from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.relay.threads import in_thread
 from changeover.relay.world import World
 from changeover.testing.checkers import assert_valid_history
 from changeover.tools.context import RunContext
@@ -40,6 +40,7 @@ class Effects:
             world,
             roster=replace(world.roster, seats=seats),
             models={id: WatchedModel(model, self) for id, model in world.models.items()},
+            helper=WatchedModel(world.helper, self) if world.helper else None,
             toolkits={id: WatchedToolkit(kit, _once(seats[id]), self) for id, kit in world.toolkits.items()},
         )
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from changeover.guards.approval import approval_faults
+from changeover.relay.performing.threads import in_thread
 from changeover.relay.ports import ToolOutcome
-from changeover.relay.threads import in_thread
 from changeover.toolkits.schema import Schema, compile_tool
 from changeover.toolkits.signature import bare
 from changeover.toolkits.text import Unserialisable, cut, text_of, words

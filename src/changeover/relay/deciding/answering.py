@@ -8,16 +8,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.agent.agent import Function, Person
-from changeover.agent.moves import DelegateTo, Transfer
 from changeover.agent.roster import Roster, Seat
 from changeover.errors import ExpectationError
 from changeover.facts import Mode, RequestKind
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
-from changeover.handoffs.strategies import Strategy, recent_of
 from changeover.messages import View
-from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, Record
+from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
 from changeover.relay.context import context_of
 from changeover.relay.deciding.offering import until
+from changeover.relay.deciding.packing import Asker, pack, strategy_of, travelling
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -38,7 +37,7 @@ from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
     """What is due for the transfer of a turn, which is all that is left of the turn."""
     phase = call.phase
-    if type(phase) is Offered and _is_taken_at_once(phase, roster):
+    if type(phase) is Offered and _is_taken_at_once(phase, roster) and not _unpacked(phase):
         return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
     if isinstance(phase, Asked):
         return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)] if call.id in turn.ready else ()
@@ -60,9 +59,14 @@ def _takes_all(receiver: str, roster: Roster) -> bool:
     return not seat.asks if type(seat) is Seat else type(seat) is Function
 
 
+def _unpacked(phase: Offered) -> bool:
+    """Whether what its receiver gets has yet to be made."""
+    return phase.offer.packs and phase.packed is None
+
+
 def answer(
     state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster
-) -> Record | AskReceiver | JudgeResult | None:
+) -> Record | AskReceiver | JudgeResult | PackContext | None:
     """What is due for a call that was offered, or declined; None if it has to wait."""
     match call.phase:
         case Offered(verdict=None) as phase:
@@ -72,15 +76,15 @@ def answer(
         case Offered(verdict=verdict) as phase if verdict:
             return _result_by(state, call, phase, verdict)
         case Declined() as phase:
-            return _ask_on(state, turn, call, phase, roster)
+            return _ask_on(state, run, turn, call, phase, roster)
         case _:
             return None
 
 
 def _answer_of(
     state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, roster: Roster
-) -> Record | AskReceiver | None:
-    """The receiver's answer, if its declaration gives it; else the question."""
+) -> Record | AskReceiver | PackContext | None:
+    """The receiver's answer, if its declaration gives it; else what has to be made for it, and the question."""
     offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
     if isinstance(seat, Person):
         return _ask(state, call, offer, "task")
@@ -88,6 +92,8 @@ def _answer_of(
         return _ask(state, call, offer, "permission", {"permission": list(phase.needs)})
     if refusal := _refusal(state, phase, seat):
         return refusal
+    if _unpacked(phase):
+        return pack(state, run, turn, call, phase, roster) if call.id in turn.idle else None
     asks = isinstance(seat, Seat) and (seat.agent.accepts is not None or seat.agent.max_concurrency is not None)
     if not asks and not offer.queued:
         return _accepted(state, phase)
@@ -98,7 +104,8 @@ def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
     """What the receiver of an offer is asked."""
     offer, context = phase.offer, context_of(state, run, phase.offer.call)
     package = run.spoken.package if turn.code else None
-    return AskReceiver(f"{offer.call}^", state.task, context, offer, View(state.thread), phase.until, package)
+    thread = View(state.thread)
+    return AskReceiver(f"{offer.call}^", state.task, context, offer, thread, phase.until, package, phase.packed)
 
 
 def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Record | None:
@@ -154,19 +161,19 @@ def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDe
     return Record(HandoffReturned(*who, success=True, response=text))
 
 
-def _ask_on(state: State, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
+def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
-        return _offer_to(state, call, phase, phase.verdict.decision.receiver, roster)
+        return _offer_to(state, run, (turn, call), phase, phase.verdict.decision.receiver, roster)
     if phase.suggested and phase.by and phase.suggested in roster.seats:
-        return _offer_to(state, call, phase, phase.suggested, roster)
+        return _offer_to(state, run, (turn, call), phase, phase.suggested, roster)
     asked = {*offer.declined_by, offer.receiver}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
     if offer.attempt >= roster.attempts or phase.worn_out:
         return _escalate(state, call, phase)
     if others and not phase.needs:
-        return _offer_to(state, call, phase, others[0], roster)
+        return _offer_to(state, run, (turn, call), phase, others[0], roster)
     if offer.mode is Mode.DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
@@ -183,35 +190,24 @@ def _told(phase: Declined) -> str:
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
 
 
-def _offer_to(state: State, call: OpenCall, phase: Declined, receiver: str, roster: Roster) -> Record:
+def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> Record:
     """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
     before = phase.offer
-    # Whoever gets its own task back starts nothing afresh.
-    own = receiver == before.sender
-    strategy = None if own else _strategy(before, receiver, call.call.name, roster)
     offer = replace(
         before,
         call=offered_again(before.call),
         receiver=receiver,
-        strategy=strategy.name if strategy else before.strategy,
-        recent=recent_of(strategy) if strategy and before.mode is Mode.DELEGATE else before.recent,
         attempt=before.attempt + 1,
         retry_of=f"{state.id}:{before.call}",
         declined_by=(*before.declined_by, before.receiver),
         deadline=None,
-        queued=bool(state.run and state.run.spoken.queued),
+        queued=run.spoken.queued,
     )
-    return Record(until(state, offer, phase.timeout, roster))
-
-
-def _strategy(offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
-    """How much the next receiver sees: as the handoff's declaration says, else as is that receiver's custom."""
-    move = roster.move_of(offer.sender, tool)
-    if isinstance(move, DelegateTo):
-        return roster.briefing_for(receiver, move.delegate.strategy)
-    if offer.mode is Mode.DELEGATE:
-        return roster.briefing_for(receiver, None)
-    return roster.strategy_for(offer.sender, receiver, move.handoff.strategy if isinstance(move, Transfer) else None)
+    offer = until(state, offer, phase.timeout, roster)
+    # Whoever gets its own task back starts nothing afresh.
+    asked = before.receiver if receiver == before.sender else receiver
+    strategy = strategy_of(before, asked, asker[1].call.name, roster)
+    return Record(travelling(state, run, asker, offer, strategy, roster))
 
 
 def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:

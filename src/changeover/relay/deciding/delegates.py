@@ -6,14 +6,13 @@ from changeover.agent.handoff import TIMEOUT
 from changeover.agent.moves import BadArguments, DelegateTo, patience
 from changeover.agent.roster import Roster
 from changeover.facts import Mode
-from changeover.handoffs.briefing import briefing
 from changeover.handoffs.context import strip_metadata
-from changeover.handoffs.strategies import recent_of
-from changeover.messages import Call, View
+from changeover.messages import Call
 from changeover.relay.commands import CancelChild, Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.failing import alone, handoffs_left, over_limit
 from changeover.relay.deciding.offering import following, packed, until
+from changeover.relay.deciding.packing import briefing_of, task_of, travelling
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -21,7 +20,9 @@ from changeover.relay.turn import Delegated, OpenCall, Turn
 from changeover.tools.command import Errand
 
 
-def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: Roster) -> Record | SeekApproval:
+def delegate(
+    state: State, run: Run, turn: Turn, call: OpenCall, move: DelegateTo, roster: Roster
+) -> Record | SeekApproval:
     """Offer a task to the delegate that a call names, if nothing speaks against it."""
     args, dropped = strip_metadata(call.call.args)
     asked = BadArguments(not_json(call.call)) if call.call.malformed else move.read(args)
@@ -35,7 +36,6 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
         return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
     if refusal := forbidden(state, run, (call.id, receiver), roster):
         return refusal
-    strategy = roster.briefing_for(receiver, declared.strategy)
     offer = HandoffOffered(
         call.id,
         state.task,
@@ -45,8 +45,6 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
         mode=Mode.DELEGATE,
         variables=asked.variables,
         instructions=declared.instructions,
-        strategy=strategy.name,
-        recent=recent_of(strategy),
         dropped=dropped,
         about=asked.about,
         final=declared.final,
@@ -54,7 +52,9 @@ def delegate(state: State, run: Run, call: OpenCall, move: DelegateTo, roster: R
         alternatives=declared.alternatives,
         expected=move.expected,
     )
-    return Record(following(state, run, call, until(state, offer, patience(declared), roster)))
+    offer = following(state, run, call, until(state, offer, patience(declared), roster))
+    strategy = roster.delegate_strategy(receiver, declared.strategy)
+    return Record(travelling(state, run, (turn, call), offer, strategy, roster))
 
 
 def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster: Roster) -> Record:
@@ -66,7 +66,6 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         return Record(CallRefused(branch, state.task, reason, "ignored", errand.receiver))
     if refusal := forbidden(state, run, (branch, errand.receiver), roster):
         return refusal
-    strategy = roster.briefing_for(errand.receiver, None)
     offer = HandoffOffered(
         branch,
         state.task,
@@ -75,12 +74,14 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         message=errand.task,
         mode=Mode.DELEGATE,
         variables=errand.context,
-        strategy=strategy.name,
-        recent=recent_of(strategy),
     )
     if run.spoken.package is not None and turn.code:
-        return Record(packed(state, offer, run.spoken, roster))
-    return Record(until(state, offer, TIMEOUT, roster))
+        offer = packed(state, offer, run.spoken, roster)
+    else:
+        offer = until(state, offer, TIMEOUT, roster)
+    strategy = roster.delegate_strategy(errand.receiver, None)
+    sender = turn.calls[branch.rpartition(".")[0]]
+    return Record(travelling(state, run, (turn, sender), offer, strategy, roster))
 
 
 def forbidden(state: State, run: Run, call: tuple[str, str], roster: Roster) -> Record | None:
@@ -95,10 +96,9 @@ def forbidden(state: State, run: Run, call: tuple[str, str], roster: Roster) -> 
 
 def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegated, roster: Roster) -> RunChild:
     """Let the delegate work; what it is given is the same whenever it is asked for, until its turn ends."""
-    offer = phase.offer
-    task = offer.message or run.spoken.text
+    offer, packed = phase.offer, phase.packed
     spoken = UserSpoke(
-        task,
+        task_of(run, offer),
         run.spoken.user,
         offer.receiver,
         {**state.variables, **offer.variables} if offer.variables else state.variables,
@@ -109,7 +109,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             offer.task,
             call.call.name,
             offer.instructions,
-            _briefing(state, run, turn, offer, task),
+            briefing_of(state, run, turn, phase, roster),
             offer.max_iterations,
             tuple(state.path),
             run.tokens,
@@ -119,6 +119,9 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             state.workflow_state,
             offer.expected,
             f"{state.id}:{offer.call}" if offer.queued else "",
+            state.chapters if packed is not None and packed.retold else (),
+            offer.include,
+            offer.exclude,
         ),
         run.spoken.files,
     )
@@ -131,16 +134,6 @@ def call_back(state: State, offer: HandoffOffered, reason: str = "cancelled") ->
     """End what a delegate does."""
     opening, child = Started(state.root, state.id, state.depth + 1), f"{state.id}/{offer.call}"
     return CancelChild(f"{offer.call}~", state.task, offer.call, child, opening, offer.receiver, reason)
-
-
-def _briefing(state: State, run: Run, turn: Turn, offer: HandoffOffered, task: str) -> str:
-    if turn.code:
-        return offer.about  # the package says all
-    # Without the reply that delegates: what it says to this receiver is the task.
-    before = View(state.thread, len(state.thread) - (0 if turn.quiet else 1))
-    shown = len(before) if offer.recent < 0 else min(offer.recent, len(before))
-    request = "" if task == run.spoken.text else run.spoken.text
-    return briefing(request, offer.about, before[len(before) - shown :])
 
 
 def not_json(call: Call) -> str:

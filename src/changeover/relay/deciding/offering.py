@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Expected, Mode
-from changeover.handoffs.briefing import briefing_of
+from changeover.handoffs.briefing import brief_of, briefed_by
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.events import HandoffOffered, UserSpoke
 from changeover.relay.run import Run
@@ -37,7 +37,8 @@ def packed(state: State, offer: HandoffOffered, spoken: UserSpoke, roster: Roste
     offer = until(state, replace(offer, queued=spoken.queued), expects.timeout, roster)
     due = metadata.deadline.timestamp() if metadata.deadline else inf
     wanted = expects.output_schema or expects.success_criteria
-    about = briefing_of(package)
+    template = roster.briefing_for(offer.receiver)
+    about = briefed_by(template, brief_of(package)) if isinstance(template, str) else ""
     return replace(
         offer,
         message=offer.message if offer.mode is Mode.DELEGATE else about or offer.message,

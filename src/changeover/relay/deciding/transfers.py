@@ -22,6 +22,7 @@ from changeover.relay.deciding.delegates import not_json, send
 from changeover.relay.deciding.expecting import end
 from changeover.relay.deciding.failing import alone, fail, handoffs_left, over_limit
 from changeover.relay.deciding.offering import following, packed, until
+from changeover.relay.deciding.packing import travelling
 from changeover.relay.events import CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -74,18 +75,13 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
         return over_limit(state, run, (call.id, directive.goto), limits, "max_handoffs")
-    strategy = roster.strategy_for(state.agent, directive.goto, None)
-    offer = HandoffOffered(
-        call.id,
-        state.task,
-        sender=turn.agent,
-        receiver=directive.goto,
-        message=directive.message,
-        strategy=strategy.name,
-    )
+    offer = HandoffOffered(call.id, state.task, sender=turn.agent, receiver=directive.goto, message=directive.message)
     if run.spoken.package is not None and turn.code:
-        return Record(packed(state, offer, run.spoken, roster))
-    return Record(following(state, run, call, until(state, offer, TIMEOUT, roster)))
+        offer = packed(state, offer, run.spoken, roster)
+    else:
+        offer = following(state, run, call, until(state, offer, TIMEOUT, roster))
+    strategy = roster.strategy_for(state.agent, directive.goto, None)
+    return Record(travelling(state, run, (turn, call), offer, strategy, roster))
 
 
 def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
@@ -104,10 +100,11 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
             if not call.cleared and (approval := move.approval) is not None:
                 context = context_of(state, run, call.id)
                 return [SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.message)]
-            strategy = roster.strategy_for(state.agent, receiver, asked.strategy).name
-            offer = _offered(state, call, receiver, asked, (dropped, strategy))
-            offer = until(state, offer, asked.timeout, roster)
-            return Record(following(state, run, call, offer) if run.declined else offer)
+            offer = until(state, _offered(state, call, receiver, asked, dropped), asked.timeout, roster)
+            if run.declined:
+                offer = following(state, run, call, offer)
+            strategy = roster.strategy_for(state.agent, receiver, asked.strategy)
+            return Record(travelling(state, run, (turn, call), offer, strategy, roster))
         case NoSuchReceiver():
             reason = f"no agent is called {asked.receiver!r}; you can hand off to: {', '.join(asked.available)}"
             return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))
@@ -118,10 +115,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
             assert_never(asked)
 
 
-def _offered(
-    state: State, call: OpenCall, receiver: str, asked: Intent, more: tuple[tuple[str, ...], str]
-) -> HandoffOffered:
-    dropped, strategy = more
+def _offered(state: State, call: OpenCall, receiver: str, asked: Intent, dropped: tuple[str, ...]) -> HandoffOffered:
     return HandoffOffered(
         call.id,
         state.task,
@@ -130,7 +124,6 @@ def _offered(
         message=asked.message,
         variables=asked.variables,
         instructions=asked.instructions,
-        strategy=strategy,
         merge=asked.merge,
         return_to=asked.return_to,
         dropped=dropped,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import AgentFault
-from changeover.relay.commands import AwaitApproval, Command, Record, RunTool, SeekApproval
+from changeover.handoffs.chapters import FETCH, can_fetch
+from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding import delegates, transfers
 from changeover.relay.deciding.answering import answer
@@ -113,10 +114,12 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     move = seat.moves.get(call.call.name)
     if isinstance(move, UseTool):
         return _use_tool(state, run, turn, call, move, seat)
+    if move is None and call.call.name == FETCH and can_fetch(state.chapters):
+        return FetchContext(call.id, state.task, state.root, call.call)
     if move is None or isinstance(call.phase, Begun):
         return _refuse_unknown(state, call, seat)
     assert isinstance(move, DelegateTo)  # what transfers is left for the end of the turn
-    return delegates.delegate(state, run, call, move, roster)
+    return delegates.delegate(state, run, turn, call, move, roster)
 
 
 def _use_tool(

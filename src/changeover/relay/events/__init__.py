@@ -19,6 +19,7 @@ from changeover.relay.events.calls import (
 )
 from changeover.relay.events.claims import TicketLapsed, TicketTaken
 from changeover.relay.events.handoffs import (
+    ContextPacked,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -57,6 +58,7 @@ __all__ = [
     "ApprovalWaived",
     "CallRefused",
     "CancelRequested",
+    "ContextPacked",
     "Entry",
     "Event",
     "FunctionFailed",
@@ -106,6 +108,7 @@ class Unreadable(Struct, frozen=True, gc=False):
 Event = (
     ModelReplied
     | HandoffOffered
+    | ContextPacked
     | HandoffAccepted
     | ToolFinished
     | RunStarted

@@ -6,8 +6,10 @@ from typing import Any
 
 from msgspec import field
 
-from changeover.facts import Expected, Fault, Mode, Spent
+from changeover.facts import Expected, Fault, Mode, Spent, Usage
+from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.context import Merge
+from changeover.messages import Message
 from changeover.relay.events.recordable import Recordable
 
 
@@ -48,6 +50,39 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     priority: int = 0
     timeout: float | None = None
     """How long a delegate may take from the moment in which it is claimed, if it has to be."""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    """What is shown of the context, and what is not, whatever the strategy."""
+    packs: bool = False
+    """What the receiver gets has to be made first, by its strategy; then it can be accepted."""
+    before: int = 0
+    """How many tokens the sender's context has, as far as it was said."""
+    after: int = 0
+    """How many the receiver gets of it, unless that has to be made first."""
+
+
+class ContextPacked(Recordable, frozen=True, tag="context_packed"):
+    """What the receiver of an offer gets of the sender's context was made, by this strategy."""
+
+    call: str
+    task: int
+    strategy: str
+    after: int = 0
+    """How many tokens that has."""
+    briefing: str = ""
+    """What the receiver is told, in place of what was said."""
+    messages: tuple[Message, ...] = ()
+    """What it sees, if the strategy says so itself."""
+    chapter: Chapter | None = None
+    """What was made of what was said since the chapter before."""
+    covered: int = 0
+    """How many messages of the sender's thread all chapters cover now."""
+    retold: bool = False
+    """The briefing tells of all chapters, this one and those before."""
+    error: str = ""
+    """Why it could not be made; then the receiver gets the last messages instead."""
+    usage: Usage | None = None
+    """What it cost, if a model was asked."""
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from changeover.facts import Expected, Fault, LimitName, Usage
 from changeover.guards.limits import Limits
+from changeover.handoffs.chapters import Chapter
 from changeover.messages import Call, File
 from changeover.relay.events.recordable import Recordable
 from changeover.tools.command import Directive
@@ -41,6 +42,11 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     expected: Expected | None = None
     ticket: str = ""
     """Under which it was claimed, if the delegate is served by claims."""
+    chapters: tuple[Chapter, ...] = ()
+    """What the briefing tells of, if it was packed."""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    """What is shown of the context variables, and what is not."""
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):

@@ -11,14 +11,14 @@ from changeover.facts import DelegateResult, LimitFault, Mode
 from changeover.guards.approval import Decision, Respond
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
-from changeover.handoffs.strategies import MessageOnly
 from changeover.messages import Note
 from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffReturned
 from changeover.relay.folding.calls import dropped, edited, find
 from changeover.relay.naming import call_of
-from changeover.relay.passing import handed_of, record_of, thread_of
+from changeover.relay.passing import handed_of, record_of
 from changeover.relay.run import Acting, Run, Stopping, Thinking
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
+from changeover.relay.viewing import is_whole, said_before, view_of
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
@@ -81,13 +81,15 @@ def _answer_for(state: State, run: Run, call: OpenCall, offered: Offered) -> Non
 
 def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered, deadline: float | None) -> None:
     """The receiver works on it in a conversation of its own; its first task always stands at the same place there."""
-    turn.move(call, Delegated(offered.offer, len(state.handoffs), deadline))
+    turn.move(call, Delegated(offered.offer, len(state.handoffs), deadline, packed=offered.packed))
     state.handoffs.append(record_of(state.id, f"{state.id}/{offered.offer.call}#2", run, call, offered))
     run.delegates = True
 
 
 def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
-    offer = offered.offer
+    offer, whole = offered.offer, is_whole(offered.offer)
+    # What the receiver gets instead: a new list, for the old one is still read by whoever was asked before.
+    view = [] if whole else view_of(offer, offered.packed, run.spoken, said_before(state.thread, turn, call))
     more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
     call.phase = Answered(f"transferred to {offer.receiver}{more}")
     state.add(*turn.results())
@@ -101,8 +103,9 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
     state.path.append(offer.receiver)
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
-    state.thread = thread_of(offer, run, state.thread)
-    if offered.commanded and offer.message and offer.strategy != MessageOnly.name:
+    if not whole:
+        state.see(view, len(view) if state.chapters and offered.packed and offered.packed.retold else 0)
+    elif offered.commanded and offer.message:
         state.add(Note(offer.message, offer.sender))
 
 

@@ -108,7 +108,8 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
         if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
             state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
             state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
-    state.returning, state.handed, state.leg, state.thread = None, None, -1, state.record
+    state.returning, state.handed, state.leg = None, None, -1
+    state.see(state.record)
     state.return_to, state.agent = "", event.agent
     state.path.append(event.agent)
     said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""

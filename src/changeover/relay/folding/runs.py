@@ -29,9 +29,10 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.naming import call_of
-from changeover.relay.passing import IN_WORK, author_of, given_of
+from changeover.relay.passing import IN_WORK, given_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn
+from changeover.relay.viewing import author_of
 from changeover.tools.command import Directive, Errand
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def begin(state: State, event: RunStarted) -> None:
         return _offer(state, id, spoken, event.agent)
     if event.agent != state.agent:
         # Whoever comes without a handoff has nothing left out.
-        state.agent, state.handed, state.thread = event.agent, None, state.record
+        state.agent, state.handed = event.agent, None
+        state.see(state.record)
         state.path.append(event.agent)
     state.return_to, state.task, state.leg = "", state.position, -1
     state.variables = merge_variables(state.variables, spoken.context, "merge")
@@ -105,6 +107,8 @@ def _receive(state: State, spoken: UserSpoke) -> None:
     state.artifacts, state.workflow_state = given.artifacts, given.workflow_state
     if given.briefing:
         state.add(Note(given.briefing, given.sender))
+    if given.chapters:
+        state.chapters, state.covered = given.chapters, len(state.thread)
 
 
 def take_up(state: State, event: RunResumed) -> None:

@@ -10,6 +10,8 @@ from alembic import op
 revision = "0001"
 down_revision = None
 
+BYTES = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     _log()
@@ -17,6 +19,8 @@ def upgrade() -> None:
     _read_models()
     _approvals()
     _tickets()
+    _contexts()
+    op.create_table("forgotten", sa.Column("number", sa.Integer, primary_key=True, autoincrement=False))
 
 
 def _log() -> None:
@@ -100,7 +104,7 @@ def _read_models() -> None:
     )
     op.create_table(
         "handoffs",
-        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("id", BYTES, primary_key=True),
         sa.Column("conversation", sa.Text, nullable=False),
         sa.Column("run_id", sa.Text, nullable=False),
         sa.Column("sender_task_id", sa.Text, nullable=False),
@@ -127,7 +131,7 @@ def _read_models() -> None:
 def _approvals() -> None:
     op.create_table(
         "approvals",
-        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("id", BYTES, primary_key=True),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("conversation", sa.Text, nullable=False),
         sa.Column("root", sa.Text, nullable=False),
@@ -171,6 +175,17 @@ def _tickets() -> None:
     _partial_index("tickets_held", "tickets", ["until"], "owner IS NOT NULL")
     _partial_index("tickets_tried", "tickets", ["attempts"], "attempts > 0")
     op.create_index("tickets_tree", "tickets", ["root", "turn"])
+
+
+def _contexts() -> None:
+    op.create_table(
+        "contexts",
+        sa.Column("root", sa.Text, primary_key=True),
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("expires_at", sa.Double),
+        sa.Column("body", sa.Text, nullable=False),
+    )
+    _partial_index("contexts_expiring", "contexts", ["expires_at"], "expires_at IS NOT NULL")
 
 
 def _partial_index(name: str, table: str, columns: Sequence[str | sa.TextClause], where: str) -> None:

@@ -10,7 +10,7 @@ from changeover.agent.roster import Roster
 from changeover.relay.commands import JudgeResult
 from changeover.relay.events import ResultJudged
 from changeover.relay.keepable import text_of
-from changeover.relay.threads import in_thread
+from changeover.relay.performing.threads import in_thread
 from changeover.relay.world import World
 
 

@@ -10,7 +10,7 @@ from changeover.agent.moves import Transfer
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import RollbackDone, RollbackFailed
 from changeover.relay.keepable import text_of
-from changeover.relay.threads import in_thread
+from changeover.relay.performing.threads import in_thread
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.handoffs")

@@ -12,7 +12,7 @@ from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject
 from changeover.handoffs.context import strip_metadata
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
-from changeover.relay.threads import in_thread
+from changeover.relay.performing.threads import in_thread
 from changeover.relay.world import World
 from changeover.tools.context import RunContext
 

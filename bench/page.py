@@ -1,0 +1,30 @@
+"""The tables of docs/context.md, as they are measured; run as a module to write them anew."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from bench.context import outcomes, receivers
+from bench.grid import Grid
+from bench.shapes import bills, whole_tasks
+
+PAGE = Path(__file__).parents[1] / "docs/context.md"
+COMMAND = "python -m bench.page"
+TABLE = re.compile(r"(?P<start>^<!-- measured -->\n).*?(?P<end>^<!-- end -->$)", re.M | re.S)
+
+
+async def grids() -> list[Grid]:
+    """Both tables, measured now."""
+    return [receivers(await outcomes()), whole_tasks(await bills())]
+
+
+def rewritten(page: str, measured: list[Grid]) -> str:
+    """The page with its tables as they were measured."""
+    tables = iter(measured)
+    return TABLE.sub(lambda found: found["start"] + next(tables).markdown() + found["end"], page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rewritten(PAGE.read_text(), asyncio.run(grids())))

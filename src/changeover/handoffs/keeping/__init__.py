@@ -1,0 +1,1 @@
+"""What of a conversation is kept word for word when the rest is left out."""

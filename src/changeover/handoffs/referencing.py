@@ -1,0 +1,166 @@
+"""What was said as a document that can be read in parts: by section, or by what one looks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from changeover.handoffs.tokens import count
+from changeover.messages import Assistant, File, Message, Note, ToolResult, User, with_labels
+
+CHUNK = 20
+"""How many messages a section has."""
+SCHEME = "context://"
+LONGEST = 20
+"""Of how many sections a receiver is told by name; the others can be asked for all the same."""
+
+Ranking = Callable[[Sequence[str], str], Sequence[int]]
+"""Which of some passages fit what is looked for, the best first."""
+
+
+class Document(Struct, frozen=True, omit_defaults=True):
+    """The messages in their order, each in words, and the text files that came with them."""
+
+    messages: tuple[str, ...] = ()
+    tools: dict[str, tuple[int, ...]] = {}
+    """Which of them are results of each tool."""
+    files: dict[str, str] = {}
+
+
+def document_of(messages: Sequence[Message]) -> Document:
+    """What can be read of these messages."""
+    tools: dict[str, tuple[int, ...]] = {}
+    files: dict[str, str] = {}
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolResult):
+            tools[message.name] = (*tools.get(message.name, ()), index)
+        elif isinstance(message, User):
+            files |= {file.name: text for file in message.files if file.name and (text := _text_of(file))}
+    return Document(tuple(map(_worded, messages)), tools, files)
+
+
+def body_of(document: Document) -> str:
+    return msgspec.json.encode(document).decode()
+
+
+def read_body(body: str) -> Document:
+    return msgspec.json.decode(body, type=Document)
+
+
+def sections_of(document: Document) -> tuple[str, ...]:
+    """What can be asked for by name: stretches of messages, results of tools, files and their headings."""
+    said = len(document.messages)
+    stretches = range(0, said, CHUNK) if said > CHUNK else ()  # of a few, all come at once
+    named = [f"messages {first + 1}-{min(first + CHUNK, said)}" for first in stretches]
+    named += [f"tool {name}" for name in document.tools]
+    for name, text in document.files.items():
+        named += [f"file {name}", *(f"file {name}#{heading}" for heading, _ in _headed(text))]
+    return tuple(named[:LONGEST])
+
+
+def read_section(document: Document, section: str) -> str | None:
+    """This part of it; None if there is none of this name."""
+    wanted = section.strip()
+    if found := re.fullmatch(r"messages?\s+(\d+)(?:\s*-\s*(\d+))?", wanted, re.IGNORECASE):
+        first, last = int(found[1]), int(found[2] or found[1])
+        return _numbered(document, range(max(1, first) - 1, min(last, len(document.messages)))) or None
+    kind, _, name = wanted.partition(" ")
+    if kind.lower() == "tool" and name in document.tools:
+        return _numbered(document, document.tools[name])
+    if kind.lower() == "file":
+        path, _, heading = name.partition("#")
+        text = document.files.get(path)
+        return text if text is None or not heading else dict(_headed(text)).get(heading.strip())
+    return None
+
+
+def search(document: Document, query: str, rank: Ranking, most: int) -> str:
+    """The passages that fit best what is looked for, as many as go into so many tokens; nothing if none does."""
+    passages = [*_message_passages(document), *_file_passages(document)]
+    found: list[str] = []
+    for index in rank(passages, query):
+        found.append(passages[index])
+        if count("\n\n".join(found)) > most:
+            return "\n\n".join(found[:-1]) or cut(found[0], most)
+    return "\n\n".join(found)
+
+
+def overview(document: Document, most: int) -> str:
+    """All of it if it is short, else its sections and how it begins."""
+    whole = "\n\n".join([_numbered(document, range(len(document.messages))), *_file_passages(document)])
+    if count(whole) <= most:
+        return whole
+    contents = "\n".join(f"- {section}" for section in sections_of(document))
+    return f"It has these sections:\n{contents}\n\nIt begins:\n{cut(whole, max(1, most - count(contents)))}"
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or as much of it as goes into so many tokens, with a mark where it was cut."""
+    if count(text) <= most:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(text[:middle]) <= most else (low, middle - 1)
+    return f"{text[:low]}\n[… cut: it goes on; ask for a section of it, or with a query]"
+
+
+def _worded(message: Message) -> str:
+    match message:
+        case User():
+            return f"{message.author}: {with_labels(message.text, message.files)}"
+        case Assistant():
+            called = "".join(
+                f"\n[called {call.name} with {call.malformed or msgspec.json.encode(call.args).decode()}]"
+                for call in message.calls
+            )
+            return f"{message.agent}: {message.text}{called}"
+        case ToolResult():
+            return f"{message.name} {'answered' if message.ok else 'failed'}: {message.text}"
+        case Note():
+            return f"{message.author}: {message.text}"
+
+
+def _text_of(file: File) -> str:
+    """What stands in a file, if it is text."""
+    textual = file.media_type.startswith("text/") or file.media_type in ("application/json", "application/yaml")
+    return file.data.decode("utf-8", "replace") if textual else ""
+
+
+def _number(index: int, text: str) -> str:
+    return f"[{index + 1}] {text}"
+
+
+def _numbered(document: Document, indexes: Sequence[int]) -> str:
+    return "\n".join(_number(index, document.messages[index]) for index in indexes)
+
+
+def _headed(text: str) -> Iterator[tuple[str, str]]:
+    """The parts of a text that has headings, each with its own."""
+    marks = list(re.finditer(r"^#{1,6}[ \t]+(.+?)[ \t]*$", text, re.MULTILINE))
+    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+        yield mark[1], text[mark.start() : following.start() if following else len(text)].strip()
+
+
+def _message_passages(document: Document) -> list[str]:
+    """The messages, with each result in one passage with what it was asked for."""
+    results = {index for indexes in document.tools.values() for index in indexes}
+    passages: list[str] = []
+    for index, text in enumerate(document.messages):
+        if index in results and passages:
+            passages[-1] += f"\n{_number(index, text)}"
+        else:
+            passages.append(_number(index, text))
+    return passages
+
+
+def _file_passages(document: Document) -> list[str]:
+    return [
+        f"[{name}] {paragraph.strip()}"
+        for name, text in document.files.items()
+        for paragraph in re.split(r"\n\s*\n", text)
+        if paragraph.strip()
+    ]

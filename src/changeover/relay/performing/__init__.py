@@ -1,0 +1,1 @@
+"""The effects, each in a file of its own; `perform` finds the right one."""

@@ -1,0 +1,29 @@
+"""Whole conversations, to be forgotten."""
+
+from changeover.guards.approval import Approve
+from changeover.relay.events import Entry, HandoffOffered, ModelReplied
+from changeover.relay.ports import Head, Log, Reserve
+from tests.stores.entries import DONE, WORKING, answer, asked, decided, delegate, handing_over, more, opening
+
+
+async def lived(log: Log, id: str) -> None:
+    """A whole conversation, which leaves something in every table, in two conversations below it too."""
+    await log.append(opening(id), WORKING)
+    await log.append(asked(3, "2.0", id, id), WORKING)
+    [request] = [each for each in await log.approvals() if each.conversation == id]
+    await log.append(decided(4, request, Approve()), WORKING)
+    await log.append(handing_over(5, id), WORKING)
+    for below in (f"{id}/5.0", f"{id}/5.0/3.0"):
+        await log.append(delegate(below, id), WORKING)
+        await log.append(offering(3, below, id), WORKING)
+        await log.append(asked(5, "4.0", below, id), WORKING)
+        await log.append(more(6, "", below, id), Head("cancelled", "billing", False))
+    await log.append(answer(8, 7, id), DONE, Reserve(1, 1, 100, 100))
+    await log.contexts.put(id, "x", f"what was said in {id}", 50.0)
+    await log.contexts.put(id, "y", f"what was said in {id}")
+
+
+def offering(position: int, conversation: str, root: str) -> Entry:
+    """Somebody is offered something, and does not answer."""
+    events = (ModelReplied("billing", 2, "Who?"), HandoffOffered(f"{position}.0", 2, "billing", "nobody", "yours"))
+    return Entry(conversation, root, position, "2", 4.0, events)
