@@ -172,7 +172,7 @@ async def a_delegate_starts_fresh_with_its_task_and_a_briefing(stage: Stage) -> 
     assert others == [User("count the parts", "boss")]
     request, about, recent = text.split("\n\n")
     assert request.endswith("\n> how many?")
-    assert about.endswith("\nthey are in the box")
+    assert about.endswith("\n  they are in the box")
     assert recent.splitlines()[1:] == [  # the request is told once
         "> boss: Re: one",
         "> user: two",

@@ -92,26 +92,27 @@ class Brief(Struct, frozen=True, kw_only=True):
     if_you_get_stuck: Sequence[str] = ()
 
     def parts(self) -> dict[str, str]:
-        """Each part in words, by its name in a template. What others said is quoted, line by line."""
+        """Each part in words, by its name in a template. What others said is quoted, line by line, and of the rest no
+        line begins where a title does: so nothing in a part can pass for another part."""
         facts = dict.fromkeys(fact for chapter in self.chapters for fact in chapter.facts)
         told = [quoted(chapter.text, LONGEST * 5) for chapter in self.chapters if chapter.text]
         return {
             "original_request": quoted(self.original_request, LONGEST),
-            "why_you": self.why_you,
-            "your_task": self.your_task,
+            "why_you": _indented(self.why_you),
+            "your_task": _indented(self.your_task),
             "required_capabilities": _listed(self.required_capabilities),
             "requirements": _listed(self.requirements),
-            "story": "\n".join([*([self.story] if self.story else []), *told]),
+            "story": "\n".join([*([_indented(self.story)] if self.story else []), *told]),
             "work_done": _listed(self.work_done),
             "decisions": _listed(self.decisions),
-            "current_state": self.current_state,
-            "key_information": self.key_information,
+            "current_state": _indented(self.current_state),
+            "key_information": _indented(self.key_information),
             "facts": "\n".join(quoted(fact, LONGEST) for fact in facts),
             "results": fence(self.results) if self.results else "",
             "files": _listed(self.files),
             "references": _listed(_reference(chapter) for chapter in self.chapters if chapter.ref),
             "constraints": _listed(self.constraints),
-            "recent_messages": "\n".join(quoted(_line(message), LONGEST) for message in self.recent_messages),
+            "recent_messages": "\n".join(map(_said, self.recent_messages)),
             "if_you_get_stuck": _listed(self.if_you_get_stuck),
         }
 
@@ -157,12 +158,17 @@ def brief_of(package: HandoffPackage) -> Brief:
     )
 
 
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
+
+
 def _listed(items: Iterable[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
+    return "\n".join(f"- {_indented(item).strip()}" for item in items)
 
 
 def _reference(chapter: Chapter) -> str:
-    sections = f"; sections: {', '.join(chapter.sections)}" if chapter.sections else ""
+    named = ", ".join(" ".join(section.split()) for section in chapter.sections)
+    sections = f"; sections: {named}" if named else ""
     return f"{chapter.ref} ({chapter.messages} messages{sections})"
 
 
@@ -170,14 +176,23 @@ def _sentence(what: str, who: str, more: str) -> str:
     return f"{f'{who}: ' if who else ''}{what}{f' ({more})' if more else ''}"
 
 
-def _line(message: Message | Said) -> str:
+def _said(message: Message | Said) -> str:
+    """Who said what, quoted; of several lines each is a quotation in the quotation, so that none can pass for somebody
+    else's."""
+    who, text = _words(message)
+    if len(text.splitlines()) <= 1:
+        return quoted(f"{who}: {text}", LONGEST)
+    return quoted(f"{who}:\n{quoted(text, LONGEST)}", LONGEST * 2)
+
+
+def _words(message: Message | Said) -> tuple[str, str]:
     match message:
         case User():
-            return f"{message.author}: {with_labels(message.text, message.files)}"
+            return message.author, with_labels(message.text, message.files)
         case Assistant():
             called = f" [called {', '.join(call.name for call in message.calls)}]" if message.calls else ""
-            return f"{message.agent}: {message.text}{called}"
+            return message.agent, f"{message.text}{called}"
         case ToolResult():
-            return f"result of {message.name}: {message.text}"
+            return f"result of {message.name}", message.text
         case Note() | Said():
-            return f"{message.author}: {message.text}"
+            return message.author, message.text

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from changeover.facts import Expected, Handed
 from changeover.handoffs.selecting import select_variables
+
+PLAIN = re.compile(r"[\w. @-]{1,100}")
 
 METADATA = frozenset({"_handoff_from", "_handoff_tool", "_handoff_instructions", "_handoff_chain"})
 
@@ -45,9 +48,15 @@ def briefed(instructions: str, variables: Mapping[str, Any], handed: Handed | No
 
 
 def _passed(handed: Handed) -> str:
+    sender = named(handed.sender)
     if handed.asked:
-        return f"This task was handed to you by {handed.sender}, who gets your answer; the user does not read it."
-    return f"This conversation was handed to you by {handed.sender}."
+        return f"This task was handed to you by {sender}, who gets your answer; the user does not read it."
+    return f"This conversation was handed to you by {sender}."
+
+
+def named(sender: str) -> str:
+    """Who handed over, as a name in a sentence: whoever is no agent may be called anything."""
+    return sender if PLAIN.fullmatch(sender) else json.dumps(sender)
 
 
 def _wanted(expected: Expected) -> str:

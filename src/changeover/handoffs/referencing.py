@@ -131,7 +131,8 @@ def _text_of(file: File) -> str:
 
 
 def _number(index: int, text: str) -> str:
-    return f"[{index + 1}] {text}"
+    # Only a message begins where its number stands.
+    return "\n    ".join(f"[{index + 1}] {text}".splitlines())
 
 
 def _numbered(document: Document, indexes: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from changeover.handoffs.context import named
 from changeover.messages import Assistant, Message, Note, ToolResult, User
 from changeover.models.offline_arguments import Known
 from changeover.relay.perform import LAST_WORD
@@ -103,7 +104,7 @@ def _rounds(agent: str, since: Sequence[Message], ways: set[str]) -> int:
 def _is_task(spoken: Message, briefing: str) -> bool:
     """Whether it was another agent that spoke, and waits for a result."""
     sender = HANDED.search(briefing)
-    return sender is not None and sender[1] == spoken.author
+    return sender is not None and sender[1] == named(spoken.author)
 
 
 def told(result: ToolResult) -> str:
