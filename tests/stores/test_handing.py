@@ -42,13 +42,14 @@ def test_a_delegate_that_is_accepted_later_gets_its_task_elsewhere_too():
     assert (leg, [row.kind for row in made["messages"]]) == (LEG, ["subtask_created"])
 
 
-def test_a_context_that_was_packed_as_it_was_offered_changes_nothing_that_people_look_at():
-    assert projected(at(6, ContextPacked("3.0", 2, "summary", briefing="in short")), LEG) == ({}, LEG)
+def test_a_context_that_was_packed_is_told_of_by_its_tokens():
+    made, leg = projected(at(6, ContextPacked("3.0", 2, "summary", 120, briefing="in short")), LEG)
+    assert (made, leg) == ({"packed_handoffs": [("summary", 120, None, "c:3.0")]}, LEG)
 
 
 def test_a_context_that_could_not_be_packed_is_told_of_with_what_was_given_instead():
-    made, leg = projected(at(6, ContextPacked("3.0+1", 2, "recent", error="nobody to summarise it")), LEG)
-    assert made.pop("packed_handoffs") == [("recent", "c:3.0+1")]
+    made, leg = projected(at(6, ContextPacked("3.0+1", 2, "recent", 9, error="nobody to summarise it")), LEG)
+    assert made.pop("packed_handoffs") == [("recent", 9, "nobody to summarise it", "c:3.0+1")]
     [said] = made.pop("messages")
     assert (said.kind, said.content, said.task_id, said.agent, said.call) == (
         *("error", "nobody to summarise it", "c#2", "front", "3.0"),

@@ -33,8 +33,8 @@ def offer(sheet: Sheet, event: HandoffOffered) -> None:
 
 
 def pack(sheet: Sheet, event: ContextPacked) -> None:
-    if event.error:  # else it was packed as it was offered
-        sheet.rows.packed_handoffs.append((event.strategy, f"{sheet.id}:{event.call}"))
+    sheet.rows.packed_handoffs.append((event.strategy, event.after, event.error or None, f"{sheet.id}:{event.call}"))
+    if event.error:
         sheet.say(("error", event.error, sheet.task(event.task), sheet.agent, call_of(event.call)))
 
 

@@ -80,6 +80,9 @@ class HandoffRow(Struct, frozen=True, kw_only=True):
     variables: dict[str, Any]
     message: str
     reason: str | None
+    tokens_before: int
+    tokens_after: int
+    strategy_error: str | None
 
 
 class ApprovalRow(Struct, frozen=True, kw_only=True):

@@ -48,9 +48,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "handoffs": (
         *("id", "conversation", "run_id", "sender_task_id", "task_id", "sender", "receiver", "mode", "state", "tool"),
         *("strategy", "merge", "offered_at", "accepted_at", "ended_at", "deadline", "attempt", "retry_of", "variables"),
-        *("message", "reason"),
+        *("message", "reason", "tokens_before", "tokens_after", "strategy_error"),
     ),
-    "packed_handoffs": ("strategy", "id"),
+    "packed_handoffs": ("strategy", "tokens_after", "strategy_error", "id"),
     "accepted_handoffs": ("state", "task_id", "accepted_at", "id"),
     "fallen_handoffs": ("id",),
     "retaken_handoffs": ("id",),
@@ -114,7 +114,8 @@ class Rows:
         who = (offer.sender, offer.receiver, offer.mode, state)
         how = (tool, offer.strategy, offer.merge)
         times = (at, accepted, None, offer.deadline, offer.attempt, offer.retry_of or None)
-        self.handoffs.append((*names, *who, *how, *times, as_json(offer.variables), offer.message, None))
+        told = (as_json(offer.variables), offer.message, None, offer.before, offer.after, None)
+        self.handoffs.append((*names, *who, *how, *times, *told))
 
     def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
         id, at = entry.conversation, entry.at

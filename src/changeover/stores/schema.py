@@ -165,9 +165,13 @@ handoffs = Table(
     _text("variables"),
     _text("message"),
     Column("reason", Text),
+    _number("tokens_before"),
+    _number("tokens_after"),
+    Column("strategy_error", Text),
 )
 """Every handoff that was offered; `task_id` is the task that its receiver got, a delegate's in its own conversation.
-`retry_of` is the handoff of the same task that was declined before; `reason` says why this one was, or failed."""
+`retry_of` is the handoff of the same task that was declined before; `reason` says why this one was, or failed;
+the tokens are those of the sender's context and of what the receiver got of it."""
 
 approvals = Table(
     "approvals",

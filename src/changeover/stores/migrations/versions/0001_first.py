@@ -125,6 +125,9 @@ def _read_models() -> None:
         sa.Column("variables", sa.Text, nullable=False),
         sa.Column("message", sa.Text, nullable=False),
         sa.Column("reason", sa.Text),
+        sa.Column("tokens_before", sa.Integer, nullable=False),
+        sa.Column("tokens_after", sa.Integer, nullable=False),
+        sa.Column("strategy_error", sa.Text),
     )
 
 
