@@ -15,6 +15,7 @@ from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "handoffs": core.handoffs,
+    "guards": core.guards,
     "long": core.long_conversation,
     "many": core.many_at_once,
     "durable": durable.one_after_the_other,

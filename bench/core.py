@@ -6,11 +6,14 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from statistics import median
 
 from bench import floor
 from bench.measure import Figure, interleaved
-from bench.script import ASKED, LEFT, ring
+from bench.script import ASKED, LEFT, Lenient, ring
+from changeover import Team
+from changeover.assembly import DEFAULT
 
 AT_ONCE, LATENCY = 1_000, 0.05
 HELP = "from changeover.cli import app; app(['--help'], standalone_mode=False)"
@@ -42,6 +45,22 @@ async def handoffs() -> list[Figure]:
         Figure("one handoff / floor", one / taken["floor 1"], 7, f"{one * 1e6:.0f} µs a run"),
         Figure("each further handoff / floor", each / bare_each, 4, f"{each * 1e6:.0f} µs a handoff"),
     ]
+
+
+async def guards() -> list[Figure]:
+    """What all guards that are on unless they are switched off add to a handoff."""
+
+    def plays(team: Team) -> Callable[[], Awaitable[object]]:
+        async def play() -> None:
+            LEFT.set([10])
+            await team.run(ASKED)
+
+        return play
+
+    teams = {"without": ring(), "with": ring(guards=[Lenient(guard) for guard in DEFAULT])}
+    taken = await interleaved({name: (plays(team), 60) for name, team in teams.items()})
+    more = (taken["with"] - taken["without"]) / 10
+    return [Figure("a handoff with guards / without", taken["with"] / taken["without"], 1.15, f"{more * 1e6:.1f} µs")]
 
 
 async def long_conversation() -> list[Figure]:

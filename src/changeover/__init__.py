@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from changeover.guards.approval import Edit as Edit
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
+    from changeover.guards.deadlock import Deadlock as Deadlock
+    from changeover.guards.guard import Allow as Allow
+    from changeover.guards.guard import Ask as Ask
+    from changeover.guards.guard import Deny as Deny
+    from changeover.guards.guard import Guard as Guard
     from changeover.guards.limits import Limits as Limits
     from changeover.handoffs.answers import Accepted as Accepted
     from changeover.handoffs.answers import Conditional as Conditional
@@ -78,15 +83,19 @@ _HOMES = {
     "AUTO": "agent.agent",
     "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
+    "Allow": "guards.guard",
     "Approval": "guards.approval",
     "ApprovalRequest": "facts",
     "Approve": "guards.approval",
+    "Ask": "guards.guard",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.chapters",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",
     "Context": "handoffs.package",
+    "Deadlock": "guards.deadlock",
     "DelegateResult": "facts",
+    "Deny": "guards.guard",
     "END": "tools.command",
     "Edit": "guards.approval",
     "Expectations": "handoffs.package",
@@ -95,6 +104,7 @@ _HOMES = {
     "FileReference": "handoffs.package",
     "Full": "handoffs.strategies",
     "Function": "agent.agent",
+    "Guard": "guards.guard",
     "HandoffPackage": "handoffs.package",
     "HandoffRecord": "facts",
     "HandoffResult": "facts",

@@ -11,6 +11,8 @@ from changeover.agent.faults import team_faults
 from changeover.agent.roster import Roster, Seat, seat
 from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
+from changeover.guards.deadlock import Deadlock
+from changeover.guards.guard import Guard, guard_faults
 from changeover.guards.limits import Limits
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
@@ -34,7 +36,7 @@ class Declared:
     model: Any = None
     helper_model: Any = None
     limits: Limits | None = None
-    guards: Sequence[Any] | None = None
+    guards: Sequence[Guard] | None = None
     rules: Sequence[Any] = ()
     hooks: Mapping[str, Hook] | None = None
     store: str | Store | Log | None = None
@@ -47,7 +49,10 @@ class Declared:
     briefing: Briefing | None = None
 
 
-UNBUILT = ("guards", "rules", "engine", "fallback")
+DEFAULT: tuple[Guard, ...] = (Deadlock(),)
+"""The guards of a team that says nothing of them."""
+
+UNBUILT = ("rules", "engine")
 
 
 def assemble(declared: Declared) -> World:
@@ -62,6 +67,7 @@ def assemble(declared: Declared) -> World:
         *team_faults(members, declared.start, declared.handoffs_enabled),
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
         *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
+        *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limits.faults(),
         *hook_faults(declared.hooks or {}),
         *_store_faults(declared.store),
@@ -81,7 +87,9 @@ def assemble(declared: Declared) -> World:
         limits,
         declared.strategy,
         declared.handoffs_enabled,
+        declared.fallback,
         briefing=declared.briefing or TEMPLATE,
+        guards=DEFAULT if declared.guards is None else tuple(declared.guards),
     )
     return World(roster, models, toolkits, declared.clock or SystemClock(), declared.ask, helper=helper)
 

@@ -32,6 +32,7 @@ from changeover.errors import (
 from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, RunResult, Ticket, TicketStatus
 from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
+from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
@@ -64,7 +65,7 @@ class Team:
         model: Any = None,
         helper_model: Any = None,
         limits: Limits | None = None,
-        guards: Sequence[Any] | None = None,
+        guards: Sequence[Guard] | None = None,
         rules: Sequence[Any] = (),
         hooks: Mapping[str, Hook] | None = None,
         store: str | Store | Log | None = None,

@@ -6,6 +6,7 @@ import pytest
 
 from changeover import (
     Agent,
+    Deadlock,
     Full,
     Function,
     Limits,
@@ -264,10 +265,8 @@ def test_a_rollback_that_is_no_function_is_a_fault():
 @pytest.mark.parametrize(
     "option",
     [
-        {"guards": [object()]},
         {"rules": [object()]},
         {"engine": object()},
-        {"fallback": True},
     ],
 )
 def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
@@ -276,15 +275,23 @@ def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "option",
+    ("guards", "said"),
     [
-        {"when": lambda ctx: True},
+        ([object()], "which has no check(offer, ledger, facts)"),
+        ([Deadlock], "which has no check(offer, ledger, facts)"),
+        ("deadlock", "guards='deadlock'; give a list"),
+        ([Deadlock(window=0)], "has a Deadlock whose window=0 must be a whole number, 1 or more"),
     ],
 )
-def test_what_handoffs_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
-    [name] = option
-    said = fault([Agent("a", handoffs=[handoff("b", **option)]), Agent("b")])
-    assert said == f"agent 'a' handoff 'handoff_to_b' sets {name}=, which this version does not support; leave it out"
+def test_what_cannot_guard_is_a_fault(guards: Any, said: str):
+    assert said in fault([Agent("a")], guards=guards)
+    for way in (handoff, delegate):
+        assert said in fault([Agent("a", handoffs=[way("b", guards=guards)]), Agent("b")])
+
+
+def test_a_condition_that_is_no_function_is_a_fault():
+    said = fault([Agent("a", handoffs=[handoff("b", when=True)]), Agent("b")])  # type: ignore[arg-type]
+    assert said == "agent 'a' handoff 'handoff_to_b' has when=True; give a function of the run's context"
 
 
 def test_defaults_and_empty_values_are_no_faults():

@@ -16,6 +16,7 @@ from tests.stories import (
     escalations,
     expectations,
     functions,
+    guards,
     inboxes,
     lapsing,
     lateness,
@@ -45,7 +46,7 @@ from tests.stories import (
 from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
-    *(transfers, variables, turns, limits, mistakes, tools, functions, thinking, conversations),
+    *(transfers, variables, turns, limits, guards, mistakes, tools, functions, thinking, conversations),
     *(delegates, trees, commands, branches, approvals, cancelling),
     *(answers, busy, declining, conditions, escalations, people, inboxes, timeouts, patience),
     *(packing, referring, offers, packages, lateness, expectations, rollbacks, cleaning),

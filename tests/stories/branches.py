@@ -356,7 +356,8 @@ async def the_metadata_of_a_branch_names_the_tool_that_sent_it(stage: Stage) -> 
 async def a_branch_that_goes_on_without_end_ends_the_whole_run(stage: Stage) -> None:
     ring = goes("ring", Command("ring"))
     boss = Agent("boss", tools=[gives("spread", Command(["ring"]))])
-    error = await stage.error(MaxHandoffsExceededError, stage.team([boss, ring], ScriptedModel(lists_branches)), "go")
+    team = stage.team([boss, ring], ScriptedModel(lists_branches), guards=())
+    error = await stage.error(MaxHandoffsExceededError, team, "go")
     assert error.limit == 10
     assert error.result is not None
     assert (error.result.final_agent, error.result.ledger.handoffs) == ("boss", 10)

@@ -441,7 +441,8 @@ async def a_function_loops_by_going_to_itself(stage: Stage) -> None:
 
 @story
 async def a_loop_without_an_end_is_stopped(stage: Stage) -> None:
-    error = await stage.error(MaxHandoffsExceededError, stage.team([goes("ring", Command("ring"))]), "go")
+    team = stage.team([goes("ring", Command("ring"))], guards=())
+    error = await stage.error(MaxHandoffsExceededError, team, "go")
     assert (error.limit, len(error.chain)) == (10, 10)
 
 

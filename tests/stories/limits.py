@@ -54,7 +54,7 @@ async def ten_handoffs_are_allowed_if_nothing_is_said(stage: Stage) -> None:
         return hands_off("pong" if agent == "ping" else "ping", f"{len(messages)}")
 
     error = await stage.error(
-        MaxHandoffsExceededError, stage.team([Agent("ping"), Agent("pong")], ScriptedModel(play)), "play"
+        MaxHandoffsExceededError, stage.team([Agent("ping"), Agent("pong")], ScriptedModel(play), guards=()), "play"
     )
     assert (error.limit, len(error.chain)) == (10, 10)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from changeover.agent.handoff import TIMEOUT, tool_name
 from changeover.guards.approval import Approvable
+from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
 
 ITERATIONS = 15
@@ -29,6 +30,7 @@ class Delegate:
     timeout: float | None
     alternatives: tuple[str, ...]
     expects: Any
+    guards: Sequence[Guard] = ()
 
 
 def delegate(
@@ -44,6 +46,7 @@ def delegate(
     timeout: float | None = TIMEOUT,
     alternatives: Sequence[str] = (),
     expects: Any = None,
+    guards: Sequence[Guard] = (),
 ) -> Delegate:
     """Declare that an agent may give `receiver` a task and get its result; to the model it is a function of a task.
 
@@ -63,4 +66,5 @@ def delegate(
         timeout=timeout,
         alternatives=tuple(alternatives),
         expects=expects,
+        guards=tuple(guards) if isinstance(guards, list) else guards,
     )

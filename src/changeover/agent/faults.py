@@ -14,6 +14,7 @@ from changeover.agent.handoff import Handoff
 from changeover.agent.moves import GENERIC
 from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
+from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
 from changeover.handoffs.chapters import FETCH
 from changeover.handoffs.context import METADATA
@@ -108,8 +109,8 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     yield from _common_faults(way, ids)
     if way.on_rollback is not None and not callable(way.on_rollback):
         yield f"has on_rollback={way.on_rollback!r}; give a function"
-    for option in way.unbuilt:
-        yield f"sets {option}=, which this version does not support; leave it out"
+    if way.when is not None and not callable(way.when):
+        yield f"has when={way.when!r}; give a function of the run's context"
 
 
 def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
@@ -121,6 +122,7 @@ def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
 
 def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
     yield from approval_faults(way.approval)
+    yield from guard_faults(way.guards)
     seconds = way.timeout
     if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
         yield f"has timeout={seconds!r}; give seconds above 0, or None for no limit"

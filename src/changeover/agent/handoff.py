@@ -8,8 +8,10 @@ from typing import Any
 
 from changeover.agent.variable import Variables
 from changeover.guards.approval import Approvable
+from changeover.guards.guard import Guard
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import Strategy
+from changeover.tools.context import RunContext
 
 TIMEOUT = 300.0
 """How many seconds a receiver may take unless it is said otherwise."""
@@ -32,7 +34,8 @@ class Handoff:
     alternatives: tuple[str, ...]
     expects: Any
     on_rollback: Callable[..., Any] | None
-    unbuilt: tuple[str, ...] = ()
+    guards: Sequence[Guard] = ()
+    when: Callable[[RunContext], bool] | None = None
 
 
 def handoff(
@@ -43,7 +46,7 @@ def handoff(
     variables: Variables = (),
     instructions: str = "",
     strategy: Strategy | None = None,
-    when: Callable[..., bool] | None = None,
+    when: Callable[[RunContext], bool] | None = None,
     approval: Approvable = None,
     timeout: float | None = TIMEOUT,
     return_to: str | None = None,
@@ -51,11 +54,13 @@ def handoff(
     alternatives: Sequence[str] = (),
     expects: Any = None,
     on_rollback: Callable[..., Any] | None = None,
+    guards: Sequence[Guard] = (),
 ) -> Handoff:
     """Declare a handoff to `receiver`; to the model it is a function with exactly these variables.
 
     If the receiver does not accept it, the `alternatives` are asked in turn; `timeout` is how long it may take to
-    answer, in seconds.
+    answer, in seconds. With `when`, a pure function of the run, the model is shown the handoff only while that is true,
+    and it is asked again when the model calls it. `guards` are asked beside those of the team.
     """
     return Handoff(
         receiver=receiver,
@@ -71,7 +76,8 @@ def handoff(
         alternatives=tuple(alternatives),
         expects=expects,
         on_rollback=on_rollback,
-        unbuilt=("when",) if when else (),
+        guards=tuple(guards) if isinstance(guards, list) else guards,
+        when=when,
     )
 
 

@@ -13,8 +13,10 @@ from changeover.agent.handoff import TIMEOUT, Handoff
 from changeover.agent.variable import Check, Variable, compile_variables
 from changeover.facts import Expected
 from changeover.guards.approval import Approval, approval_of
+from changeover.guards.guard import Guard
 from changeover.handoffs.context import Merge, fence
 from changeover.handoffs.strategies import Strategy
+from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Tool
 
@@ -102,6 +104,19 @@ class Transfer(Struct, frozen=True):
     approval: Approval | None = None
     expected: Expected | None = None
 
+    @property
+    def guards(self) -> Sequence[Guard]:
+        return self.handoff.guards
+
+    def closed(self, context: RunContext) -> str:
+        """Why this way is not open now; nothing if it is. A condition that raises is not met."""
+        if self.handoff.when is None:
+            return ""
+        try:
+            return "" if self.handoff.when(context) else "its condition is not met now"
+        except Exception as error:  # the user's code
+            return f"its condition could not be judged: {type(error).__name__}: {error}"
+
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         variables = self.check(args)
         if isinstance(variables, str):
@@ -128,6 +143,10 @@ class DelegateTo(Struct, frozen=True):
     definition: ToolDefinition
     approval: Approval | None = None
     expected: Expected | None = None
+
+    @property
+    def guards(self) -> Sequence[Guard]:
+        return self.delegate.guards
 
     def read(self, args: dict[str, Any]) -> Assignment | BadArguments:
         task, about = args.get("task"), args.get("context", "")

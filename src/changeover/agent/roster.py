@@ -21,6 +21,7 @@ from changeover.agent.moves import (
     generic_transfer,
 )
 from changeover.agent.variable import Check, compile_variables
+from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
 from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
@@ -42,6 +43,8 @@ class Seat(Struct, frozen=True):
     """Whether more than its being there is needed before it takes a handoff."""
     required: dict[str, Check] = {}
     """What says of each context variable that it needs whether a value fits."""
+    conditional: frozenset[str] = frozenset()
+    """The handoffs that are not always open to it."""
 
     @property
     def transfers(self) -> tuple[str, ...]:
@@ -66,12 +69,16 @@ class Roster(Struct, frozen=True):
     limits: Limits = Limits()
     strategy: Strategy | None = None
     handoffs_enabled: bool = True
+    fallback: bool = False
+    """Where a handoff cannot be made, the sender goes on alone."""
     second_chances: int = 2
     """How often in a row a model may get its calls wrong and try again."""
     attempts: int = 3
     """How many receivers a task is offered to before a person is asked."""
     briefing: Briefing = TEMPLATE
     """How receivers are briefed that say nothing else."""
+    guards: tuple[Guard, ...] = ()
+    """What every handoff has to pass."""
 
     def pulls(self, member: str) -> bool:
         """Whether a member is served by whoever claims what it is to do."""
@@ -121,6 +128,7 @@ def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[Tool
         tuple(move.definition for move in moves.values() if isinstance(move, UseTool)),
         not agent.accepts_handoffs or bool(agent.accepts or agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
+        frozenset(name for name, move in moves.items() if isinstance(move, Transfer) and move.handoff.when),
     )
 
 

@@ -14,6 +14,7 @@ from changeover.messages import Call
 from changeover.relay.events import (
     CallRefused,
     ContextPacked,
+    FellBack,
     HandoffConditional,
     HandoffExpired,
     HandoffOffered,
@@ -91,8 +92,16 @@ class Show:
             case HandoffRolledBack() as undone:
                 why = f": {undone.reason}" if undone.reason else ""
                 self._line(f"{undone.sender} has it again, {undone.receiver} has not{why}", "red")
+            case _:
+                self._aside(agent, event)
+
+    def _aside(self, agent: str, event: object) -> None:
+        """What happens beside handoffs, and is good to know."""
+        match event:
             case ContextPacked() as packed:
                 self._packed(packed)
+            case FellBack(reason=reason):
+                self._line(f"{agent} goes on alone: {reason}", "yellow")
             case RepairAsked(problem=problem):
                 self._note(f"{agent} is told what is wrong with its answer: {problem}")
             case _:

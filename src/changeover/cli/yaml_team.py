@@ -50,7 +50,7 @@ class _Reader:
             "briefing": Place.text,
             "limits": lambda place: Limits(**place.mapping("a mapping of limits", LIMITS)),
             "store": Place.text,
-            "handoffs_enabled": Place.flag,
+            **dict.fromkeys(("handoffs_enabled", "fallback"), Place.flag),
         }
         self.member: dict[str, Read] = {
             **dict.fromkeys(("id", "name", "instructions", "specialization", "description"), Place.text),

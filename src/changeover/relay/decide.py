@@ -14,7 +14,7 @@ from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Co
 from changeover.relay.context import context_of
 from changeover.relay.deciding import answering, delegates, expecting, people, rolling
 from changeover.relay.deciding.turns import act
-from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunStarted
+from changeover.relay.events import FellBack, RunCancelled, RunCompleted, RunFailed, RunStarted
 from changeover.relay.naming import call_of
 from changeover.relay.run import Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State
@@ -121,7 +121,10 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
     if run.strikes > roster.second_chances:
-        return _fail(run, _fault_of(state, run, seat, roster))
+        mistaken = _fault_of(state, run, seat, roster)
+        if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
+            return Record(FellBack(state.task, f"nobody is called {mistaken.receiver!r}"))
+        return _fail(run, mistaken)
     turns, given = run.turns + run.below.turns, run.spoken.given
     if (turns >= limits.max_turns or given or state.limits) and (
         fault := _limit_of_turns(state, run, limits.max_turns)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from changeover.agent.agent import Function
+from changeover.agent.moves import Transfer
 from changeover.agent.roster import Seat
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
@@ -47,6 +49,8 @@ from changeover.relay.world import World
 from changeover.tools.command import Command, Directive, directive_of
 from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
+
+logger = logging.getLogger("changeover.relay")
 
 LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
 
@@ -103,7 +107,19 @@ def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
     if command.last:
         return ()
     definitions = seat.definitions if command.handoffs else seat.alone
+    if seat.conditional and command.handoffs:
+        definitions = tuple(each for each in definitions if _is_open(seat, each.name, command.context))
     return (*definitions, DEFINITION) if command.fetches else definitions
+
+
+def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
+    """Whether the model is shown this."""
+    move = seat.moves[name]
+    if not isinstance(move, Transfer) or not (why := move.closed(context)):
+        return True
+    if "could not be judged" in why:
+        logger.warning("the handoff %s is not shown: %s", name, why)
+    return False
 
 
 async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:

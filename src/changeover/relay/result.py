@@ -29,6 +29,7 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
         usage=run.usage,
         cost=run.whole_cost,
         ledger=run.ledger(outcome.at),
+        fell_back=run.fell_back,
         returned=outcome.returned,
     )
 

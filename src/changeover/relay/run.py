@@ -15,6 +15,7 @@ from changeover.facts import (
     Spent,
     Usage,
 )
+from changeover.guards.guard import Passed
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
 from changeover.relay.turn import Travelling, Turn
 
@@ -114,6 +115,7 @@ class Run:
         "cost",
         "declined",
         "delegates",
+        "fell_back",
         "first",
         "handoffs",
         "id",
@@ -121,6 +123,7 @@ class Run:
         "mistake",
         "output_tokens",
         "phase",
+        "progress",
         "queued",
         "ref",
         "repairs",
@@ -132,6 +135,7 @@ class Run:
         "ticket",
         "told",
         "tool_calls",
+        "trail",
         "turns",
         "verdict",
         "waiting",
@@ -153,12 +157,18 @@ class Run:
         """Of its own calls; None from the first one whose price is unknown."""
         self.mistake: CallRefused | None = None
         """The last call that could not work."""
+        self.fell_back = False
+        """Whether a handoff could not be made, so that its agent goes on alone."""
         self.told = False
         """Whether the agent was told that no handoff is left."""
         self.delegates = False
         """Whether somebody worked for it in a conversation of its own."""
         self.struck: LimitFault | None = None
         """A limit of the whole run that a delegate ran into."""
+        self.trail: list[Passed] = []
+        """The transfers that were taken so far."""
+        self.progress = 0
+        """How often something was achieved."""
         self.declined: dict[str, Refusal] = {}
         """The last handoff of each way that nobody took, until one is taken."""
         self.verdict: ApprovalDecided | None = None

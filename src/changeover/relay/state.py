@@ -250,6 +250,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.ResultJudged: runs.judge,
     events.RepairAsked: runs.repair,
     events.LimitReached: runs.reach_limit,
+    events.FellBack: runs.fall_back,
     events.CancelRequested: runs.call_off,
     events.RunStopped: runs.stop,
     events.RunCompleted: runs.complete,

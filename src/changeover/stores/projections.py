@@ -15,6 +15,7 @@ from changeover.relay.events import (
     ContextPacked,
     Entry,
     Event,
+    FellBack,
     FunctionFailed,
     FunctionReturned,
     Given,
@@ -119,6 +120,10 @@ def _err(sheet: Sheet, event: ModelFailed | FunctionFailed) -> None:
     sheet.say(("error", event.reason, sheet.task(event.task), event.agent, None))
 
 
+def _fall_back(sheet: Sheet, event: FellBack) -> None:
+    sheet.say(("error", event.reason, sheet.task(event.task), sheet.agent, None))
+
+
 def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
     sheet.say(("tool_result", result_words(event), sheet.task(event.task), sheet.agent, event.call))
     if event.directive:
@@ -172,6 +177,7 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     RollbackDone: _nothing,
     ResultJudged: handing.judge,
     RepairAsked: _nothing,
+    FellBack: _fall_back,
     RunCompleted: _complete,
     RunFailed: asking.fail,
     RunStopped: asking.stop,

@@ -21,6 +21,7 @@ from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
+    FellBack,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -164,16 +165,30 @@ def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDe
 def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
-    if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
-        return _offer_to(state, run, (turn, call), phase, phase.verdict.decision.receiver, roster)
-    if phase.suggested and phase.by and phase.suggested in roster.seats:
-        return _offer_to(state, run, (turn, call), phase, phase.suggested, roster)
+    if named := _named(phase, roster):
+        return _offer_to(state, run, (turn, call), phase, named, roster)
     asked = {*offer.declined_by, offer.receiver}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
     if offer.attempt >= roster.attempts or phase.worn_out:
-        return _escalate(state, call, phase)
-    if others and not phase.needs:
+        if not roster.fallback or turn.quiet:
+            return _escalate(state, call, phase)
+        if not run.fell_back:
+            return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
+    elif others and not phase.needs:
         return _offer_to(state, run, (turn, call), phase, others[0], roster)
+    return _tell(state, turn, call, phase)
+
+
+def _named(phase: Declined, roster: Roster) -> str:
+    """Whom a person wants to be asked next, if one said so."""
+    if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
+        return phase.verdict.decision.receiver
+    return phase.suggested if phase.by and phase.suggested in roster.seats else ""
+
+
+def _tell(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
+    """Whoever offered it hears that nobody took it."""
+    offer = phase.offer
     if offer.mode is Mode.DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)

@@ -11,6 +11,7 @@ from changeover.messages import Call
 from changeover.relay.commands import CancelChild, Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.failing import alone, handoffs_left, over_limit
+from changeover.relay.deciding.guarding import guarded
 from changeover.relay.deciding.offering import following, packed, until
 from changeover.relay.deciding.packing import briefing_of, task_of, travelling
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
@@ -54,7 +55,7 @@ def delegate(
     )
     offer = following(state, run, call, until(state, offer, patience(declared), roster))
     strategy = roster.delegate_strategy(receiver, declared.strategy)
-    return Record(travelling(state, run, (turn, call), offer, strategy, roster))
+    return guarded(state, run, (turn, call), travelling(state, run, (turn, call), offer, strategy, roster), roster)
 
 
 def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster: Roster) -> Record:
@@ -88,9 +89,9 @@ def forbidden(state: State, run: Run, call: tuple[str, str], roster: Roster) -> 
     """What a limit says to one more delegate, by this call to this receiver, if it says no."""
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, call, limits, "max_handoffs")
+        return over_limit(state, run, call, "max_handoffs", roster)
     if state.depth >= limits.max_depth:
-        return over_limit(state, run, call, limits, "max_depth")
+        return over_limit(state, run, call, "max_depth", roster)
     return None
 
 

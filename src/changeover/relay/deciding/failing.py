@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from changeover.agent.roster import Roster
 from changeover.facts import Fault, FunctionFault, LimitFault, LimitName
 from changeover.guards.limits import Limits
 from changeover.relay.commands import Record
-from changeover.relay.events import CallRefused, RunFailed, RunStopped
+from changeover.relay.events import CallRefused, FellBack, RunFailed, RunStopped
 from changeover.relay.run import Acting, Run
 from changeover.relay.state import State
 from changeover.relay.turn import Turn
@@ -17,15 +18,18 @@ def fail(run: Run, fault: Fault) -> Record:
     return Record(RunStopped(run.id, fault) if busy else RunFailed(run.id, fault))
 
 
-def over_limit(state: State, run: Run, call: tuple[str, str], limits: Limits, limit: LimitName) -> Record:
+def over_limit(state: State, run: Run, call: tuple[str, str], limit: LimitName, roster: Roster) -> Record:
     """One more than may be, by this call to this receiver: the agent is told, or the run fails."""
+    limits = run.spoken.limits or roster.limits
     figure = getattr(limits, limit)
-    of_function = (
-        isinstance(run.phase, Acting) and run.phase.turn.quiet
-    )  # which cannot be told, and would go on for ever
-    if limits.on_limit != "tell" or of_function:
-        return fail(run, LimitFault(limit, figure))
     reason = REASONS[limit].format(figure)
+    # A Function member cannot be told, and would go on for ever.
+    of_function = isinstance(run.phase, Acting) and run.phase.turn.quiet
+    if limits.on_limit != "tell" or of_function:
+        if not roster.fallback or of_function:
+            return fail(run, LimitFault(limit, figure))
+        if not run.fell_back:
+            return Record(FellBack(state.task, reason))
     id, receiver = call
     return Record(CallRefused(id, state.task, f"refused: {reason}; answer yourself", "limit", receiver))
 

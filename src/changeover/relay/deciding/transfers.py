@@ -21,6 +21,7 @@ from changeover.relay.context import context_of
 from changeover.relay.deciding.delegates import not_json, send
 from changeover.relay.deciding.expecting import end
 from changeover.relay.deciding.failing import alone, fail, handoffs_left, over_limit
+from changeover.relay.deciding.guarding import guarded
 from changeover.relay.deciding.offering import following, packed, until
 from changeover.relay.deciding.packing import travelling
 from changeover.relay.events import CallRefused, HandoffOffered
@@ -74,14 +75,15 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
         return Record(CallRefused(call.id, state.task, reason, "command", directive.goto))
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, (call.id, directive.goto), limits, "max_handoffs")
+        return over_limit(state, run, (call.id, directive.goto), "max_handoffs", roster)
     offer = HandoffOffered(call.id, state.task, sender=turn.agent, receiver=directive.goto, message=directive.message)
     if run.spoken.package is not None and turn.code:
         offer = packed(state, offer, run.spoken, roster)
     else:
         offer = following(state, run, call, until(state, offer, TIMEOUT, roster))
     strategy = roster.strategy_for(state.agent, directive.goto, None)
-    return Record(travelling(state, run, (turn, call), offer, strategy, roster))
+    offer = travelling(state, run, (turn, call), offer, strategy, roster)
+    return Record(offer) if turn.code else guarded(state, run, (turn, call), offer, roster)
 
 
 def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
@@ -91,7 +93,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     assert isinstance(move, TRANSFERS)
     limits = run.spoken.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, (call.id, ""), limits, "max_handoffs")
+        return over_limit(state, run, (call.id, ""), "max_handoffs", roster)
     args, dropped = strip_metadata(call.call.args)
     asked = BadArguments(not_json(call.call)) if call.call.malformed else move.read(args, turn.text)
     match asked:
@@ -104,7 +106,8 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
             if run.declined:
                 offer = following(state, run, call, offer)
             strategy = roster.strategy_for(state.agent, receiver, asked.strategy)
-            return Record(travelling(state, run, (turn, call), offer, strategy, roster))
+            offer = travelling(state, run, (turn, call), offer, strategy, roster)
+            return guarded(state, run, (turn, call), offer, roster)
         case NoSuchReceiver():
             reason = f"no agent is called {asked.receiver!r}; you can hand off to: {', '.join(asked.available)}"
             return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))

@@ -35,6 +35,7 @@ from changeover.relay.events.handoffs import (
 )
 from changeover.relay.events.runs import (
     CancelRequested,
+    FellBack,
     FunctionFailed,
     FunctionReturned,
     Given,
@@ -61,6 +62,7 @@ __all__ = [
     "ContextPacked",
     "Entry",
     "Event",
+    "FellBack",
     "FunctionFailed",
     "FunctionReturned",
     "Given",
@@ -109,6 +111,7 @@ Event = (
     ModelReplied
     | HandoffOffered
     | ContextPacked
+    | FellBack
     | HandoffAccepted
     | ToolFinished
     | RunStarted

@@ -38,7 +38,7 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
     call: str
     task: int
     reason: str
-    why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result"]
+    why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
     receiver: str = ""
 
 

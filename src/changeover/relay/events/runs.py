@@ -130,6 +130,13 @@ class LimitReached(Recordable, frozen=True, tag="limit_reached"):
     left: int = 0
 
 
+class FellBack(Recordable, frozen=True, tag="fell_back"):
+    """A handoff could not be made, and the agent goes on alone: the run can hand off no more."""
+
+    task: int
+    reason: str
+
+
 class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
     """Somebody wants this run to end as it is; 0 means all that were asked for."""
 

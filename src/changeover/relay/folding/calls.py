@@ -38,6 +38,7 @@ def finish(state: State, run: Run, event: ToolFinished) -> None:
         return
     turn, call = found
     run.tool_calls += 1
+    run.progress += event.ok
     directive = event.directive
     text = UNKNOWN if event.unknown else event.text + dropped(event.dropped) + edited(call)
     if directive is not None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, LimitFault, Mode
 from changeover.guards.approval import Decision, Respond
+from changeover.guards.guard import Passed
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.messages import Note
@@ -99,7 +100,10 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     state.leg = len(state.handoffs)
     state.handoffs.append(record_of(state.id, f"{state.id}#{state.position}", run, call, offered))
     run.agents.add(offer.receiver)
-    state.variables = merge_variables(state.variables, offer.variables, offer.merge)
+    before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
+    run.trail.append(Passed(offer.sender, offer.receiver, offer.message, *state.travelling, run.progress))
+    if state.variables is not before and state.variables != before:
+        run.progress += 1
     state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
     state.path.append(offer.receiver)
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
@@ -117,6 +121,7 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     if isinstance(delegated, Offered) and delegated.index < 0:
         return  # nobody has taken it
     run.take_back(event.spent)
+    run.progress += event.success
     if not isinstance(delegated, Declined):
         _note_end(state, delegated.index, event)
     note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()

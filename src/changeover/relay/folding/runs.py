@@ -11,6 +11,7 @@ from changeover.handoffs.context import merge_variables
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
     CancelRequested,
+    FellBack,
     FunctionFailed,
     FunctionReturned,
     LimitReached,
@@ -168,7 +169,9 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
         state.add(Assistant(event.agent, event.text))
         run.phase = Replied(event.text, state.position)
     else:
-        state.carry(state.travelling, [event.directive])
+        before = state.travelling
+        state.carry(before, [event.directive])
+        run.progress += state.travelling != before
         run.phase = Acting(function_turn(run.phase.due, event.agent, event.directive))
 
 
@@ -197,6 +200,13 @@ def repair(state: State, run: Run, event: RepairAsked) -> None:
     run.repairs += 1
     state.add(Note(event.problem, "changeover"))
     run.phase = Thinking(str(state.position))
+
+
+def fall_back(state: State, run: Run, event: FellBack) -> None:
+    run.fell_back = run.told = True
+    if isinstance(run.phase, Thinking):
+        run.strikes = 0
+        state.add(Note(f"{event.reason}; go on by yourself", "changeover"))
 
 
 def reach_limit(state: State, run: Run, event: LimitReached) -> None:
