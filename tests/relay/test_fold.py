@@ -438,7 +438,7 @@ async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: 
     for answer in answers:
         with suppress(ChangeoverError):
             await answer
-    while await log.unfinished() or await log.queue.tickets():  # noqa: ASYNC110 - it is others who see to it
+    while await log.unfinished() or await log.approvals() or await log.queue.tickets():  # noqa: ASYNC110 - others do it
         await asyncio.sleep(0.001)
     serving.cancel()
     await engine.close()

@@ -73,8 +73,11 @@ class Resting:
         live.asleep = False
         above = live.state.parent
         while above:
-            if (parent := self._engine.lives.here(above)) is not None:
+            if (parent := self._engine.lives.here(above)) is not None and parent.asleep:
                 parent.asleep = False
+                # Itself, and not only by whoever waits for it: that one may not have fallen asleep yet, and then still
+                # waits for what nobody does any more.
+                self._engine.soon(self._engine.take_up(above))
             above = above.rpartition("/")[0]
         if live.state.root != live.state.id:
             self._engine.soon(self._engine.take_up(live.state.root))
