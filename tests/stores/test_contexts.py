@@ -12,9 +12,9 @@ from changeover.relay.contexts import Kept, context_id
 from changeover.relay.ports import Log
 from changeover.stores import sqlite as sqlite_store
 from changeover.stores.beside import Beside, Waiting
-from changeover.stores.context_jobs import MOST, ContextJob, Put, Sweep
+from changeover.stores.contexts.jobs import MOST, ContextJob, Put, Sweep
+from changeover.stores.contexts.keeping import SWEPT, keep
 from changeover.stores.database import Call, Row, Write
-from changeover.stores.keeping import SWEPT, keep
 from changeover.stores.memory import MemoryLog
 from changeover.stores.sql import SqlLog
 from changeover.stores.statements import statements

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from changeover.stores.database import Call
-from changeover.stores.queue_statements import QueueStatements
+from changeover.stores.queue.statements import QueueStatements
 from changeover.stores.sql import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import plan_of, query

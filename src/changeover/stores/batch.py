@@ -16,10 +16,10 @@ from changeover.stores.over import ENDED
 from changeover.stores.past import Foreseen, SqlPast
 from changeover.stores.places import Place, Places
 from changeover.stores.projections import project
+from changeover.stores.queue.tickets import Tickets
 from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
 from changeover.stores.tally import Tally
-from changeover.stores.tickets import Tickets
 
 
 class Batch:

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
 from changeover.relay.queue import Claim
-from changeover.stores.claims import about_tickets
 from changeover.stores.codec import encode
+from changeover.stores.queue.claims import about_tickets
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
 from changeover.relay.queue import Claim
-from changeover.stores.claims import about_tickets
-from changeover.stores.memory_contexts import MemoryContexts
-from changeover.stores.memory_queue import MemoryQueue
+from changeover.stores.contexts.memory import MemoryContexts
 from changeover.stores.over import CLAIMABLE, at_work, forgotten
 from changeover.stores.pending import Pending
+from changeover.stores.queue.claims import about_tickets
+from changeover.stores.queue.memory import MemoryQueue
 from changeover.stores.tally import Tally
 
 POLL = 0.02

@@ -15,13 +15,13 @@ from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Reserve
 from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of
-from changeover.stores.contexts import SqlContexts
+from changeover.stores.contexts.sql import SqlContexts
 from changeover.stores.database import Database, Row, Session
 from changeover.stores.feed import Feed
 from changeover.stores.forgetting import Forget
 from changeover.stores.jobs import Append, Own, Release
 from changeover.stores.lease import Lease
-from changeover.stores.queue import SqlQueue
+from changeover.stores.queue.sql import SqlQueue
 from changeover.stores.reader import Reader
 from changeover.stores.statements import statements
 from changeover.stores.tree_news import TreeNews

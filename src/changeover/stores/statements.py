@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from changeover.stores.compiling import Compiler, Statement, bind, now
-from changeover.stores.context_statements import ContextStatements
+from changeover.stores.contexts.statements import ContextStatements
 from changeover.stores.database import CHANNEL
 from changeover.stores.forget_statements import ForgetStatements
-from changeover.stores.queue_statements import QueueStatements, TicketWrites
+from changeover.stores.queue.statements import QueueStatements, TicketWrites
 from changeover.stores.rows import FIELDS
 from changeover.stores.schema import approvals, conversations, entries, handoffs, messages, processes, tasks
 

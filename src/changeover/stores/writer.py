@@ -12,17 +12,17 @@ from typing import Any
 from changeover.errors import LeaseLost, StoreUnavailable
 from changeover.stores.batch import Batch
 from changeover.stores.beside import Beside, Waiting
-from changeover.stores.claiming import Claiming
-from changeover.stores.context_jobs import ContextJob
+from changeover.stores.contexts.jobs import ContextJob
+from changeover.stores.contexts.keeping import keep
 from changeover.stores.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.feed import Feed
 from changeover.stores.forgetting import Forget, Forgetting
 from changeover.stores.jobs import LARGEST, Append, Job, tell
-from changeover.stores.keeping import keep
 from changeover.stores.lease import Lease
 from changeover.stores.legs import Legs
 from changeover.stores.places import Places
-from changeover.stores.queue_jobs import QueueJob
+from changeover.stores.queue.claiming import Claiming
+from changeover.stores.queue.jobs import QueueJob
 from changeover.stores.statements import Statements
 
 logger = logging.getLogger("changeover.stores")

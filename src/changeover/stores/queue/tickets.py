@@ -9,10 +9,10 @@ from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
 from changeover.relay.queue import Claim
-from changeover.stores.claims import lost
 from changeover.stores.database import Session, Write
 from changeover.stores.jobs import Job
 from changeover.stores.listeners import bell_of
+from changeover.stores.queue.claims import lost
 from changeover.stores.statements import Statements
 
 

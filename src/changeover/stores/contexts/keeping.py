@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from changeover.stores.context_jobs import Put, Sweep
+from changeover.stores.contexts.jobs import Put, Sweep
 from changeover.stores.database import Session
 from changeover.stores.jobs import Job
 from changeover.stores.statements import Statements

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
 from changeover.relay.queue import SPACING, Bell, Claim, Queued, Taken
-from changeover.stores.claims import lost
 from changeover.stores.listeners import Listeners
+from changeover.stores.queue.claims import lost
 
 Order = tuple[int, float, float, str]
 """By what tickets are ordered: the most urgent is the least."""

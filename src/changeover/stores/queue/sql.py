@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from changeover.relay.queue import Bell, Claim, Queued, Taken
-from changeover.stores.claiming import ticket_of
 from changeover.stores.database import Row
 from changeover.stores.feed import Feed
 from changeover.stores.listeners import bell_of
-from changeover.stores.queue_jobs import GiveBack, Renew, Retry, Take
-from changeover.stores.queue_statements import QueueStatements
+from changeover.stores.queue.claiming import ticket_of
+from changeover.stores.queue.jobs import GiveBack, Renew, Retry, Take
+from changeover.stores.queue.statements import QueueStatements
 from changeover.stores.reader import Reader
 from changeover.stores.writer import Writer
 

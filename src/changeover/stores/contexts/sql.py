@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from changeover.relay.contexts import Kept
-from changeover.stores.context_jobs import Put, Sweep
-from changeover.stores.context_statements import ContextStatements
+from changeover.stores.contexts.jobs import Put, Sweep
+from changeover.stores.contexts.statements import ContextStatements
 from changeover.stores.reader import Reader
 from changeover.stores.writer import Writer
 

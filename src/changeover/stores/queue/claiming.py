@@ -12,7 +12,7 @@ from changeover.relay.queue import Taken
 from changeover.stores.database import Call, Row, Session
 from changeover.stores.jobs import Job
 from changeover.stores.listeners import bell_of
-from changeover.stores.queue_jobs import GiveBack, Renew, Retry, Take
+from changeover.stores.queue.jobs import GiveBack, Renew, Retry, Take
 from changeover.stores.statements import Statements
 
 Step = tuple[Call, Callable[[list[Row]], None]]

@@ -1,0 +1,1 @@
+"""The tickets of a store: whose turn it is, in memory and in databases."""
