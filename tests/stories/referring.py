@@ -122,6 +122,18 @@ async def what_has_expired_cannot_be_read(stage: Stage) -> None:
 
 
 @story
+async def what_has_expired_is_taken_away_with_the_next_that_is_kept_for_a_time(stage: Stage) -> None:
+    clock = ManualClock()
+    team = shop(stage, recites, Reference(expires=60), clock=clock)
+    first = await stage.say(team, ORDER, conversation="first")
+    ref = address([Note(first.output)]).removeprefix("context://")
+    await clock.advance(61)
+    await stage.say(team, ORDER, conversation="second")
+    kept = await team.on_engine(lambda engine: engine.log.contexts.get("first", ref))
+    assert kept is None or stage.lives > 1
+
+
+@story
 async def what_is_too_large_to_keep_is_replaced_by_the_last_messages(stage: Stage) -> None:
     result = await stage.say(shop(stage, recites, Reference(max_bytes=20)), ORDER)
     assert "paid by card 4471" in result.output

@@ -131,7 +131,10 @@ async def _kept(world: World, command: PackContext, strategy: Summary | Referenc
     if world.contexts is None:
         raise ValueError("there is no store to keep it in")
     root, id = command.conversation.partition("/")[0], context_id(body)
-    until = None if strategy.expires is None else world.clock.now() + strategy.expires
+    now, until = world.clock.now(), None
+    if strategy.expires is not None:
+        until = now + strategy.expires
+        await world.contexts.sweep(now)  # whoever keeps something for a time takes away what has had its time
     await world.contexts.put(root, id, body, until)
     return Chapter("", facts, f"{SCHEME}{id}", sections_of(document), len(messages))
 
