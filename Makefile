@@ -13,8 +13,10 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(RUN) pip install -qq --disable-pip-version-check)
+# One more than there are processors: many tests wait, for processes that start or leases that end.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 # Snapshots are compared but not rewritten when tests run in parallel; saying so spares its notice.
-PYTEST := $(RUN) pytest -q -n auto --inline-snapshot=disable
+PYTEST := $(RUN) pytest -q -n $(WORKERS) --dist worksteal --inline-snapshot=disable
 
 # Thousands of deaths that need nothing but time, so they go side by side; processes that are killed have leases to keep.
 STORIES := tests/crash/test_stories.py

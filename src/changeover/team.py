@@ -37,6 +37,7 @@ from changeover.guards.limits import Limits
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
+from changeover.handoffs.tokens import load
 from changeover.observe.hooks import Hook, Hooks
 from changeover.relay.events import Entry, UserSpoke
 from changeover.relay.offered import handoff_of
@@ -289,6 +290,8 @@ class Team:
     def _running(self) -> LocalEngine:
         """The engine of this loop, with which it lives and dies; the store is opened when it is first needed."""
         if self._engine is None or self._engine.loop is not self._home.loop:
+            if len(self.roster.seats) > 1:
+                load()
             self._log = self._log or self._open()
             patience = self._patience or 1.0
             self._engine = LocalEngine(self._log, self._world, self._hooks, patience, self._elsewhere)

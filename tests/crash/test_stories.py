@@ -17,7 +17,7 @@ from changeover.stores.open import Store, open_log
 from changeover.testing import ScriptedModel, assert_valid_history
 from changeover.testing.crash import Death, MortalLog
 from changeover.testing.effects import Effects
-from tests.stories.book import STORIES, Stage, Story
+from tests.stories.book import STORIES, Stage, Story, stores_for
 
 pytestmark = pytest.mark.stress
 
@@ -103,11 +103,11 @@ async def goes_on(tell: Story, log: Log, before: Watched) -> None:
         assert_valid_history(request)
 
 
-@pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)
-async def test_the_story_holds_on_a_database(tell: Story, shared_store: str):
+@pytest.mark.parametrize(("shared_store", "name"), stores_for(1), indirect=["shared_store"])
+async def test_the_story_holds_on_a_database(name: str, shared_store: str):
     stage = Stage(store=shared_store)
     try:
-        await tell(stage)
+        await STORIES[name](stage)
     finally:
         await stage.close()
     for request in stage.seen:

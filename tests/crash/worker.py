@@ -23,6 +23,7 @@ import msgspec
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest
+from changeover.handoffs.tokens import load
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
 from changeover.relay.ports import Head, Log, Reserve
@@ -174,6 +175,7 @@ async def live(order: Order, notes: Notes) -> None:
         return
     play = Play(notes.write, order.longest, order.seed)
     await asyncio.sleep(max(0.0, order.begin_at - time.monotonic()))
+    load()  # before there is a lease to keep
     log: Log = open_log(Store(order.url, order.lease))
     if order.stop:
         log = StoppingLog(log, order, order.stop, notes)

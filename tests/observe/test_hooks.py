@@ -11,6 +11,7 @@ from changeover import (
     Agent,
     Approve,
     Function,
+    Handover,
     Limits,
     Recorded,
     RunResult,
@@ -66,6 +67,10 @@ async def sleep() -> str:
     return "awake"
 
 
+def in_short(handover: Handover) -> str:
+    return handover.message
+
+
 def broken(ctx: Any) -> str:
     raise RuntimeError("broken")
 
@@ -97,7 +102,7 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
         Agent("curious", requires=[Variable("order")]),
         Agent("slow", accepts=takes_too_long),
         Agent("clerk", handoffs=["shy", "curious", handoff("slow", timeout=5)]),
-        Agent("patron", handoffs=[handoff("maker", expects=list[int], on_rollback=clean_up)]),
+        Agent("patron", handoffs=[handoff("maker", expects=list[int], on_rollback=clean_up, strategy=in_short)]),
         Agent("maker"),
         Agent("fetched", pull=True),
     ]
@@ -132,12 +137,21 @@ async def everything(team: Team) -> None:
     await team.close()
 
 
+async def falls_back(hooks: dict[str, Any]) -> None:
+    """A run that goes on alone because it may not hand off."""
+    model = ScriptedModel({"a": [hands_off("b", "x"), says("Alone.")]})
+    team = Team([Agent("a"), Agent("b")], model=model, hooks=hooks, limits=Limits(max_handoffs=0), fallback=True)
+    await team.run("go")
+    await team.close()
+
+
 async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     noticed: list[Recorded] = []
     team = a_team(dict.fromkeys(EVENTS, noticed.append))
     await everything(team)
     # Of one conversation in the order of its events; delegates have their own, at the same time.
     assert sorted(noticed, key=lambda record: record.seq) == await team.history("c")
+    await falls_back(dict.fromkeys(EVENTS, noticed.append))
     assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
 
 

@@ -1,5 +1,7 @@
 """All stories, of every theme, for whoever tells them: on memory, on a database, through crashes."""
 
+import os
+
 from tests.stories import (
     answers,
     approvals,
@@ -53,4 +55,17 @@ THEMES = (
     *(queued, submitting, claiming, lapsing, overdue, withdrawing, workers, shifts),
 )
 
-__all__ = ["STORIES", "THEMES", "Stage", "Story"]
+STRESS = "CHANGEOVER_STRESS" in os.environ
+
+
+def stores_for(turn: int) -> list[tuple[str, str]]:
+    """On which database each story is told: under stress on both, else by two suites in turn, so that together they
+    tell it on both."""
+    names = list(STORIES)
+    databases = ("sqlite", "postgresql")
+    if STRESS:
+        return [(database, name) for database in databases for name in names]
+    return [(databases[(number + turn) % 2], name) for number, name in enumerate(names)]
+
+
+__all__ = ["STORIES", "THEMES", "Stage", "Story", "stores_for"]

@@ -317,3 +317,14 @@ async def without_trouble_nothing_falls_back(stage: Stage) -> None:
     team = stage.team([Agent("triage"), Agent("billing")], model, fallback=True)
     result = await stage.say(team, "Help!")
     assert (result.output, result.fell_back) == ("Paid.", False)
+
+
+@story
+async def a_model_that_does_not_listen_to_a_guard_ends_the_run(stage: Stage) -> None:
+    def stubborn(messages: Sequence[Message]) -> Line:
+        return hands_off("billing", f"Please! ({len(messages)})")
+
+    team = stage.team([Agent("triage"), Agent("billing")], cast(triage=stubborn), guards=[Says(Deny("not on Sundays"))])
+    error = await stage.error(HandoffRefusedError, team, "I was charged twice")
+    assert "not on Sundays" in str(error)
+    assert len(await events(team, CallRefused)) == 3

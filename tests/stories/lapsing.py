@@ -88,7 +88,10 @@ async def what_nobody_answered_is_claimed_again_and_counted(stage: Stage) -> Non
             counted.append(claim.attempt)
             await (lapses(claim) if claim.attempt < 3 else claim.complete("Three."))
 
-        await worked_off(stage, team, "clerk", keeps_silent_twice, lease=BRIEF)
+        for _ in range(2):
+            for claim in await stage.claim(team, "clerk", lease=BRIEF):
+                await keeps_silent_twice(claim)
+        await worked_off(stage, team, "clerk", keeps_silent_twice)
         assert came(await brought_up(stage, team, ticket)) == ("clerk", DONE[mode], "Three.")
         assert counted == [1, 2, 3] or stage.lives > 1
         assert await events(team, TicketLapsed, mode) == [] or stage.lives > 1

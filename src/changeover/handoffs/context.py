@@ -12,6 +12,9 @@ from changeover.handoffs.selecting import select_variables
 
 PLAIN = re.compile(r"[\w. @-]{1,100}")
 
+BREAKS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
+"""Where some readers see the end of a line, though JSON does not say so."""
+
 METADATA = frozenset({"_handoff_from", "_handoff_tool", "_handoff_instructions", "_handoff_chain"})
 
 Merge = Literal["merge", "replace"]
@@ -72,7 +75,7 @@ def _wanted(expected: Expected) -> str:
 
 def fence(variables: Mapping[str, Any]) -> str:
     """The variables as a JSON block whose fence nothing inside it can close."""
-    body = json.dumps(variables, ensure_ascii=False, indent=2, default=str)
+    body = json.dumps(variables, ensure_ascii=False, indent=2, default=str).translate(BREAKS)
     ticks = "```"
     while ticks in body:
         ticks += "`"

@@ -7,7 +7,7 @@ from typing import Any
 
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import AgentFault, Fault, LimitFault, ModelFault, ReceiverFault
+from changeover.facts import AgentFault, Fault, LimitFault, ModelFault, ReceiverFault, RefusalFault
 from changeover.handoffs.chapters import can_fetch
 from changeover.messages import View
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, Record
@@ -190,6 +190,8 @@ def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | S
 def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
     """What to say of a model that kept getting its calls wrong."""
     mistake = run.mistake
+    if mistake is not None and mistake.why == "guard":
+        return RefusalFault(state.agent, mistake.reason)
     if mistake is not None and mistake.why in ("receiver", "command"):
         # A model can hand off where its tools lead, code to anybody.
         possible = seat.transfers if mistake.why == "receiver" else tuple(roster.seats)

@@ -15,7 +15,8 @@ from changeover.relay.turn import BEGUN, Answered, Directed, Fanned, Fresh, Open
 if TYPE_CHECKING:
     from changeover.relay.state import State
 
-MISTAKES = frozenset({"arguments", "tool", "receiver", "command"})
+MISTAKES = frozenset({"arguments", "tool", "receiver", "command", "guard"})
+"""What a model may get wrong a few times in a row, and no more."""
 UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
 
 
