@@ -27,7 +27,7 @@ from changeover import (
     handoff,
 )
 from changeover.facts import Handed
-from changeover.handoffs.context import METADATA, briefed
+from changeover.handoffs.context import BREAKS, METADATA, briefed
 from changeover.handoffs.strategies import BUILT_IN, Strategy
 from changeover.messages import Message
 from changeover.models.writing import written
@@ -276,5 +276,7 @@ def texts(value: Any) -> Iterator[str]:
 
 def said(what: str, requests: Sequence[Request]) -> bool:
     """Whether it stands in any of these requests, as it is or in JSON."""
-    forms = (what, json.dumps(what, ensure_ascii=False)[1:-1])
+    written = json.dumps(what, ensure_ascii=False)[1:-1]
+    # What some readers take for the end of a line is written out in a fence.
+    forms = (what, written, written.translate(BREAKS))
     return any(form in text for request in requests for text in texts(whole(request)) for form in forms)
