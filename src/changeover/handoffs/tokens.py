@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from changeover.messages import Assistant, Message, User, with_labels
+from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 
 VOCABULARY = "o200k_base"
 
@@ -43,6 +43,9 @@ def weight(*messages: Message) -> int:
 
 
 def _text(message: Message) -> str:
+    kind = type(message)
+    if kind is ToolResult or kind is Note:
+        return message.text
     if isinstance(message, Assistant) and message.calls:
         written = (f"{call.name} {_written(call.args)}{call.malformed}" for call in message.calls)
         return "\n".join([message.text, *written])

@@ -12,7 +12,7 @@ from changeover.handoffs.briefing import Brief, brief_of, briefed_by
 from changeover.handoffs.handover import Handover
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.selecting import select_messages, select_variables
-from changeover.handoffs.strategies import BUILT_IN, PURE, Strategy, name_of, recent_of
+from changeover.handoffs.strategies import BUILT_IN, PURE, Full, Strategy, name_of, recent_of
 from changeover.handoffs.tokens import count, weight
 from changeover.messages import Message, Note, ToolResult, User
 from changeover.relay.commands import PackContext
@@ -31,6 +31,10 @@ def travelling(
 ) -> HandoffOffered:
     """The offer with what its receiver gets of the sender's context, in tokens too, unless that has to be made."""
     turn, call = asker
+    before = state.scale.weigh(state.thread)
+    selected = type(strategy) is not Full or strategy.include or strategy.exclude
+    if not (selected or offer.mode is Mode.DELEGATE or turn.code):
+        return replace(offer, before=before, after=before)  # most are like this, and should cost little
     include, exclude = _selectors(strategy)
     seat = roster.seats.get(offer.receiver)
     briefs = offer.mode is Mode.DELEGATE or (turn.code and run.spoken.package is not None)
@@ -42,7 +46,7 @@ def travelling(
         include=include,
         exclude=exclude,
         packs=made and isinstance(seat, Seat),
-        before=state.scale.weigh(state.thread),
+        before=before,
     )
     return offer if offer.packs else replace(offer, after=_weight(state, run, turn, call, offer, roster))
 
