@@ -300,6 +300,18 @@ async def whoever_is_asked_next_gets_what_is_made_for_it(stage: Stage) -> None:
 
 
 @story
+async def whoever_is_asked_next_has_its_own_strategy(stage: Stage) -> None:
+    way = handoff("closed", name="pass_on", alternatives=["billing"])
+    model = cast(triage=calls(("pass_on", {}), text="Take it."), billing=recites, helper=says("In short."))
+    closed = Agent("closed", accepts=lambda package: False, strategy=Summary(exclude=["author:user"]))
+    members = [Agent("triage", handoffs=[way]), closed, Agent("billing")]
+    result = await stage.say(stage.team(members, model, helper_model=model), ORDER)
+    assert f"<User user> {ORDER}\n<Assistant triage> Take it." in result.output
+    taken = result.handoff_chain[-1]
+    assert (taken.receiver, taken.strategy, taken.tokens_after) == ("billing", "full", taken.tokens_before)
+
+
+@story
 async def who_refuses_by_its_declaration_has_nothing_made_for_it(stage: Stage) -> None:
     def brief(handover: Handover) -> str:
         stage.effects.append(handover.receiver)

@@ -34,7 +34,9 @@ def travelling(
     before = state.scale.weigh(state.thread)
     selected = type(strategy) is not Full or strategy.include or strategy.exclude
     if not (selected or offer.mode is Mode.DELEGATE or turn.code):
-        return replace(offer, before=before, after=before)  # most are like this, and should cost little
+        # Most are like this, and should cost little; what is offered again may have had another strategy.
+        plain = offer if is_whole(offer) else replace(offer, strategy=Full.name, include=(), exclude=(), packs=False)
+        return replace(plain, before=before, after=before)
     include, exclude = _selectors(strategy)
     seat = roster.seats.get(offer.receiver)
     briefs = offer.mode is Mode.DELEGATE or (turn.code and run.spoken.package is not None)
