@@ -12,9 +12,8 @@ from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
 from changeover import Agent, RunContext, RunResult, Team, tool
@@ -33,6 +32,7 @@ from changeover.testing import Reply, assert_valid_history, calls, hands_off, sa
 from changeover.testing.replies import resolve
 from changeover.tools.definition import ToolDefinition
 from tests.crash.checks import events_of
+from tests.crash.machines import run_machine
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 CONVERSATIONS = ("c", "d")
@@ -484,9 +484,7 @@ def _answer(task: asyncio.Task[RunResult]) -> tuple[str, str]:
 @pytest.mark.timeout(900 if STRESS else 60)
 def test_whatever_happens_to_processes_that_share_a_log_everything_said_is_answered_once():
     examples, steps = (2_000, 40) if STRESS else (30, 15)
-    run_state_machine_as_test(
-        Processes, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    )
+    run_machine(Processes, examples, steps)
 
 
 class LeaseRunsOut(MemoryLog):

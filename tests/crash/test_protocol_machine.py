@@ -12,9 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from changeover import (
     Approve,
@@ -37,6 +36,7 @@ from changeover.guards.approval import Decision
 from changeover.relay.result import handoffs_of
 from changeover.stores.memory import MemoryLog
 from changeover.testing import ManualClock
+from tests.crash.machines import run_machine
 from tests.crash.parties import ANSWERS, RECEIVERS, TIMEOUT, Parties
 from tests.crash.watching import Watcher
 
@@ -275,9 +275,7 @@ LAST: dict[str, Decision] = {
 @pytest.mark.timeout(900 if STRESS else 90)
 def test_whatever_the_parties_of_handoffs_do_every_task_is_somebodys_until_it_ends():
     examples, steps = (600, 40) if STRESS else (40, 15)
-    run_state_machine_as_test(
-        Protocol, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    )
+    run_machine(Protocol, examples, steps)
 
 
 class OnAFile(Protocol):
@@ -313,6 +311,4 @@ class OnAFile(Protocol):
 @pytest.mark.timeout(900 if STRESS else 90)
 def test_whatever_the_parties_of_handoffs_do_on_a_database_every_task_is_somebodys_until_it_ends():
     examples, steps = (150, 25) if STRESS else (6, 10)
-    run_state_machine_as_test(
-        OnAFile, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    )
+    run_machine(OnAFile, examples, steps)

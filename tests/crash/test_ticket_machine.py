@@ -14,9 +14,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule
 from msgspec.structs import replace
 
 from changeover import (
@@ -44,6 +43,7 @@ from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
 from changeover.relay.result import handoffs_of
 from changeover.stores.open import Store, open_log
+from tests.crash.machines import run_machine
 from tests.crash.parties import ANSWERS, TIMEOUT
 from tests.crash.pulling import AWAY, RECEIVERS, most_urgent
 from tests.crash.ticketing import CONVERSATIONS, Ticketing
@@ -263,9 +263,7 @@ class Tickets(Ticketing):
 @pytest.mark.timeout(900 if STRESS else 90)
 def test_whatever_happens_to_work_that_waits_it_is_one_workers_until_it_ends():
     examples, steps = (600, 40) if STRESS else (30, 15)
-    run_state_machine_as_test(
-        Tickets, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    )
+    run_machine(Tickets, examples, steps)
 
 
 class OnAFile(Tickets):
@@ -307,4 +305,4 @@ class OnAFile(Tickets):
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not STRESS, reason="its leases run in real time, which a busy machine does not keep: make stress")
 def test_whatever_happens_to_work_that_waits_on_a_database_it_is_one_workers_until_it_ends():
-    run_state_machine_as_test(OnAFile, settings=settings(max_examples=150, stateful_step_count=25, deadline=None))
+    run_machine(OnAFile, 150, 25)
