@@ -1,19 +1,16 @@
 """What is written by a claim, and what entries do to tickets: together in one transaction, or not at all."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
-import psycopg
 import pytest
 
 from changeover.errors import ClaimLost, Conflict, Exhausted
 from changeover.relay.ports import Head, Log, Reserve
 from changeover.relay.queue import Claim, Queued
-from changeover.stores.database import Session, Write
-from changeover.stores.sql import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import LEFT, WORKING, more, opening, stored
+from tests.stores.losing import losing_once
 from tests.stores.queueing import LONG, OVER, Scribe, standing, take, taken, ticket
 
 MINE = Claim("t", "mine")
@@ -207,28 +204,12 @@ async def test_what_many_entries_do_to_one_ticket_at_once_is_done_in_their_order
         await scribes[5].write(claim=Claim("u", "mine"))
 
 
-def lose_the_next_commit(log: SqlLog) -> list[Session]:
-    """The connection of the writer is lost just after the next commit; with whom that has happened."""
-    session = log._writer._session
-    commit, lost = session.commit, list[Session]()
-
-    def commit_and_lose(writes: Sequence[Write] = ()) -> None:
-        commit(writes)
-        if not lost:
-            lost.append(session)
-            session.close()
-            raise psycopg.OperationalError("the connection was lost")
-
-    session.commit = commit_and_lose  # type: ignore[method-assign]
-    return lost
-
-
 async def test_an_entry_that_ended_its_own_claim_by_a_commit_of_which_nobody_heard_is_recorded(
     postgres: str, opened: Opened
 ):
     log = opened(postgres)
     scribe = await held(log)
-    lost = lose_the_next_commit(log)
+    lost = losing_once(log)
     await scribe.write(ticket("next"), claim=Claim("t", "mine", ends=True), gone=["t"])
     assert lost, "nothing was lost, so nothing is shown"
     assert len(await stored(log)) == 2
@@ -238,7 +219,7 @@ async def test_an_entry_that_ended_its_own_claim_by_a_commit_of_which_nobody_hea
 async def test_what_was_taken_by_a_commit_of_which_nobody_heard_is_not_lost(postgres: str, opened: Opened):
     log = opened(postgres)
     await Scribe(log).write(ticket("t"), ticket("u"), ticket("v"))
-    lost = lose_the_next_commit(log)
+    lost = losing_once(log)
     assert await taken(log, limit=2) == ["t", "u"]
     assert lost, "nothing was lost, so nothing is shown"
     assert [(each.owner, each.attempts) for each in await log.queue.tickets()] == [("me", 1), ("me", 1), ("", 0)]

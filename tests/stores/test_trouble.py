@@ -7,20 +7,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from changeover.errors import StoreUnavailable
 from changeover.stores import sqlite as sqlite_store
-from changeover.stores.database import Session, Write
 from changeover.stores.open import Store, database_of, open_log
 from changeover.stores.sql import SqlLog
 from tests.databases import cut_connections
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, more, opening, query, stored
+from tests.stores.losing import losing_once
 
 Another = Callable[..., SqlLog]
 
@@ -193,18 +192,7 @@ async def test_appends_survive_the_loss_of_their_connection_once_each_or_are_rep
 async def test_a_commit_of_which_nobody_heard_is_not_repeated(postgres: str, opened: Opened):
     log = opened(postgres)
     await log.append(opening(), WORKING)
-    session = log._writer._session
-    commit = session.commit
-    lost: list[Session] = []
-
-    def commit_and_lose(writes: Sequence[Write] = ()) -> None:
-        commit(writes)
-        if not lost:
-            lost.append(session)
-            session.close()
-            raise psycopg.OperationalError("the connection was lost")
-
-    session.commit = commit_and_lose  # type: ignore[method-assign]
+    lost = losing_once(log)
     entry = more(3)
     await log.append(entry, WORKING)
     assert lost, "nothing was lost, so nothing is shown"

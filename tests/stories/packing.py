@@ -220,22 +220,25 @@ async def along_a_chain_every_message_is_summed_up_once_and_no_summary_is(stage:
 
 
 @story
-async def delegates_are_told_a_summary_too_and_the_second_pays_only_for_what_is_new(stage: Stage) -> None:
+async def delegates_are_told_a_summary_too_and_each_pays_only_for_what_is_new(stage: Stage) -> None:
     def directs(messages: Sequence[Message]) -> Line:
         done = len([each for each in messages if isinstance(each, ToolResult)])
-        return delegates("clerk", f"count {done}") if done < 2 else says(results(messages)[-1].text)
+        return delegates("clerk", f"count {done}") if done < 3 else says(results(messages)[-1].text)
 
     model = cast(boss=directs, clerk=recites, helper=says("They count."))
     boss = Agent("boss", handoffs=[delegate("clerk", strategy=Summary())])
     team = stage.team([boss, Agent("clerk")], model, helper_model=model)
     result = await stage.say(team, "How many parts does ORD-7 have?")
-    assert "They count." in result.output
+    assert "> They count." in result.output
     packed = await events(team, ContextPacked)
-    assert [event.strategy for event in packed] == ["summary", "summary"]
-    assert packed[1].covered > packed[0].covered
-    for request in stage.requests("helper"):
-        asked = request.messages[-1].text
-        assert ("How many parts" in asked.partition("count 0")[0]) or "count 0" in asked
+    assert packed[-1].briefing.count("> They count.") == 2
+    assert [event.strategy for event in packed] == ["summary"] * 3
+    # Before the first there is only the request, which the delegate reads anyway.
+    assert [event.chapter is not None for event in packed] == [False, True, True]
+    asked = [request.messages[-1].text for request in stage.requests("helper")]
+    assert len(asked) == 2 or stage.lives > 1
+    for text in asked:
+        assert ('"count 0"' in text) != ('"count 1"' in text)
 
 
 @story

@@ -33,6 +33,17 @@ class Place:
     def text(self) -> str:
         return self._scalar(str, "text; put it in quotes if it looks like something else")
 
+    def seconds(self) -> float:
+        """A number of seconds."""
+        value = self.anything()
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.wrong(f"expected a number of seconds, found {value!r}")
+        return float(value)
+
+    def texts(self, expected: str = "a list of texts") -> tuple[str, ...]:
+        """A list of texts."""
+        return tuple(each.text() for each in self.items(expected))
+
     def whole(self) -> int:
         return self._scalar(int, "a whole number")
 

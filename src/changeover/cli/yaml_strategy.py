@@ -8,25 +8,17 @@ from typing import Any
 from changeover.cli.nodes import Place, Read
 from changeover.handoffs.strategies import BUILT_IN, BuiltIn, Full, MessageOnly, Recent, Reference, Strategy, Summary
 
-
-def _texts(place: Place) -> tuple[str, ...]:
-    return tuple(each.text() for each in place.items("a list of texts"))
-
-
-def _seconds(place: Place) -> float:
-    value = place.anything()
-    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        raise place.wrong(f"expected a number of seconds above 0, found {value!r}")
-    return float(value)
-
-
-SELECTORS: dict[str, Read] = {"include": _texts, "exclude": _texts}
-KEPT: dict[str, Read] = {**SELECTORS, "expires": _seconds, **dict.fromkeys(("max_bytes", "max_facts"), Place.whole)}
+SELECTORS: dict[str, Read] = {"include": Place.texts, "exclude": Place.texts}
+KEPT: dict[str, Read] = {
+    **SELECTORS,
+    "expires": Place.seconds,
+    **dict.fromkeys(("max_bytes", "max_facts"), Place.whole),
+}
 OPTIONS: dict[type[Any], dict[str, Read]] = {
     Full: SELECTORS,
     MessageOnly: SELECTORS,
     Recent: {**SELECTORS, "messages": Place.whole},
-    Summary: {**KEPT, "needs": _texts, "max_tokens": Place.whole, "timeout": _seconds},
+    Summary: {**KEPT, "needs": Place.texts, "max_tokens": Place.whole, "timeout": Place.seconds},
     Reference: KEPT,
 }
 NAMES = {kind.name: kind for kind in BUILT_IN}

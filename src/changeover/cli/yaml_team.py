@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ class _Reader:
         }
         self.member: dict[str, Read] = {
             **dict.fromkeys(("id", "name", "instructions", "specialization", "description"), Place.text),
-            **dict.fromkeys(("capabilities", "examples"), partial(_texts, expected="a list of texts")),
+            **dict.fromkeys(("capabilities", "examples"), Place.texts),
             "model": _model,
             "strategy": self._strategy,
             "briefing": Place.text,
@@ -147,11 +146,7 @@ class _Reader:
 
 def _model(place: Place) -> str | list[str]:
     """A name, or several of which each stands in for those before it."""
-    return _texts(place, "the name of a model, or a list of names") if place.is_list() else place.text()
-
-
-def _texts(place: Place, expected: str) -> list[str]:
-    return [each.text() for each in place.items(expected)]
+    return list(place.texts("the name of a model, or a list of names")) if place.is_list() else place.text()
 
 
 def _variables(place: Place) -> list[Variable]:
@@ -164,18 +159,11 @@ def _variable(place: Place) -> Variable:
     return Variable(**place.mapping("a variable with a name", VARIABLE, ("name",)))
 
 
-def _seconds(place: Place) -> float:
-    value = place.anything()
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise place.wrong(f"expected a number of seconds, found {value!r}")
-    return float(value)
-
-
 def _timeout(place: Place) -> float | None:
     """Seconds; null for as long as it takes."""
     if place.anything() is None:
         return None
-    if not 0 < (seconds := _seconds(place)) < inf:
+    if not 0 < (seconds := place.seconds()) < inf:
         raise place.wrong(f"expected seconds above 0, or null for no limit, found {seconds:g}")
     return seconds
 
@@ -194,7 +182,7 @@ LIMITS: dict[str, Read] = {
     **dict.fromkeys(("max_handoffs", "max_turns", "max_depth"), Place.whole),
     "on_limit": _among(("raise", "tell")),
 }
-APPROVAL: dict[str, Read] = {"expires": _seconds, "on_expiry": _among(("reject", "approve"))}
+APPROVAL: dict[str, Read] = {"expires": Place.seconds, "on_expiry": _among(("reject", "approve"))}
 VARIABLE: dict[str, Read] = {
     "name": Place.text,
     "type": _among(tuple(TYPES)),

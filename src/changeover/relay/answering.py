@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-from functools import partial
 from typing import assert_never
 
 from changeover.agent.roster import Seat
@@ -13,7 +11,7 @@ from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected,
 from changeover.relay.commands import AskReceiver
 from changeover.relay.events import HandoffAccepted, HandoffConditional, HandoffRejected
 from changeover.relay.packing import package_of
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.performing.threads import called
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.handoffs")
@@ -28,9 +26,7 @@ async def ask(world: World, command: AskReceiver) -> Answered:
     if accepts is None:
         return answered(command, Accepted())
     try:
-        called = partial(accepts, package_of(command))
-        given = called() if inspect.iscoroutinefunction(accepts) else await in_thread(called)
-        return answered(command, answer_of(await given if inspect.isawaitable(given) else given))
+        return answered(command, answer_of(await called(accepts, package_of(command))))
     except Exception as error:
         logger.exception("%s could not answer the offer %s", command.offer.receiver, command.id)
         return answered(command, Rejected(f"it could not answer: {type(error).__name__}: {error}"[:2_000]))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from changeover.agent.agent import Function
@@ -43,7 +41,7 @@ from changeover.relay.performing.condensing import pack_context
 from changeover.relay.performing.fetching import DEFINITION, fetch_context
 from changeover.relay.performing.judging import judge_result
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.performing.threads import called
 from changeover.relay.ports import Emit, Intend, Model, Request
 from changeover.relay.world import World
 from changeover.tools.command import Command, Directive, directive_of
@@ -166,7 +164,7 @@ async def _call_function(world: World, command: CallFunction) -> Event:
     member = world.roster.seats[context.agent]
     assert isinstance(member, Function)
     try:
-        text, directive = _answer_of(await _called(member, context))
+        text, directive = _answer_of(await called(member.fn, context))
     except TROUBLE as error:
         let_go(error)
         return FunctionFailed(context.agent, command.task, words_of(error))
@@ -183,14 +181,6 @@ def _answer_of(given: Any) -> tuple[str, Directive | None]:
     if not directive.leads:
         raise TypeError("a function must return an answer, or a Command that goes somewhere: give it a goto")
     return "", directive
-
-
-async def _called(member: Function, context: RunContext) -> Any:
-    """An async function here, a plain one in a thread, so that it may take its time."""
-    if inspect.iscoroutinefunction(member.fn):
-        return await member.fn(context)
-    answer = await in_thread(partial(member.fn, context))
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 PLAIN: dict[type[Effect], Callable[[World, Any], Awaitable[Event]]] = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
-from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +12,7 @@ from changeover.agent.moves import UseTool
 from changeover.agent.roster import Seat
 from changeover.messages import Reply
 from changeover.relay.events import ToolFinished
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.performing.threads import called
 from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.relay.world import World
@@ -76,8 +74,7 @@ class Effects:
 
         async def call(context: RunContext) -> Any:
             self.note(context.conversation, context.command)
-            answer = fn(context) if iscoroutinefunction(fn) else await in_thread(partial(fn, context))
-            return await answer if isawaitable(answer) else answer
+            return await called(fn, context)
 
         return Function(seat.id, call, name=seat.name, description=seat.description)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-from functools import partial
 
 from changeover.agent.moves import BadArguments, DelegateTo, NoSuchReceiver, Transfer, TransferToAny, UseTool
 from changeover.facts import ApprovalRequest, RequestKind
@@ -12,7 +10,7 @@ from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject
 from changeover.handoffs.context import strip_metadata
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.performing.threads import called
 from changeover.relay.world import World
 from changeover.tools.context import RunContext
 
@@ -67,9 +65,7 @@ async def _needed(approval: Approval, command: SeekApproval) -> bool:
     if approval.when is None:
         return True
     try:
-        ask = partial(approval.when, command.context, dict(command.call.args))
-        verdict = ask() if inspect.iscoroutinefunction(approval.when) else await in_thread(ask)
-        return bool(await verdict if inspect.isawaitable(verdict) else verdict)
+        return bool(await called(approval.when, command.context, dict(command.call.args)))
     except Exception:
         # Whoever cannot say whether it is safe has not said that it is.
         logger.exception("the approval of %s could not be judged, so a person is asked", command.call.name)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-from functools import partial
 
 from changeover.agent.moves import Transfer
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import RollbackDone, RollbackFailed
 from changeover.relay.keepable import text_of
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.performing.threads import called
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.handoffs")
@@ -27,10 +25,7 @@ async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFai
     if clean is None:
         return RollbackDone(call)
     try:
-        called = partial(clean, command.rollback)
-        done = called() if inspect.iscoroutinefunction(clean) else await in_thread(called)
-        if inspect.isawaitable(done):
-            await done
+        await called(clean, command.rollback)
     except Exception as error:
         logger.exception("cleaning up after %s failed and is tried again", handoff.id)
         wait = min(world.backoff * 2.0 ** (command.attempt - 1), LONGEST)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,7 @@ from changeover.relay.contexts import context_id
 from changeover.relay.events import ContextPacked
 from changeover.relay.keepable import text_of
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.performing.threads import called, in_thread
 from changeover.relay.ports import Request
 from changeover.relay.world import World
 
@@ -78,7 +77,7 @@ async def _made(world: World, command: PackContext) -> Made:
         return await _summed_up(world, command, strategy)
     if isinstance(strategy, Reference):
         return Made(await _kept(world, command, strategy))
-    given = await asyncio.wait_for(_called(strategy, command.handover), PATIENCE)
+    given = await asyncio.wait_for(called(strategy, command.handover), PATIENCE)
     if isinstance(given, str):
         return Made(told=given)
     return Made(messages=_checked(given))
@@ -171,18 +170,10 @@ async def _briefing(command: PackContext, made: Made) -> str:
         brief = replace(brief, recent_messages=made.messages)
     if isinstance(command.briefing, str):
         return briefed_by(command.briefing, brief)
-    text = await asyncio.wait_for(_called(command.briefing, brief), PATIENCE)
+    text = await asyncio.wait_for(called(command.briefing, brief), PATIENCE)
     if not isinstance(text, str):
         raise TypeError(f"a briefing must be a text, not {type(text).__name__}")
     return text
-
-
-async def _called(code: Callable[[Any], Any], given: Any) -> Any:
-    """What the user's code makes of it: an async function here, a plain one in a thread."""
-    if inspect.iscoroutinefunction(code):
-        return await code(given)
-    answer = await in_thread(partial(code, given))
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _weight(command: PackContext, briefing: str) -> int:

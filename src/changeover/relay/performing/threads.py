@@ -1,15 +1,25 @@
-"""Plain functions, called beside the event loop."""
+"""The user's functions, called so that they hold nobody up."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 Outcome = tuple[Any, BaseException | None]
+
+
+async def called(code: Callable[..., Any], *given: Any) -> Any:
+    """What the user's code gives: an async function here, a plain one in a thread, so that it may take its time."""
+    if inspect.iscoroutinefunction(code):
+        return await code(*given)
+    answer = await in_thread(partial(code, *given))
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 async def in_thread(work: Callable[[], Any]) -> Any:
