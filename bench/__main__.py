@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable, models, page, queue, trees
+from bench import core, durable, models, page, queue, routing, trees
 from bench.grid import Grid
 from bench.measure import Figure
 
@@ -26,6 +26,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "delegates": trees.fan_out,
     **queue.BENCHES,
     "models": models.adapter,
+    "routing": routing.routing,
     "imports": lambda: asyncio.to_thread(core.imports),
 }
 

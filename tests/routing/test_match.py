@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.routing.match import LONGEST, rank, shared
+from changeover.routing.index import LONGEST
+from changeover.routing.match import rank, shared
 from changeover.routing.words import stem, words
 
 DESK = {

@@ -42,7 +42,12 @@ NOUNS = (("ation", 4), ("ison", 4), ("ment", 3), ("ion", 4))
 
 def words(text: str) -> list[str]:
     """The words of a text that carry meaning, as stems, in their order."""
-    return [stem(word) for word in WORD.findall(text.lower()) if word not in STOP]
+    return [stem(word) for word in telling(text)]
+
+
+def telling(text: str) -> list[str]:
+    """The words of a text that carry meaning, as they are written but for capitals."""
+    return [word for word in WORD.findall(text.lower()) if word not in STOP]
 
 
 def stem(word: str) -> str:

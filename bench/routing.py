@@ -1,0 +1,146 @@
+"""How often the right agent is found for a task, and what looking for it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import TypeAlias
+
+from bench.measure import Figure, interleaved
+from changeover.routing.meaning import load_wordllama
+from changeover.routing.profiles import Profile
+from changeover.routing.registry import Registry
+from changeover.routing.router import Found, Undecided, decided, find_for_task, recommend
+from tests.routing.judging import answer
+from tests.routing.profiles import PROFILES
+from tests.routing.tasks import TASKS, Task
+
+FEW, MANY = 100, 1_000
+EXTRA = "wordllama"
+SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "ve", "wi", "xo", "zu")
+
+Names: TypeAlias = Callable[[Task], Sequence[str]]
+"""Whom something names for a task, the best first."""
+
+
+def by_capability(task: Task) -> Sequence[str]:
+    """Whoever has what is required, or what the task names."""
+    return [each.agent for each in recommend(Registry(PROFILES), task.text, task.required) if each.step == "exact"]
+
+
+def by_text(registry: Registry) -> Names:
+    """Whoever fits by text, whatever is required."""
+    return lambda task: [each.agent for each in recommend(registry, task.text) if each.step == "text"]
+
+
+def by_all_steps(task: Task) -> Sequence[str]:
+    """Whoever is found by the steps that Changeover takes, and after it those that were next."""
+    registry = Registry(PROFILES)
+    found = find_for_task(registry, task.text, task.required)
+    if isinstance(found, Undecided):
+        found = decided(found, answer(task.text, found.candidates))
+    if not isinstance(found, Found):
+        return []
+    others = [each.agent for each in recommend(registry, task.text, task.required)]
+    return [found.best.agent, *(agent for agent in others if agent != found.best.agent)]
+
+
+def hits(names: Names, tasks: Sequence[Task], within: int = 1) -> float:
+    """Of these tasks, the percentage whose agent is among the first named, or for whom rightly nobody is."""
+    right = [bool(set(names(task)[:within]) & set(task.right)) if task.right else not names(task) for task in tasks]
+    return 100 * sum(right) / len(right)
+
+
+SOMEBODYS = [task for task in TASKS if task.right]
+NOBODYS = [task for task in TASKS if not task.right]
+
+
+async def routing() -> list[Figure]:
+    """Who is found, by each step alone and by all of them; then what it costs."""
+    matchers: dict[str, Names] = {"capability": by_capability, "words": by_text(Registry(PROFILES))}
+    if find_spec(EXTRA):
+        matchers["meaning"] = by_text(Registry(PROFILES, load_wordllama()))
+    else:
+        print(f"not measured: matching by meaning, for {EXTRA} is not installed")
+    figures = [figure for name, names in matchers.items() for figure in _hits(name, names)]
+    return [*figures, *_hits("all steps", by_all_steps, 95, 90), *_settled(), *await _cost()]
+
+
+def settled() -> list[tuple[Task, str]]:
+    """The tasks for which no model has to be asked, and who is named for them, if anybody."""
+    registry = Registry(PROFILES)
+    found = [(task, find_for_task(registry, task.text, task.required)) for task in TASKS]
+    return [
+        (task, each.best.agent if isinstance(each, Found) else "")
+        for task, each in found
+        if not isinstance(each, Undecided)
+    ]
+
+
+def _settled() -> list[Figure]:
+    without = settled()
+    right = [agent in task.right if task.right else not agent for task, agent in without]
+    share, hit = 100 * len(without) / len(TASKS), 100 * sum(right) / len(right)
+    return [
+        Figure("settled without a model", share, None, f"{len(TASKS)} tasks", " %"),
+        Figure("… and rightly", hit, 95, f"{len(without)} tasks", " %", least=True),
+    ]
+
+
+def _hits(name: str, names: Names, bound: float | None = None, nobodys: float | None = None) -> list[Figure]:
+    return [
+        Figure(f"{name}: hit at 1", hits(names, SOMEBODYS), bound, f"{len(SOMEBODYS)} tasks", " %", least=True),
+        Figure(f"{name}: hit at 2", hits(names, SOMEBODYS, 2), bound, f"{len(SOMEBODYS)} tasks", " %", least=True),
+        Figure(f"{name}: nobody's task", hits(names, NOBODYS), nobodys, f"{len(NOBODYS)} tasks", " %", least=True),
+    ]
+
+
+async def _cost() -> list[Figure]:
+    """What a recommendation costs among few and among many, and what one more profile costs beside all of them."""
+    small, large = (Registry(map(made_up, range(count))) for count in (FEW, MANY))
+    asked = [task.text for task in TASKS]
+
+    async def recommends(registry: Registry) -> None:
+        for text in asked:
+            recommend(registry, text)
+
+    async def begins() -> None:
+        recommend(Registry(large), asked[0])
+
+    async def adds() -> None:
+        recommend(large.with_profile(made_up(MANY)), asked[0])
+
+    for registry in (small, large):
+        recommend(registry, asked[0])
+    taken = await interleaved(
+        {
+            "few": (lambda: recommends(small), 1),
+            "many": (lambda: recommends(large), 1),
+            "begin": (begins, 1),
+            "add": (adds, 1),
+        }
+    )
+    each, add, begin = taken["many"] / len(asked), taken["add"], taken["begin"]
+    note = f"{each * 1e3:.2f} ms among {MANY:,}, {taken['few'] / len(asked) * 1e3:.2f} ms among {FEW}"
+    return [
+        Figure(f"recommend among {MANY:,} / {FEW}", taken["many"] / taken["few"], MANY / FEW, note),
+        Figure("one more profile / all anew", add / begin, 1 / 2, f"{add * 1e3:.1f} ms beside {begin * 1e3:.1f} ms"),
+    ]
+
+
+def made_up(number: int) -> Profile:
+    """A profile of made-up words and some of real ones, as different from the others as profiles are."""
+    real = PROFILES[number % len(PROFILES)]
+    words = [_word(number * 31 + place * 17) for place in range(8)]
+    return Profile(
+        f"agent-{number}",
+        description=f"{real.description} {' '.join(words[:5])}",
+        capabilities=(*real.capabilities[: number % 2], *words[5:7]),
+        examples=(f"Please {' '.join(words[2:])}",),
+    )
+
+
+def _word(number: int) -> str:
+    """One of some three thousand words."""
+    size = len(SYLLABLES)
+    return "".join(SYLLABLES[number // size**place % size] for place in range(3))

@@ -1,0 +1,85 @@
+"""All profiles that can be chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from changeover.errors import UnknownAgentError
+from changeover.routing.profiles import Profile, abilities, key
+from changeover.routing.textmatch import TextMatch, WordMatch
+
+
+class Registry:
+    """Profiles by their id and by what they can do. Never changed: each change gives another registry."""
+
+    def __init__(self, profiles: Iterable[Profile] = (), match: TextMatch | None = None) -> None:
+        """`match` says how texts are compared; without one, by their words."""
+        self._profiles = {profile.id: profile for profile in profiles}
+        self._match = WordMatch() if match is None else match
+
+    def __len__(self) -> int:
+        return len(self._profiles)
+
+    def __iter__(self) -> Iterator[Profile]:
+        return iter(sorted(self._profiles.values(), key=lambda profile: profile.id))
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._profiles
+
+    def get(self, id: str) -> Profile | None:
+        """The profile with this id, if there is one."""
+        return self._profiles.get(id)
+
+    def with_profile(self, profile: Profile) -> Registry:
+        """The same with this profile, which takes the place of one with the same id."""
+        return self._with(self._profiles | {profile.id: profile})
+
+    def without(self, id: str) -> Registry:
+        """The same without this profile."""
+        self._known(id)
+        return self._with({other: profile for other, profile in self._profiles.items() if other != id})
+
+    def enabled(self, id: str) -> Registry:
+        """The same, and this one may be chosen."""
+        return self.with_profile(replace(self._known(id), enabled=True))
+
+    def disabled(self, id: str) -> Registry:
+        """The same, and this one is not chosen."""
+        return self.with_profile(replace(self._known(id), enabled=False))
+
+    @cached_property
+    def available(self) -> tuple[Profile, ...]:
+        """All to whom something may be handed, by their ids."""
+        return tuple(profile for profile in self if profile.available)
+
+    @cached_property
+    def match(self) -> TextMatch:
+        """What compares the available profiles with a task; it is made when it is first asked for, and kept."""
+        return self._match.over(self.available)
+
+    def holding(self, *capabilities: str) -> tuple[Profile, ...]:
+        """The available ones that have all of these capabilities, by their ids; all of them if none is asked for."""
+        if not capabilities:
+            return self.available
+        holders = sorted((self._holders.get(key(each), {}) for each in capabilities), key=len)
+        return tuple(profile for id, profile in holders[0].items() if all(id in others for others in holders[1:]))
+
+    @cached_property
+    def _holders(self) -> dict[str, dict[str, Profile]]:
+        found: dict[str, dict[str, Profile]] = {}
+        for profile in self.available:
+            for ability in abilities(profile):
+                found.setdefault(ability, {})[profile.id] = profile
+        return found
+
+    def _known(self, id: str) -> Profile:
+        if id not in self._profiles:
+            raise UnknownAgentError(id, tuple(self._profiles))
+        return self._profiles[id]
+
+    def _with(self, profiles: dict[str, Profile]) -> Registry:
+        # What was made for this registry is brought up to date for the next; what was not, need not be.
+        return Registry(profiles.values(), self.__dict__.get("match", self._match))

@@ -1,0 +1,51 @@
+"""How a team finds the right agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from changeover.routing.draws import Draws
+from changeover.routing.learned import Learned, reorder
+from changeover.routing.load import Load, Placement, WhenBusy, busy_faults, by_load, place
+from changeover.routing.router import Recommendation
+from changeover.routing.utility import DEFAULT, Learning
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """What a team says about it: `learning=None` switches learning off."""
+
+    learning: Learning | None = DEFAULT
+    when_busy: WhenBusy = "next"
+    """What becomes of a task if the best for it can do no more now: the next best, its queue, or nobody."""
+    judge: bool = True
+    """Whether a model is asked when neither capabilities nor words tell who fits."""
+
+    def faults(self) -> list[str]:
+        """What is wrong with it."""
+        learning = self.learning.faults() if isinstance(self.learning, Learning) else []
+        if self.learning is not None and not isinstance(self.learning, Learning):
+            learning = [f"learning={self.learning!r}; give Learning(…), or None to switch it off"]
+        return [f"Routing(…) has {fault}" for fault in (*learning, *busy_faults(self.when_busy))]
+
+
+def ordered(
+    candidates: Sequence[Recommendation],
+    capability: str,
+    loads: Mapping[str, Load],
+    learned: Learned,
+    draws: Draws,
+    routing: Routing,
+) -> list[Recommendation]:
+    """Who should be asked first: of equals whoever has least to do, and, where something is known of how well they did
+    such tasks, by that."""
+    by_work = by_load(candidates, loads, draws)
+    if routing.learning is None or not learned.experiences.get(capability):
+        return by_work
+    return reorder(learned, by_work, capability, draws, routing.learning)
+
+
+def placed(candidates: Sequence[Recommendation], loads: Mapping[str, Load], routing: Routing) -> Placement:
+    """Who gets the task of these, in their order, if somebody can do no more."""
+    return place(candidates, loads, routing.when_busy)
