@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from changeover.agent.agent import Person as Person
     from changeover.agent.delegate import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
+    from changeover.agent.specialist import specialist as specialist
     from changeover.agent.variable import Variable as Variable
     from changeover.claiming import TicketClaim as TicketClaim
     from changeover.facts import ApprovalRequest as ApprovalRequest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from changeover.facts import Mode as Mode
     from changeover.facts import Rollback as Rollback
     from changeover.facts import RunResult as RunResult
+    from changeover.facts import Share as Share
     from changeover.facts import State as State
     from changeover.facts import Ticket as Ticket
     from changeover.facts import TicketStatus as TicketStatus
@@ -34,12 +36,15 @@ if TYPE_CHECKING:
     from changeover.guards.approval import Edit as Edit
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
+    from changeover.guards.breaker import Circuit as Circuit
+    from changeover.guards.breaker import CircuitBreaker as CircuitBreaker
     from changeover.guards.deadlock import Deadlock as Deadlock
     from changeover.guards.guard import Allow as Allow
     from changeover.guards.guard import Ask as Ask
     from changeover.guards.guard import Deny as Deny
     from changeover.guards.guard import Guard as Guard
     from changeover.guards.limits import Limits as Limits
+    from changeover.guards.rules import Rule as Rule
     from changeover.handoffs.answers import Accepted as Accepted
     from changeover.handoffs.answers import Conditional as Conditional
     from changeover.handoffs.answers import Rejected as Rejected
@@ -63,10 +68,18 @@ if TYPE_CHECKING:
     from changeover.handoffs.strategies import Summary as Summary
     from changeover.messages import File as File
     from changeover.models.limits import LimitedModel as LimitedModel
+    from changeover.observe.metrics import AgentMetrics as AgentMetrics
+    from changeover.observe.metrics import Metrics as Metrics
+    from changeover.observe.metrics import PairMetrics as PairMetrics
+    from changeover.observe.metrics import Times as Times
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
+    from changeover.routing.profiles import Profile as Profile
+    from changeover.routing.router import Recommendation as Recommendation
+    from changeover.routing.routing import Routing as Routing
+    from changeover.routing.utility import Learning as Learning
     from changeover.stores.open import Store as Store
     from changeover.team import Team as Team
     from changeover.tools.command import END as END
@@ -83,6 +96,7 @@ _HOMES = {
     "AUTO": "agent.agent",
     "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
+    "AgentMetrics": "observe.metrics",
     "Allow": "guards.guard",
     "Approval": "guards.approval",
     "ApprovalRequest": "facts",
@@ -90,6 +104,8 @@ _HOMES = {
     "Ask": "guards.guard",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.chapters",
+    "Circuit": "guards.breaker",
+    "CircuitBreaker": "guards.breaker",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",
     "Context": "handoffs.package",
@@ -109,28 +125,36 @@ _HOMES = {
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
     "Handover": "handoffs.handover",
+    "Learning": "routing.utility",
     "Ledger": "facts",
     "LimitedModel": "models.limits",
     "Limits": "guards.limits",
     "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",
     "Metadata": "handoffs.package",
+    "Metrics": "observe.metrics",
     "Mode": "facts",
+    "PairMetrics": "observe.metrics",
     "Person": "agent.agent",
     "Priority": "handoffs.package",
+    "Profile": "routing.profiles",
     "Progress": "handoffs.package",
     "Received": "tools.context",
     "Recent": "handoffs.strategies",
+    "Recommendation": "routing.router",
     "Recorded": "relay.stream",
     "Reference": "handoffs.strategies",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
     "Respond": "guards.approval",
     "Rollback": "facts",
+    "Routing": "routing.routing",
+    "Rule": "guards.rules",
     "RunContext": "tools.context",
     "RunFinished": "relay.stream",
     "RunResult": "facts",
     "Send": "tools.command",
+    "Share": "facts",
     "State": "facts",
     "Step": "handoffs.package",
     "Store": "stores.open",
@@ -142,12 +166,14 @@ _HOMES = {
     "Ticket": "facts",
     "TicketClaim": "claiming",
     "TicketStatus": "facts",
+    "Times": "observe.metrics",
     "Usage": "facts",
     "Variable": "agent.variable",
     "Worker": "worker",
     "WorkflowState": "tools.command",
     "delegate": "agent.delegate",
     "handoff": "agent.handoff",
+    "specialist": "agent.specialist",
     "tool": "tools.tool",
 }
 

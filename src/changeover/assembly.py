@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,21 @@ from changeover.agent.faults import team_faults
 from changeover.agent.roster import Roster, Seat, seat
 from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
+from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.deadlock import Deadlock
 from changeover.guards.guard import Guard, guard_faults
 from changeover.guards.limits import Limits
+from changeover.guards.rules import Rule, rule_faults
+from changeover.guards.switch import ON, Enabled, override_faults, switch_faults, switch_of
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.models.resolving import NOTHING, Resolver
 from changeover.observe.hooks import Hook, hook_faults
 from changeover.relay.ports import Clock, Log, Model
 from changeover.relay.world import Ask, World
+from changeover.routing.profiles import profile_of
+from changeover.routing.registry import Registry
+from changeover.routing.routing import Routing
 from changeover.toolkits.function import FunctionToolkit
 
 if TYPE_CHECKING:
@@ -37,22 +44,26 @@ class Declared:
     helper_model: Any = None
     limits: Limits | None = None
     guards: Sequence[Guard] | None = None
-    rules: Sequence[Any] = ()
+    rules: Sequence[Rule] = ()
     hooks: Mapping[str, Hook] | None = None
     store: str | Store | Log | None = None
     engine: Any = None
-    handoffs_enabled: bool = True
+    handoffs_enabled: Enabled = True
     fallback: bool = False
     ask: Ask | None = None
     clock: Clock | None = None
     strategy: Strategy | None = None
     briefing: Briefing | None = None
+    routing: Routing | None = None
 
 
-DEFAULT: tuple[Guard, ...] = (Deadlock(),)
+DEFAULT: tuple[Guard, ...] = (Deadlock(), CircuitBreaker())
 """The guards of a team that says nothing of them."""
 
-UNBUILT = ("rules", "engine")
+UNBUILT = ("engine",)
+
+HANDOFFS = "CHANGEOVER_HANDOFFS"
+"""What in the environment says whether agents hand off, whatever the team says."""
 
 
 def assemble(declared: Declared) -> World:
@@ -63,12 +74,19 @@ def assemble(declared: Declared) -> World:
     helper, helper_faults = _helper(declared.helper_model)
     toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
     limits = declared.limits or Limits()
+    override = os.environ.get(HANDOFFS, "")
+    ids = [member.id for member in members if isinstance(member, Member)] if isinstance(members, Sequence) else []
     faults = [
-        *team_faults(members, declared.start, declared.handoffs_enabled),
+        *team_faults(members, declared.start, bool(declared.handoffs_enabled)),
+        *rule_faults(declared.rules, ids),
+        *switch_faults(declared.handoffs_enabled, ids),
+        *override_faults(HANDOFFS, override),
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
         *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
+        *(declared.routing.faults() if declared.routing else ()),
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limits.faults(),
+        *_judge_faults(limits, declared.helper_model),
         *hook_faults(declared.hooks or {}),
         *_store_faults(declared.store),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
@@ -80,18 +98,40 @@ def assemble(declared: Declared) -> World:
     if faults:
         raise MisconfiguredError(*faults)
     by_id = {member.id: member for member in members}
-    seats = {id: _seat(member, by_id, toolkits, declared.handoffs_enabled) for id, member in by_id.items()}
+    switch = switch_of(declared.handoffs_enabled, override)
+    guards = DEFAULT if declared.guards is None else declared.guards
+    seats = {id: _seat(member, by_id, toolkits, not switch.is_off) for id, member in by_id.items()}
     roster = Roster(
         seats,
         declared.start or members[0].id,
         limits,
         declared.strategy,
-        declared.handoffs_enabled,
+        not switch.is_off,
         declared.fallback,
         briefing=declared.briefing or TEMPLATE,
-        guards=DEFAULT if declared.guards is None else tuple(declared.guards),
+        guards=tuple(guard for guard in guards if type(guard) is not CircuitBreaker),
+        breaker=breaker_among(guards),
+        own_breakers=any(isinstance(seat, Seat) and seat.breakers for seat in seats.values()),
+        switch=None if switch.is_off or switch == ON else switch,
+        gotos=tuple(rule for rule in declared.rules if rule.goto),
+        judges=tuple(rule for rule in declared.rules if not rule.goto),
     )
-    return World(roster, models, toolkits, declared.clock or SystemClock(), declared.ask, helper=helper)
+    return World(
+        roster,
+        models,
+        toolkits,
+        declared.clock or SystemClock(),
+        declared.ask,
+        helper=helper,
+        registry=Registry(profile_of(member) for member in members),
+        routing=declared.routing or Routing(),
+    )
+
+
+def _judge_faults(limits: Limits, helper: Any) -> list[str]:
+    if limits.auto != "judge" or helper is not None:
+        return []
+    return ["Limits.tier('auto', judge=True) asks the team's helper_model, and it has none"]
 
 
 def _helper(declared: Any) -> tuple[Model | None, list[str]]:

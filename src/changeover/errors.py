@@ -100,16 +100,44 @@ class ExpectationError(HandoffError):
 class EconomicLimitExceeded(ChangeoverError):
     """A run reached one of its limits."""
 
-    def __init__(self, limit_name: str, limit: int, result: RunResult | None = None) -> None:
+    def __init__(
+        self,
+        limit_name: LimitName,
+        limit: int | float,
+        result: RunResult | None = None,
+        spent: int | float | None = None,
+    ) -> None:
         self.limit_name, self.limit, self.result = limit_name, limit, result
         self.ledger = result.ledger if result else None
-        super().__init__(f"the run needs more than {limit_name}={limit}{_spent(result)}")
+        super().__init__(f"{limit_words(limit_name, limit, spent)}{_spent(result)}")
+
+    @property
+    def overshoot(self) -> int | float:
+        """By how much the run spent more than it may have: calls that are under way when the last of it is spent are
+        still paid for."""
+        figures = {"max_tokens": "tokens", "max_cost": "cost", "timeout": "elapsed"}
+        if self.ledger is None or self.limit_name not in figures:
+            return 0
+        return max(0, (getattr(self.ledger, figures[self.limit_name]) or 0) - self.limit)
+
+
+def limit_words(limit: LimitName, figure: int | float, spent: int | float | None) -> str:
+    """What is said of a run that has come to one of its limits."""
+    match limit:
+        case "timeout":
+            return f"the run took longer than timeout={figure:g} seconds"
+        case "max_cost" if spent is None:
+            return f"max_cost={figure:g} cannot be kept, for what a call costs is not known"
+        case "max_tokens" | "max_cost":
+            return f"the run has used up {limit}={figure:g}: it has spent {spent:g}"
+        case _:
+            return f"the run needs more than {limit}={figure}"
 
 
 class MaxHandoffsExceededError(EconomicLimitExceeded):
     """One more handoff was asked for than the run may make."""
 
-    def __init__(self, limit: int, chain: Sequence[HandoffRecord], result: RunResult | None = None) -> None:
+    def __init__(self, limit: int | float, chain: Sequence[HandoffRecord], result: RunResult | None = None) -> None:
         super().__init__("max_handoffs", limit, result)
         self.chain = list(chain)
         below = (result.ledger.handoffs if result else len(chain)) - len(chain)
@@ -178,10 +206,28 @@ class Conflict(EngineError):
 class Exhausted(EngineError):
     """The tree of a run may not spend what was asked for; `left` says how much it may."""
 
-    def __init__(self, limit: LimitName, figure: int, left: int) -> None:
+    def __init__(
+        self,
+        limit: LimitName,
+        figure: int | float,
+        left: int = 0,
+        spent: int | float | None = None,
+        agents: Sequence[str] = (),
+    ) -> None:
         self.limit: LimitName = limit
+        self.spent, self.agents = spent, tuple(agents)
         self.figure, self.left = figure, left
         super().__init__(f"the run has {left} left of {limit}={figure}")
+
+
+class CircuitsOpen(EngineError):
+    """Some of the receivers to whom an entry offers something get nothing now; `offers` names all of these at once:
+    the handoff, its receiver, how often that failed in a row, and until when it is left alone."""
+
+    def __init__(self, offers: Sequence[tuple[str, str, int, float | None]]) -> None:
+        self.offers = tuple(offers)
+        names = dict.fromkeys(receiver for _, receiver, _, _ in offers)
+        super().__init__(f"circuits are open: {', '.join(names)}")
 
 
 class Owned(EngineError):
@@ -231,7 +277,7 @@ def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
         case LimitFault(limit="max_handoffs"):
             error = MaxHandoffsExceededError(fault.figure, result.handoff_chain, result)
         case LimitFault():
-            error = EconomicLimitExceeded(fault.limit, fault.figure, result)
+            error = EconomicLimitExceeded(fault.limit, fault.figure, result, fault.spent)
         case ReceiverFault():
             error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
         case RefusalFault() | ResultFault():
@@ -273,4 +319,7 @@ def _spent(result: RunResult | None) -> str:
     if result is None:
         return ""
     ledger = result.ledger
-    return f" (so far: {ledger.turns} model turns, {ledger.handoffs} handoffs, {ledger.tokens} tokens)"
+    counted = [f"{ledger.turns} model turns", f"{ledger.handoffs} handoffs", f"{ledger.tokens} tokens"]
+    counted += [f"{ledger.agents} agents"] if ledger.agents > 1 else []
+    counted += [f"{ledger.cost:.4g} US dollars"] if ledger.cost else []
+    return f" (so far: {', '.join(counted)})"

@@ -59,8 +59,31 @@ ONE_REQUEST = Usage(requests=1)
 """A reply of which nothing more is known."""
 
 
+class Share(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What one agent spent of what a run did."""
+
+    handoffs: int = 0
+    """Those that it made, or tried to."""
+    turns: int = 0
+    retries: int = 0
+    usage: Usage = Usage()
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.total_tokens
+
+    @property
+    def cost(self) -> float | None:
+        """In US dollars: 0 if no model was called, None if the price of one call is unknown."""
+        return self.usage.cost if self.usage.requests else 0.0
+
+    def __add__(self, other: Share) -> Share:
+        handoffs, turns = self.handoffs + other.handoffs, self.turns + other.turns
+        return Share(handoffs, turns, self.retries + other.retries, self.usage + other.usage)
+
+
 class Ledger(Struct, frozen=True, gc=False):
-    """What a run has spent so far."""
+    """What a run has spent so far, its delegates and branches included."""
 
     handoffs: int = 0
     turns: int = 0
@@ -69,6 +92,8 @@ class Ledger(Struct, frozen=True, gc=False):
     agents: int = 0
     retries: int = 0
     elapsed: float = 0.0
+    by_agent: Mapping[str, Share] = {}
+    """Who spent what of it."""
 
 
 class HandoffRecord(Struct, frozen=True, gc=False):
@@ -188,6 +213,8 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     on_expiry: Literal["reject", "approve"] = "reject"
     kind: RequestKind = "approval"
+    roles: tuple[str, ...] = ()
+    """Who decides has to have one of these; without any, anybody may."""
 
     @property
     def id(self) -> str:
@@ -196,7 +223,9 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        shown = (self.kind, self.agent, self.tool, self.arguments, self.receiver, self.message)
+        # Only if there are any: what was asked before there were roles keeps its id.
+        roles = (self.roles,) if self.roles else ()
+        shown = (self.kind, self.agent, self.tool, self.arguments, self.receiver, self.message, *roles)
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -282,6 +311,8 @@ class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
     agents: tuple[str, ...] = ()
     waited: float = 0.0
     """For how many seconds people were awaited."""
+    shares: dict[str, Share] = {}
+    """Who spent what of it."""
 
 
 class ModelFault(Struct, frozen=True, tag="model"):
@@ -327,14 +358,18 @@ class ReceiverFault(Struct, frozen=True, tag="receiver"):
     available: tuple[str, ...]
 
 
-LimitName = Literal["max_handoffs", "max_turns", "max_depth", "max_iterations"]
+LimitName = Literal[
+    "max_handoffs", "max_turns", "max_depth", "max_iterations", "max_tokens", "max_cost", "max_agents", "timeout"
+]
 
 
-class LimitFault(Struct, frozen=True, tag="limit"):
+class LimitFault(Struct, frozen=True, omit_defaults=True, tag="limit"):
     """A limit of the run was reached."""
 
     limit: LimitName
-    figure: int
+    figure: int | float
+    spent: int | float | None = None
+    """How much had been spent by then, where that can be more than may be; None also if nobody knows."""
 
 
 class AgentFault(Struct, frozen=True, tag="agent"):

@@ -31,14 +31,18 @@ from changeover.errors import (
 )
 from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, RunResult, Ticket, TicketStatus
 from changeover.facts import State as Standing
-from changeover.guards.approval import Decision
+from changeover.guards.approval import Decision, is_names
+from changeover.guards.breaker import Circuit
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
+from changeover.guards.rules import Rule
+from changeover.guards.switch import Enabled
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
 from changeover.observe.hooks import Hook, Hooks
+from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.events import Entry, UserSpoke
 from changeover.relay.offered import handoff_of
 from changeover.relay.ports import Clock, Log
@@ -46,6 +50,7 @@ from changeover.relay.result import handoffs_of
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem, recorded
 from changeover.relay.world import Ask, World
+from changeover.routing.routing import Routing
 from changeover.saying import RunOptions, offered, package_of, said
 from changeover.stores.memory import MemoryLog
 
@@ -67,16 +72,17 @@ class Team:
         helper_model: Any = None,
         limits: Limits | None = None,
         guards: Sequence[Guard] | None = None,
-        rules: Sequence[Any] = (),
+        rules: Sequence[Rule] = (),
         hooks: Mapping[str, Hook] | None = None,
         store: str | Store | Log | None = None,
         engine: Any = None,
-        handoffs_enabled: bool = True,
+        handoffs_enabled: Enabled = True,
         fallback: bool = False,
         ask: Ask | None = None,
         clock: Clock | None = None,
         strategy: Strategy | None = None,
         briefing: Briefing | None = None,
+        routing: Routing | None = None,
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -85,7 +91,7 @@ class Team:
             helper_model=helper_model,
             limits=limits,
             guards=guards,
-            rules=rules,
+            rules=tuple(rules) if isinstance(rules, list) else rules,
             hooks=hooks,
             store=store,
             engine=engine,
@@ -95,6 +101,7 @@ class Team:
             clock=clock,
             strategy=strategy,
             briefing=briefing,
+            routing=routing,
         )
         self._set_up(assemble(self._declared))
 
@@ -214,11 +221,21 @@ class Team:
             each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(below)
         ]
 
-    async def decide(self, approval: ApprovalRequest | Ticket | str, decision: Decision, *, by: str = "") -> None:
+    async def decide(
+        self,
+        approval: ApprovalRequest | Ticket | str,
+        decision: Decision,
+        *,
+        by: str = "",
+        roles: Sequence[str] = (),
+    ) -> None:
         """Decide about a request as it was shown, or by its id; the run goes on from there, in this process.
 
-        Raise ApprovalError if it cannot hold: somebody decided before, or what was shown is not what is awaited.
+        Raise ApprovalError if it cannot hold: somebody decided before, what was shown is not what is awaited, or who
+        decides has none of the roles that it takes. That these are somebody's roles is for the caller to know.
         """
+        if not is_names(roles):
+            raise ApprovalError(f"roles={roles!r} is no list of names, such as ['manager']")
         if not isinstance(decision, Decision):
             raise ApprovalError(f"decide by Approve(), Reject(…), Edit(…) or Respond(…), not by {decision!r}")
         if isinstance(approval, Ticket):
@@ -226,7 +243,7 @@ class Team:
         id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
         if id.count(":") != 2:
             raise ApprovalError(f"{id!r} is no id of an approval; `approvals()` lists what is awaited", approval=id)
-        await self.on_engine(lambda engine: decide(engine, id, decision, by))
+        await self.on_engine(lambda engine: decide(engine, id, decision, by, tuple(roles)))
 
     async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "") -> bool:
         """End what is under way: of a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a
@@ -248,6 +265,23 @@ class Team:
         """Remove a conversation with all that is kept of it: its log, its delegates, its handoffs, what can be fetched.
         False if there is none. Raise Owned if something in it is under way; cancel that first."""
         return await self.on_engine(lambda engine: engine.forget(conversation))
+
+    async def breakers(self) -> list[Circuit]:
+        """How the receivers of handoffs do that ever failed, as everybody sees it who shares the store."""
+        return await self.on_engine(lambda engine: engine.log.breakers.listed())
+
+    async def force_breaker(self, receiver: str) -> None:
+        """Leave a receiver alone: nothing is handed to it, by anybody on the store, until it is reset."""
+        await self.on_engine(lambda engine: engine.log.breakers.force(receiver, self._world.clock.now()))
+
+    async def reset_breaker(self, receiver: str) -> bool:
+        """Let a receiver have handoffs again at once, as if it had never failed; False if nothing was amiss."""
+        return await self.on_engine(lambda engine: engine.log.breakers.reset(receiver, self._world.clock.now()))
+
+    async def metrics(self, window: Window = None) -> Metrics:
+        """How handoffs went, by agent and by pair: in the last so many seconds (or a timedelta), else ever."""
+        since, until = window_of(window, self._world.clock.now())
+        return await self.on_engine(lambda engine: measured(engine.log.measures, since, until))
 
     async def history(self, conversation: str) -> list[Recorded]:
         """Everything that was recorded of a conversation and its delegates, in order."""

@@ -78,7 +78,7 @@ another = one = make()
 
 def environment(**settings: str) -> dict[str, str]:
     """This process's own, without what would change how things look or which store is meant."""
-    hidden = LOOKS | {"CHANGEOVER_STORE", "CHANGEOVER_TEAM"}
+    hidden = LOOKS | {"CHANGEOVER_STORE", "CHANGEOVER_TEAM", "CHANGEOVER_HANDOFFS"}
     return {name: value for name, value in os.environ.items() if name not in hidden} | settings
 
 

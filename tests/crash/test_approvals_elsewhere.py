@@ -23,7 +23,7 @@ from changeover import Agent, Approval, Approve, RunContext, RunResult, Store, T
 from changeover.guards.approval import OnExpiry
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import ApprovalDecided, Entry, Event, RunCompleted, ToolFinished
-from changeover.relay.ports import Head, Log, Request, Reserve
+from changeover.relay.ports import Circuits, Head, Log, Request, Reserve
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -64,12 +64,17 @@ class DyingLog(SqlLog):
     dies: Death = "never"
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         decision = any(isinstance(event, ApprovalDecided) for event in entry.events)
         if decision and self.dies == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        await super().append(entry, head, reserve, claim)
+        await super().append(entry, head, reserve, claim, circuits)
         ended = entry.root != entry.conversation and any(isinstance(event, RunCompleted) for event in entry.events)
         if (decision and self.dies == "after") or (ended and self.dies == "after its delegate"):
             os.kill(os.getpid(), signal.SIGKILL)

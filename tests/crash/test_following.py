@@ -7,7 +7,7 @@ from changeover import Agent, Team
 from changeover.errors import Owned
 from changeover.messages import Message
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Reserve
+from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.queue import Claim
 from changeover.stores.memory import MemoryLog
 from changeover.testing import Reply, ScriptedModel, says
@@ -22,11 +22,16 @@ class LogOfOthers(MemoryLog):
         self.__dict__.update(theirs.__dict__)
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         if head is not None:
             raise Owned(entry.conversation, "another process")
-        await super().append(entry, head, reserve, claim)
+        await super().append(entry, head, reserve, claim, circuits)
 
     async def claim(self, conversation: str) -> bool:
         return False

@@ -22,7 +22,8 @@ from changeover.facts import ApprovalRequest
 from changeover.messages import Assistant, User
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
-from changeover.relay.ports import Head, Model, Request, Reserve, Toolkit, ToolOutcome
+from changeover.relay.measuring import Measures
+from changeover.relay.ports import Breakers, Circuits, Head, Model, Request, Reserve, ToolOutcome, Toolkit
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -115,7 +116,12 @@ class TroubledLog:
         self.trouble = trouble
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         asked_under = self.epoch
         await asyncio.sleep(MOMENT)
@@ -124,7 +130,7 @@ class TroubledLog:
         known = await self._log.read(entry.conversation)
         if head is not None and known and self._is_elsewhere(entry.conversation):
             raise Owned(entry.conversation, "somebody")
-        await self._log.append(entry, head, reserve, claim)
+        await self._log.append(entry, head, reserve, claim, circuits)
         if head is not None:
             self._own(entry.conversation, head.working)
         await asyncio.sleep(MOMENT)
@@ -167,6 +173,14 @@ class TroubledLog:
     @property
     def contexts(self) -> Contexts:
         return self._log.contexts
+
+    @property
+    def breakers(self) -> Breakers:
+        return self._log.breakers
+
+    @property
+    def measures(self) -> Measures:
+        return self._log.measures
 
     async def forget(self, root: str) -> bool:
         return await self._log.forget(root)
@@ -495,7 +509,12 @@ class LeaseRunsOut(MemoryLog):
         self.elsewhere = self.lost = False
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         if self.elsewhere and head is not None:
             raise Owned(entry.conversation, "another process")
@@ -503,7 +522,7 @@ class LeaseRunsOut(MemoryLog):
             self.lost = True
             raise LeaseLost("it ran out just now")
         self.elsewhere = False  # the other process has gone when word is left for it
-        await super().append(entry, head, reserve, claim)
+        await super().append(entry, head, reserve, claim, circuits)
 
 
 async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_no_business_of_the_caller():

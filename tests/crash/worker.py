@@ -26,7 +26,8 @@ from changeover.facts import ApprovalRequest
 from changeover.handoffs.tokens import load
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Log, Reserve
+from changeover.relay.measuring import Measures
+from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim, Queue
 from changeover.saying import RunOptions
 from changeover.stores import postgres, sql, sqlite
@@ -87,13 +88,18 @@ class StoppingLog:
         self._appends = 0
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         self._appends += 1
         here = self._appends == self._stop.at
         if here and self._stop.where == "before":
             self._sleep()
-        await self._log.append(entry, head, reserve, claim)
+        await self._log.append(entry, head, reserve, claim, circuits)
         if here and self._stop.where != "before":
             self._sleep()
 
@@ -125,6 +131,14 @@ class StoppingLog:
     @property
     def contexts(self) -> Contexts:
         return self._log.contexts
+
+    @property
+    def breakers(self) -> Breakers:
+        return self._log.breakers
+
+    @property
+    def measures(self) -> Measures:
+        return self._log.measures
 
     async def forget(self, root: str) -> bool:
         return await self._log.forget(root)

@@ -37,7 +37,7 @@ from changeover.relay.events import (
     ToolFinished,
     UserSpoke,
 )
-from changeover.relay.ports import Head, Reserve
+from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.queue import Claim
 from changeover.relay.stream import StreamItem
 from changeover.stores.memory import MemoryLog
@@ -215,9 +215,14 @@ class Lingering(MemoryLog):
         self.opened = asyncio.Event()
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
-        await super().append(entry, head, reserve, claim)
+        await super().append(entry, head, reserve, claim, circuits)
         if entry.conversation != entry.root and entry.position == 0:
             self.opened.set()
             await asyncio.sleep(0.02)

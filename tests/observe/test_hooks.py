@@ -9,20 +9,27 @@ import pytest
 
 from changeover import (
     Agent,
+    Allow,
     Approve,
+    Deny,
     Function,
     Handover,
     Limits,
     Recorded,
+    Rejected,
+    Rule,
     RunResult,
     Team,
     TicketClaim,
     Variable,
     delegate,
     handoff,
+    specialist,
     tool,
 )
 from changeover.errors import ChangeoverError, EconomicLimitExceeded, MisconfiguredError
+from changeover.facts import Ledger
+from changeover.guards.guard import Answer, Facts, Offer
 from changeover.observe.hooks import ALIASES, EVENTS, hook_faults
 from changeover.relay.events import Event, HandoffAccepted, RunCompleted
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
@@ -138,9 +145,45 @@ async def everything(team: Team) -> None:
 
 
 async def falls_back(hooks: dict[str, Any]) -> None:
-    """A run that goes on alone because it may not hand off."""
+    """A run that goes on alone because its task is too simple to hand off."""
     model = ScriptedModel({"a": [hands_off("b", "x"), says("Alone.")]})
-    team = Team([Agent("a"), Agent("b")], model=model, hooks=hooks, limits=Limits(max_handoffs=0), fallback=True)
+    team = Team([Agent("a"), Agent("b")], model=model, hooks=hooks, limits=Limits.tier("auto"), fallback=True)
+    await team.run("go")
+    await team.close()
+
+
+async def is_left_alone(hooks: dict[str, Any]) -> None:
+    """A run that would hand over to somebody who gets nothing now."""
+    model = ScriptedModel({"a": [hands_off("b", "x"), says("Then not.")]})
+    team = Team([Agent("a"), Agent("b")], model=model, hooks=hooks)
+    await team.force_breaker("b")
+    await team.run("go")
+    await team.close()
+
+
+async def is_ruled(hooks: dict[str, Any]) -> None:
+    """A run in which one rule leads on, one cannot be asked, and a guard has something against whoever comes next."""
+
+    class Nobody:
+        def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+            return Deny("enough") if offer.attempt > 1 else Allow()
+
+    rules = [
+        Rule("odd", if_=lambda ctx: bool(ctx.variables["x"]), goto="b"),
+        Rule("on", if_=lambda ctx: True, goto="b"),
+    ]
+    members = [Agent("a"), Agent("b", accepts=lambda package: Rejected("no", "c")), Agent("c")]
+    model = ScriptedModel({"a": [says("Alone.")]})
+    team = Team(members, model=model, hooks=hooks, rules=rules, guards=[Nobody()])
+    await team.run("go")
+    await team.close()
+
+
+async def looks_for_somebody(hooks: dict[str, Any]) -> None:
+    """A run in which somebody is asked who was not named."""
+    script = {"a": [calls(("handoff_to_specialist", {"specialist_type": "law", "task": "x", "reason": ""})), says("")]}
+    members = [Agent("a", handoffs=[specialist()]), Agent("b", capabilities=["law"], handoffs=())]
+    team = Team(members, model=ScriptedModel({**script, "b": [says("No.")]}), hooks=hooks)
     await team.run("go")
     await team.close()
 
@@ -152,6 +195,9 @@ async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     # Of one conversation in the order of its events; delegates have their own, at the same time.
     assert sorted(noticed, key=lambda record: record.seq) == await team.history("c")
     await falls_back(dict.fromkeys(EVENTS, noticed.append))
+    await looks_for_somebody(dict.fromkeys(EVENTS, noticed.append))
+    await is_ruled(dict.fromkeys(EVENTS, noticed.append))
+    await is_left_alone(dict.fromkeys(EVENTS, noticed.append))
     assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
 
 

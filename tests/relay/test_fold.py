@@ -21,6 +21,7 @@ from changeover import (
     Person,
     Reject,
     Respond,
+    Rule,
     Send,
     Usage,
     Variable,
@@ -48,16 +49,19 @@ from changeover.guards.approval import Decision
 from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.package import HandoffPackage, Metadata, Task
 from changeover.messages import Call, Note, User
+from changeover.relay.awaiting import awaits
 from changeover.relay.commands import Record
-from changeover.relay.decide import awaits, decide
+from changeover.relay.decide import decide
 from changeover.relay.events import (
     Event,
     Given,
     HandoffOffered,
+    LimitReached,
     ModelReplied,
     RunFailed,
     RunStarted,
     Started,
+    TierChosen,
     ToolStarted,
     UserSpoke,
 )
@@ -127,8 +131,15 @@ MEMBERS: list[Agent | Function | Person] = [
     Function("fn", moody),
     Agent("q", pull=True, handoffs=["a"]),
 ]
-WORLD = a_world(MEMBERS, ScriptedModel({}))
-ROSTER = WORLD.roster
+RULES = [
+    Rule("on", if_=lambda ctx: ctx.input == "how?", goto="b", approval=True),
+    Rule("odd", if_=lambda ctx: bool(ctx.variables["n"]), goto="fn", agents=["b"]),
+    Rule("no", if_=lambda ctx: ctx.input == "no!", deny="not in this tone"),
+    Rule("ask", if_=lambda ctx: ctx.agent == "a", approval=True),
+]
+UNRULED = a_world(MEMBERS, ScriptedModel({}))
+ROSTER = msgspec.structs.replace(UNRULED.roster, gotos=tuple(RULES[:2]), judges=tuple(RULES[2:]))
+WORLD = msgspec.structs.replace(UNRULED, roster=ROSTER)
 
 AGENTS = st.sampled_from(["a", "b", "fn", "q", "gone", ""])
 TEXTS = st.sampled_from(["", "hello", "no!", "how?"])
@@ -200,12 +211,17 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "messages": st.sampled_from([(), (User("go on"), Note("it is late", "a"))]),
     "chapter": st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2)),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
-    "why": st.sampled_from(["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result"]),
+    "why": st.sampled_from(
+        ["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
+    ),
     **dict.fromkeys(("alternatives", "declined_by"), st.sampled_from([(), ("a",), ("b", "gone")])),
     **dict.fromkeys(("needs_context", "needs_permission"), st.sampled_from([(), ("n",)])),
     **dict.fromkeys(("deadline", "estimate"), st.none() | st.floats(0, 10)),
     "attempt": st.integers(1, 4),
     "retry_of": st.sampled_from(["", "c:3.0"]),
+    "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),
+    "goto": AGENTS,
+    "roles": st.sampled_from([(), ("manager",)]),
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),
     "files": st.just(()),
@@ -220,6 +236,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),
     **dict.fromkeys(("final", "success", "cancelled", "declined", "expired"), st.booleans()),
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
+    "failures": NUMBERS,
+    "until": st.none() | st.floats(0, 10),
     "recent": st.integers(-1, 3),
     "arguments": st.sampled_from([{}, {"n": 1}]),
     "artifacts": st.sampled_from([{}, {"plan": "file:plan"}, {"plan": None}]),
@@ -238,16 +256,26 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
         ticket=st.sampled_from(["", "parent:3.0"]),
         chapters=st.sampled_from([(), (Chapter("It was early.", ref="context://1"),)]),
     ),
-    "limit": st.sampled_from(["max_handoffs", "max_turns"]),
+    "limit": st.sampled_from(["max_handoffs", "max_turns", "max_tokens", "max_cost", "max_agents", "timeout"]),
+    "agents": st.sampled_from([(), ("a",), ("b", "gone")]),
+    **dict.fromkeys(("step", "capability"), TEXTS),
+    "tier": st.sampled_from(["simple", "medium", "complex"]),
     "on_expiry": st.sampled_from(["reject", "approve"]),
     "output": st.none() | TEXTS,
     "spent": st.builds(Spent, NUMBERS, NUMBERS),
 }
 
+OWN: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
+    LimitReached: {"spent": st.none() | NUMBERS},
+    TierChosen: {"limits": LIMITS},
+}
+"""What a name means only in events of one kind."""
+
 
 def builds(kind: type[Any]) -> st.SearchStrategy[Any]:
     own = msgspec.structs.fields(kind)
-    return st.builds(kind, **{each.name: st.floats(0, 10) if each.type is float else FIELDS[each.name] for each in own})
+    known = {**FIELDS, **OWN.get(kind, {})}
+    return st.builds(kind, **{each.name: st.floats(0, 10) if each.type is float else known[each.name] for each in own})
 
 
 ANY_EVENT: st.SearchStrategy[Event] = st.one_of([builds(kind) for kind in get_args(Event)])
@@ -302,7 +330,7 @@ def seen(value: Any) -> Any:
         return [seen(inner) for inner in value]
     if isinstance(value, Scale):
         return None  # it spares counting again, and says nothing
-    if slots := getattr(type(value), "__slots__", None):
+    if slots := [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]:
         return type(value).__name__, [seen(getattr(value, name)) for name in slots]
     return value
 

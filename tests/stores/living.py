@@ -1,9 +1,14 @@
 """Whole conversations, to be forgotten."""
 
+from msgspec.structs import replace
+
+from changeover.facts import Share
 from changeover.guards.approval import Approve
 from changeover.relay.events import Entry, HandoffOffered, ModelReplied
-from changeover.relay.ports import Head, Log, Reserve
+from changeover.relay.ports import Head, Log, Reserve, Spending
 from tests.stores.entries import DONE, WORKING, answer, asked, decided, delegate, handing_over, more, opening
+
+SPENT = (Spending(1, "front", 2.0, Share(1, 1)),)
 
 
 async def lived(log: Log, id: str) -> None:
@@ -17,8 +22,8 @@ async def lived(log: Log, id: str) -> None:
         await log.append(delegate(below, id), WORKING)
         await log.append(offering(3, below, id), WORKING)
         await log.append(asked(5, "4.0", below, id), WORKING)
-        await log.append(more(6, "", below, id), Head("cancelled", "billing", False))
-    await log.append(answer(8, 7, id), DONE, Reserve(1, 1, 100, 100))
+        await log.append(more(6, "", below, id), Head("cancelled", "billing", False, spent=SPENT))
+    await log.append(answer(8, 7, id), replace(DONE, spent=SPENT), Reserve(1, 1, 100, 100))
     await log.contexts.put(id, "x", f"what was said in {id}", 50.0)
     await log.contexts.put(id, "y", f"what was said in {id}")
 

@@ -35,6 +35,7 @@ def rows(store: str, *columns: str) -> list[tuple[Any, ...]]:
 async def test_a_request_is_listed_as_it_was_made(log: Log):
     await log.append(opening(), WORKING)
     what: dict[str, Any] = {"arguments": {"amount": 5, "to": ["ä", None]}, "receiver": "billing", "message": "please"}
+    what["roles"] = ("manager", "owner")
     await log.append(asked(3, "2.0", at=2.5, expires_at=9.5, on_expiry="approve", **what), WAITING)
     expected = ApprovalRequest(
         conversation="c",

@@ -34,7 +34,7 @@ from tests.stores.test_queue_plans import explained
 
 Another = Callable[..., SqlLog]
 
-NOT_OF_A_CONVERSATION = {"processes", "changeover_version", "forgotten"}
+NOT_OF_A_CONVERSATION = {"processes", "changeover_version", "forgotten", "breakers", "breaker_openings"}
 GONE_WHEN_IT_IS_OVER = {"tickets"}
 
 

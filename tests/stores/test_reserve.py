@@ -22,7 +22,7 @@ def wants(turns: int = 0, handoffs: int = 0, max_turns: int = 10, max_handoffs: 
     return Reserve(turns, handoffs, max_turns, max_handoffs, anew)
 
 
-async def refused(attempt: Awaitable[None]) -> tuple[str, int, int]:
+async def refused(attempt: Awaitable[None]) -> tuple[str, int | float, int]:
     """What the log says to somebody who wants too much: the limit, its figure, and what is left of it."""
     with pytest.raises(Exhausted) as caught:
         await attempt

@@ -3,9 +3,12 @@
 import os
 
 from tests.stories import (
+    alternatives,
     answers,
     approvals,
     branches,
+    breakers,
+    budgets,
     busy,
     cancelling,
     claiming,
@@ -24,6 +27,7 @@ from tests.stories import (
     lateness,
     limits,
     mistakes,
+    modes,
     offers,
     overdue,
     packages,
@@ -33,7 +37,10 @@ from tests.stories import (
     queued,
     referring,
     rollbacks,
+    ruled,
+    rules,
     shifts,
+    specialists,
     submitting,
     thinking,
     timeouts,
@@ -48,10 +55,11 @@ from tests.stories import (
 from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
-    *(transfers, variables, turns, limits, guards, mistakes, tools, functions, thinking, conversations),
-    *(delegates, trees, commands, branches, approvals, cancelling),
-    *(answers, busy, declining, conditions, escalations, people, inboxes, timeouts, patience),
-    *(packing, referring, offers, packages, lateness, expectations, rollbacks, cleaning),
+    *(transfers, variables, turns, limits, budgets, guards, rules, ruled, modes),
+    *(mistakes, tools, functions, thinking, conversations),
+    *(delegates, trees, commands, branches, approvals, breakers, cancelling),
+    *(answers, busy, declining, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
+    *(specialists, packing, referring, offers, packages, lateness, expectations, rollbacks, cleaning),
     *(queued, submitting, claiming, lapsing, overdue, withdrawing, workers, shifts),
 )
 

@@ -54,16 +54,17 @@ def answers(*texts: str) -> Says:
 
 
 def shop(stage: Stage, expects: Any, clerk: Any, *more: Member, **parts: Any) -> Team:
-    """Triage hands over to a clerk, of whom this is expected."""
+    """Triage hands over to a clerk, of whom this is expected, however often it fails."""
     model = cast(triage=tries(hands_off("clerk", "count")), clerk=clerk, **parts)
-    return stage.team([triage(handoff("clerk", expects=expects)), *(more or (Agent("clerk", handoffs=()),))], model)
+    members = [triage(handoff("clerk", expects=expects)), *(more or (Agent("clerk", handoffs=()),))]
+    return stage.team(members, model, guards=())
 
 
 def works(stage: Stage, expects: Any, clerk: Any, *more: Member, **parts: Any) -> Team:
-    """The boss gives a clerk a task, and expects this of the result."""
+    """The boss gives a clerk a task, and expects this of the result, however often it fails."""
     model = cast(boss=asks(delegates("clerk", "count")), clerk=clerk, **parts)
     way = delegate("clerk", expects=expects)
-    return stage.team([boss(way), *(more or (Agent("clerk", handoffs=()),))], model)
+    return stage.team([boss(way), *(more or (Agent("clerk", handoffs=()),))], model, guards=())
 
 
 async def judgements(team: Team) -> tuple[list[bool], int]:

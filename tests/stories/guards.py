@@ -104,6 +104,19 @@ async def a_guard_knows_the_offer_the_ledger_and_what_went_before(stage: Stage) 
 
 
 @story
+async def a_guard_has_a_person_asked_though_the_handoff_itself_would_not(stage: Stage) -> None:
+    way = handoff("billing", approval=lambda ctx, arguments: False)
+    members = [Agent("triage", handoffs=[way]), Agent("billing")]
+    model = cast(triage=hands_off("billing", "Pay it."), billing=says("Paid."))
+    team = stage.team(members, model, guards=[Says(Ask("May billing pay?"))])
+    waiting = await stage.say(team, "I was charged twice")
+    if waiting.status == "waiting":
+        assert [request.message for request in waiting.requests] == ["May billing pay?"]
+        await team.decide(waiting.requests[0], Approve(), by="somebody")
+    assert (await stage.say_again(team, "I was charged twice")).output == "Paid."
+
+
+@story
 async def a_guard_may_have_a_person_asked(stage: Stage) -> None:
     members = [Agent("triage"), Agent("billing")]
 

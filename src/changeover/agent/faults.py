@@ -12,6 +12,7 @@ from changeover.agent.agent import AUTO, Agent, Function, Member
 from changeover.agent.delegate import Delegate
 from changeover.agent.handoff import Handoff
 from changeover.agent.moves import GENERIC
+from changeover.agent.specialist import Specialist
 from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.guards.guard import guard_faults
@@ -84,6 +85,9 @@ def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
             yield f"has handoffs={agent.handoffs!r}; give AUTO, or a list of ids, handoff(…)s and delegate(…)s"
         return
     for way in ways:
+        if isinstance(way, Specialist):
+            yield from (f"{way.name!r} {fault}" for fault in _specialist_faults(way, ids))
+            continue
         receiver = way.receiver if isinstance(way, Handoff | Delegate) else way
         if receiver not in ids:
             yield f"hands off to {receiver!r}, which is not in the team; choose one of {_listed(ids)}"
@@ -118,6 +122,13 @@ def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
         yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
     yield from strategy_faults(way.strategy)
     yield from _common_faults(way, ids)
+
+
+def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
+    yield from _delegate_faults(way, ids)
+    for other in way.among:
+        if other not in ids:
+            yield f"chooses among {other!r}, which is not in the team; choose of {_listed(ids)}"
 
 
 def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
@@ -158,6 +169,8 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
     for way in ways or ():
         if isinstance(way, Handoff):
             yield way.name, f"the handoff to {way.receiver}"
+        elif isinstance(way, Specialist):
+            yield way.name, "the way to a specialist"
         elif isinstance(way, Delegate):
             yield way.name, f"the delegate {way.receiver}"
 

@@ -20,9 +20,13 @@ from changeover.agent.moves import (
     declared_transfer,
     generic_transfer,
 )
+from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
 from changeover.agent.variable import Check, compile_variables
+from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
+from changeover.guards.rules import Rule
+from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
 from changeover.tools.definition import ToolDefinition
@@ -39,12 +43,18 @@ class Seat(Struct, frozen=True):
     definitions: Definitions
     alone: Definitions
     """The definitions without any handoff."""
+    tools: dict[str, Move]
+    """The moves without any handoff."""
     asks: bool = False
     """Whether more than its being there is needed before it takes a handoff."""
     required: dict[str, Check] = {}
     """What says of each context variable that it needs whether a value fits."""
     conditional: frozenset[str] = frozenset()
     """The handoffs that are not always open to it."""
+    breakers: dict[str, CircuitBreaker] = {}
+    """What counts failures where a handoff of its own says so, by the names of these tools."""
+    seeks: str = ""
+    """The tool by which it asks for a specialist, if it has one."""
 
     @property
     def transfers(self) -> tuple[str, ...]:
@@ -78,7 +88,27 @@ class Roster(Struct, frozen=True):
     briefing: Briefing = TEMPLATE
     """How receivers are briefed that say nothing else."""
     guards: tuple[Guard, ...] = ()
-    """What every handoff has to pass."""
+    """What every handoff has to pass before it is offered."""
+    breaker: CircuitBreaker | None = None
+    """What counts the failures of receivers, and is asked once a handoff is offered to them."""
+    own_breakers: bool = False
+    """Whether some handoffs have one of their own."""
+    switch: Switch | None = None
+    """Where handoffs are offered, if it is not the same everywhere."""
+    gotos: tuple[Rule, ...] = ()
+    """The rules that lead somewhere."""
+    judges: tuple[Rule, ...] = ()
+    """The rules that judge what is handed over."""
+
+    def hands_off(self, root: str, agent: str) -> bool:
+        """Whether an agent may hand off, or delegate, in the tree of this conversation."""
+        return self.handoffs_enabled and (self.switch is None or self.switch.is_on(root, agent))
+
+    @property
+    def capabilities(self) -> list[str]:
+        """What the agents of the team say they can do."""
+        agents = [seat.agent for seat in self.seats.values() if isinstance(seat, Seat)]
+        return [name for agent in agents for name in (*agent.capabilities, agent.specialization) if name]
 
     def pulls(self, member: str) -> bool:
         """Whether a member is served by whoever claims what it is to do."""
@@ -126,10 +156,17 @@ def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[Tool
         moves,
         tuple(move.definition for move in moves.values()),
         tuple(move.definition for move in moves.values() if isinstance(move, UseTool)),
+        {name: move for name, move in moves.items() if isinstance(move, UseTool)},
         not agent.accepts_handoffs or bool(agent.accepts or agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
         frozenset(name for name, move in moves.items() if isinstance(move, Transfer) and move.handoff.when),
+        {name: own for name, move in moves.items() if (own := _own_breaker(move))},
+        next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
     )
+
+
+def _own_breaker(move: Move) -> CircuitBreaker | None:
+    return breaker_among(move.guards) if isinstance(move, Transfer | DelegateTo) else None
 
 
 def _ways(agent: Agent, members: Mapping[str, Member]) -> list[TransferToAny | Transfer | DelegateTo]:
@@ -140,6 +177,8 @@ def _ways(agent: Agent, members: Mapping[str, Member]) -> list[TransferToAny | T
     for way in agent.handoffs:
         if isinstance(way, Handoff):
             ways.append(declared_transfer(way, members))
+        elif isinstance(way, Specialist):
+            ways.append(specialist_tool(way))
         elif isinstance(way, Delegate):
             ways.append(declared_delegate(way, members))
     return ways

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from changeover.cli import approving, looking, stores, unsticking
+from changeover.cli import approving, breaking, looking, stores, unsticking
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.drawing import graph
@@ -52,6 +52,7 @@ for verb in (unsticking.stuck, unsticking.retry, unsticking.cancel):
     looking.handoffs.command()(verb)
 app.add_typer(looking.handoffs, name="handoffs")
 app.add_typer(approving.app, name="approvals")
+app.add_typer(breaking.app, name="breakers")
 app.command()(graph)
 app.add_typer(stores.app, name="db")
 app.command()(doctor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from changeover.cli.looking import IdArgument, given, look, show_list
-from changeover.cli.options import JsonOption, LimitOption, StoreOption, TeamStoreOption, WithinOption
+from changeover.cli.options import JsonOption, LimitOption, RoleOption, StoreOption, TeamStoreOption, WithinOption
 from changeover.cli.trouble import EXITS, plainly
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def list_approvals(
             "status": row.status,
             "agent": row.agent,
             "kind": kind_words(row),
+            "for": " or ".join(row.roles),
             "asked": when(row.requested_at),
             "what": what_words(row),
         },
@@ -74,69 +75,79 @@ def approve(
     id: IdArgument,
     team: DecidingTeam = None,
     by: ByOption = None,
+    role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have it done: an approval, or a permission. The run goes on here."""
     from changeover.guards.approval import Approve
 
-    _decide(id, Approve(), by, (team, store), as_json)
+    _decide(id, Approve(), (by, role), (team, store), as_json)
 
 
 @app.command()
-def reject(
+def reject(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
     team: DecidingTeam = None,
     note: Annotated[str, typer.Option("--note", help="For the agent: why not.", show_default=False)] = "",
     *,
     by: ByOption = None,
+    role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have it left undone, or give it back; the agent reads the note. The run goes on here."""
     from changeover.guards.approval import Reject
 
-    _decide(id, Reject(note), by, (team, store), as_json)
+    _decide(id, Reject(note), (by, role), (team, store), as_json)
 
 
 @app.command()
-def answer(
+def answer(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer, or the result.", show_default=False)],
     team: DecidingTeam = None,
     *,
     by: ByOption = None,
+    role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer it yourself: a task, what nobody took, or a call that is not made then. The run goes on here."""
     from changeover.guards.approval import Respond
 
-    _decide(id, Respond(text), by, (team, store), as_json)
+    _decide(id, Respond(text), (by, role), (team, store), as_json)
 
 
 @app.command()
-def route(
+def route(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
     receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Who gets it.", show_default=False)],
     team: DecidingTeam = None,
     *,
     by: ByOption = None,
+    role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Have another member take it: a task, what nobody took, or a handoff to be approved. The run goes on here."""
     from changeover.guards.approval import Edit
 
-    _decide(id, Edit(receiver=receiver), by, (team, store), as_json)
+    _decide(id, Edit(receiver=receiver), (by, role), (team, store), as_json)
 
 
 for command in (approve, reject, answer, route):
     command.__doc__ = f"{command.__doc__}\n\n{EXITS}"
 
 
-def _decide(id: str, decision: Decision, by: str | None, where: tuple[str | None, str | None], as_json: bool) -> None:
-    address, store = where
+def _decide(
+    id: str,
+    decision: Decision,
+    who: tuple[str | None, list[str] | None],
+    where: tuple[str | None, str | None],
+    as_json: bool,
+) -> None:
+    (by, roles), (address, store) = who, where
     if address is None:
         raise typer.BadParameter(
             "a decision is recorded with what follows from it, and only the team knows that: give it as --team TEAM,"
@@ -155,7 +166,7 @@ def _decide(id: str, decision: Decision, by: str | None, where: tuple[str | None
         conversation = id.partition(":")[0].partition("/")[0]
 
         async def decide() -> None:
-            await team.decide(id, decision, by=by if by is not None else user_name())
+            await team.decide(id, decision, by=by if by is not None else user_name(), roles=roles or ())
 
         async def decided() -> RunResult:
             if not await _awaited(team, id, decision):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,8 +29,15 @@ ENDED = (RunCompleted, RunFailed, RunCancelled)
 class Chat:
     """Talks with one team in one conversation. Typing blocks: the loop only turns while the team works."""
 
-    def __init__(self, team: Team, place: Place, conversation: str | None, first: Mapping[str, Any]) -> None:
-        self._team, self._place, self._first = team, place, dict(first)
+    def __init__(
+        self,
+        team: Team,
+        place: Place,
+        conversation: str | None,
+        first: Mapping[str, Any],
+        roles: Sequence[str] = (),
+    ) -> None:
+        self._team, self._place, self._first, self._roles = team, place, dict(first), roles
         self._id = conversation or os.urandom(4).hex()
         self._new = conversation is None
         self._out = console()
@@ -136,7 +143,7 @@ class Chat:
     async def _decide(self, decided: Mapping[str, Decision]) -> None:
         for id, decision in decided.items():
             try:
-                await self._team.decide(id, decision, by=self._asker.name)
+                await self._team.decide(id, decision, by=self._asker.name, roles=self._roles)
             except ApprovalError as error:
                 # What still waits is asked again; or somebody else was quicker.
                 tell(f"  {lined(error)}")

@@ -32,9 +32,10 @@ class Place:
         named = ("--conversation", conversation) if verb == "chat" else (conversation,)
         return self._typed(verb, self._team, *named)
 
-    def deciding(self, verb: str, approval: str) -> str:
-        """The command that decides."""
-        return self._typed("approvals", verb, approval, *MORE[verb], "--team", self._team)
+    def deciding(self, verb: str, approval: str, roles: Sequence[str] = ()) -> str:
+        """The command that decides, in one of these roles if it takes one."""
+        role = ("--role", roles[0]) if roles else ()
+        return self._typed("approvals", verb, approval, *MORE[verb], "--team", self._team, *role)
 
     def serving(self, agents: Iterable[str]) -> str:
         """The command that has these agents work."""
@@ -149,7 +150,7 @@ def _awaited(result: RunResult, team: Team, place: Place) -> Iterator[str]:
     for request in requests:
         yield f"  {request_words(request)}"
         for verb in USUAL if request.kind == "approval" else fitting(request):
-            yield f"    {place.deciding(verb, request.id)}"
+            yield f"    {place.deciding(verb, request.id, request.roles)}"
     yield from awaited_workers(result, team, place)
     if tickets_of(result):
         yield "  and when that is done, for what came of it:"

@@ -33,12 +33,16 @@ class Place:
     def text(self) -> str:
         return self._scalar(str, "text; put it in quotes if it looks like something else")
 
-    def seconds(self) -> float:
-        """A number of seconds."""
+    def number(self, of: str = "") -> float:
+        """A number, whole or not."""
         value = self.anything()
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.wrong(f"expected a number of seconds, found {value!r}")
+            raise self.wrong(f"expected a number{of}, found {value!r}")
         return float(value)
+
+    def seconds(self) -> float:
+        """A number of seconds."""
+        return self.number(" of seconds")
 
     def texts(self, expected: str = "a list of texts") -> tuple[str, ...]:
         """A list of texts."""

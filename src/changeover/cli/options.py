@@ -45,6 +45,15 @@ TeamStoreOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 NoHandoffsOption = Annotated[bool, typer.Option("--no-handoffs", help="Each agent works alone.")]
+RoleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        metavar="NAME",
+        help="A role of whoever decides, where one is asked for. May be given several times.",
+        show_default=False,
+    ),
+]
 UserOption = Annotated[str | None, typer.Option("--user", help="Who is speaking.", show_default=False)]
 WithinOption = Annotated[
     str | None,

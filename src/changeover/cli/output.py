@@ -18,9 +18,9 @@ from rich.text import Text
 CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 """A whole escape sequence, or any other sign that steers a terminal."""
 COLOURS = {
-    **dict.fromkeys(("completed", "approved", "COMPLETE", "RETURNED", "ok"), "green"),
-    **dict.fromkeys(("failed", "rejected", "FAILED", "REJECTED", "TIMEOUT", "wrong"), "red"),
-    **dict.fromkeys(("waiting", "pending", "PENDING"), "yellow"),
+    **dict.fromkeys(("completed", "approved", "COMPLETE", "RETURNED", "ok", "closed"), "green"),
+    **dict.fromkeys(("failed", "rejected", "FAILED", "REJECTED", "TIMEOUT", "wrong", "open"), "red"),
+    **dict.fromkeys(("waiting", "pending", "PENDING", "half-open"), "yellow"),
     **dict.fromkeys(("running", "WORKING", "ACCEPTED"), "cyan"),
 }
 SPACE = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from changeover.cli.output import line_of
@@ -26,6 +26,8 @@ class Asked(Protocol):
     def receiver(self) -> str: ...
     @property
     def message(self) -> str: ...
+    @property
+    def roles(self) -> Sequence[str]: ...
 
 
 VERBS: dict[type[Decision], str] = {Approve: "approve", Respond: "answer", Edit: "route", Reject: "reject"}
@@ -49,7 +51,8 @@ def request_words(request: Asked) -> str:
         "escalation": f"nobody takes this{f' from {who}' if who else ''}: ",
         "task": f"{who} asks {to}: " if who else f"{to} is asked: ",
     }
-    return f"{lead.get(request.kind, '')}{what}"
+    takes = f" (for {' or '.join(request.roles)} to decide)" if request.roles else ""
+    return f"{lead.get(request.kind, '')}{what}{takes}"
 
 
 def what_words(request: Asked) -> str:
@@ -65,7 +68,8 @@ def what_words(request: Asked) -> str:
         case "task":
             what = f"{message}{f' ({listed(values)})' if values else ''}"
         case _:
-            what = f"{request.tool}({listed(values)}){f' to {to}' if to else ''}{about}"
+            asked = f"{request.tool}({listed(values)})" if request.tool else "a handoff"
+            what = f"{asked}{f' to {to}' if to else ''}{about}"
     return line_of(what)
 
 

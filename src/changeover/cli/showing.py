@@ -9,9 +9,11 @@ from rich.text import Text
 
 from changeover.cli.output import clean, line_of
 from changeover.cli.requests import listed
+from changeover.errors import limit_words
 from changeover.facts import Mode, RunResult
 from changeover.messages import Call
 from changeover.relay.events import (
+    AlternativeRefused,
     CallRefused,
     ContextPacked,
     FellBack,
@@ -21,11 +23,16 @@ from changeover.relay.events import (
     HandoffRejected,
     HandoffReturned,
     HandoffRolledBack,
+    LimitReached,
     ModelFailed,
     ModelReplied,
+    ReceiverChosen,
     RepairAsked,
+    RuleFailed,
+    RuleFired,
     TicketLapsed,
     TicketTaken,
+    TierChosen,
     ToolFinished,
 )
 from changeover.relay.naming import call_of
@@ -85,6 +92,8 @@ class Show:
                 self._line(answer_words(answer), "red")
             case HandoffConditional() as answer:
                 self._line(answer_words(answer), "yellow")
+            case AlternativeRefused(receiver=receiver, reason=reason):
+                self._line(f"{receiver} is not asked: {reason}", "yellow")
             case HandoffReturned(declined=True) | CallRefused(why="declined"):
                 self._note(f"{agent} is told, and goes on")
             case HandoffReturned() as back:
@@ -100,6 +109,18 @@ class Show:
         match event:
             case ContextPacked() as packed:
                 self._packed(packed)
+            case ReceiverChosen(receiver="", why=why):
+                self._line(f"{agent} finds no specialist: {why}", "yellow")
+            case ReceiverChosen(receiver=receiver, why=why):
+                self._note(f"{receiver} fits: {why}")
+            case TierChosen(tier=tier, reason=reason):
+                self._note(f"a {tier} task: {reason}")
+            case LimitReached() as reached:
+                self._line(f"{agent} is told: {limit_words(reached.limit, reached.figure, reached.spent)}", "yellow")
+            case RuleFired(words=words):
+                self._note(words)
+            case RuleFailed(words=words):
+                self._line(words, "red")
             case FellBack(reason=reason):
                 self._line(f"{agent} goes on alone: {reason}", "yellow")
             case RepairAsked(problem=problem):

@@ -7,7 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from changeover.cli.options import JsonOption, NoHandoffsOption, TeamArgument, TeamStoreOption, UserOption
+from changeover.cli.options import (
+    JsonOption,
+    NoHandoffsOption,
+    RoleOption,
+    TeamArgument,
+    TeamStoreOption,
+    UserOption,
+)
 from changeover.cli.trouble import EXITS, Exit, plainly, tell
 
 ConversationOption = Annotated[
@@ -74,6 +81,7 @@ def resume(
     conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its id.", show_default=False)],
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
+    no_handoffs: NoHandoffsOption = False,
 ) -> None:
     """Go on with a conversation that was interrupted, or whose last step failed; else print its last answer."""
     with plainly():
@@ -81,7 +89,7 @@ def resume(
         from changeover.cli.teams import working_team
         from changeover.cli.watching import resumed
 
-        found, where = working_team(team, store)
+        found, where = working_team(team, store, not no_handoffs)
         place = Place(team, where.url if store and where else None)
         code = _interruptible(told(found, lambda: resumed(found, conversation), place, as_json))
         finish(code)
@@ -96,6 +104,7 @@ def chat(  # noqa: PLR0913 - each is a declared option
     context: ContextOption = None,
     store: TeamStoreOption = None,
     no_handoffs: NoHandoffsOption = False,
+    role: RoleOption = None,
 ) -> None:
     """Talk with a team. What needs a person's yes is asked here. Ctrl-C or Ctrl-D leaves; the conversation is kept."""
     first = {"agent": agent, "user": user, "context": variables(context)}
@@ -105,7 +114,8 @@ def chat(  # noqa: PLR0913 - each is a declared option
         from changeover.cli.teams import working_team
 
         found, where = working_team(team, store, not no_handoffs)
-        Chat(found, Place(team, where.url if store and where else None), conversation, first).talk()
+        place = Place(team, where.url if store and where else None)
+        Chat(found, place, conversation, first, role or ()).talk()
 
 
 run.__doc__ = f"{run.__doc__}\n\n{EXITS}"

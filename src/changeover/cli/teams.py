@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from changeover.cli.options import store_to_make
 from changeover.cli.trouble import Mistake
 
 if TYPE_CHECKING:
+    from changeover.relay.world import World
     from changeover.stores.open import Store
     from changeover.team import Team
 
@@ -35,16 +35,19 @@ def load_team(address: str, folder: Path | None = None) -> Team:
 def working_team(address: str, store: str | None, handoffs: bool = True) -> tuple[Team, Store | None]:
     """The team, on a store that lasts; and that store, unless the team brought a log of its own."""
     from changeover.stores.open import Store
-    from changeover.team import Team
 
     team = load_team(address)
     own = team._declared.store
     chosen: Any = store_to_make(store) if store or own is None else own
-    options = {each.name: getattr(team._declared, each.name) for each in fields(team._declared)}
-    members = options.pop("members")
-    changed = {"store": chosen, "handoffs_enabled": handoffs and options["handoffs_enabled"]}
     shown = Store(chosen) if isinstance(chosen, str) else chosen
-    return Team(members, **options | changed), shown if isinstance(shown, Store) else None
+    return team.on(chosen, None if handoffs else _alone), shown if isinstance(shown, Store) else None
+
+
+def _alone(world: World) -> World:
+    """The same with agents that work alone, whatever the team and the environment say."""
+    from msgspec.structs import replace
+
+    return replace(world, roster=replace(world.roster, handoffs_enabled=False))
 
 
 def is_team(address: str) -> bool:

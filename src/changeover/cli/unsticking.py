@@ -39,7 +39,7 @@ def stuck(
 
     Exit codes: 0 nothing is stuck, 1 it cannot be known, 2 wrong use, 3 something is stuck.
     """
-    found = _at(store, lambda log, views: _found(log, views, older, store))
+    found = at_store(store, lambda log, views: _found(log, views, older, store))
     if as_json:
         _print_json(found[:limit])
     else:
@@ -52,7 +52,7 @@ def stuck(
 
 def retry(id: IdArgument, store: StoreOption = None) -> None:
     """Let workers take a handoff's ticket again, now and as if nobody ever had."""
-    typer.echo(_at(store, lambda log, views: _retried(log, views, id)))
+    typer.echo(at_store(store, lambda log, views: _retried(log, views, id)))
 
 
 def cancel(
@@ -136,7 +136,7 @@ async def _why_not(views: Views, id: str) -> str:
     return f"there is no handoff {id!r}; see: changeover handoffs list"
 
 
-def _at(store: str | None, work: Callable[[Log, Views], Awaitable[T]]) -> T:
+def at_store(store: str | None, work: Callable[[Log, Views], Awaitable[T]]) -> T:
     """Do something in the store that is meant."""
     with plainly():
         from changeover.stores.open import open_log

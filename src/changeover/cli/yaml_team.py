@@ -16,7 +16,7 @@ from changeover.cli.nodes import Place, Read, read_yaml
 from changeover.cli.trouble import Mistake
 from changeover.cli.yaml_strategy import strategy_at
 from changeover.guards.approval import Approval
-from changeover.guards.limits import Limits
+from changeover.guards.limits import TIERS, Limits
 from changeover.handoffs.strategies import Strategy
 from changeover.team import Team
 
@@ -47,9 +47,10 @@ class _Reader:
             **dict.fromkeys(("model", "helper_model"), _model),
             "strategy": self._strategy,
             "briefing": Place.text,
-            "limits": lambda place: Limits(**place.mapping("a mapping of limits", LIMITS)),
+            "limits": _limits,
             "store": Place.text,
-            **dict.fromkeys(("handoffs_enabled", "fallback"), Place.flag),
+            "handoffs_enabled": self._enabled,
+            "fallback": Place.flag,
         }
         self.member: dict[str, Read] = {
             **dict.fromkeys(("id", "name", "instructions", "specialization", "description"), Place.text),
@@ -123,6 +124,11 @@ class _Reader:
             return place.flag()
         return Approval(**place.mapping("true, false or a mapping", APPROVAL))
 
+    def _enabled(self, place: Place) -> Any:
+        if not place.is_mapping():
+            return _share(place)
+        return place.mapping("true, false, a share, or those by agent", dict.fromkeys(self.ids, _share))
+
     def _strategy(self, place: Place) -> Strategy:
         return strategy_at(place, self._function)
 
@@ -174,15 +180,41 @@ def _count(place: Place) -> int:
     return number
 
 
+def _share(place: Place) -> bool | float:
+    """On, off, or the share of conversations."""
+    if isinstance(given := place.anything(), bool):
+        return given
+    if not 0 <= (share := place.number(" between 0 and 1, true or false")) <= 1:
+        raise place.wrong(f"expected a share between 0 and 1, found {share:g}")
+    return share
+
+
 def _among(choices: Sequence[str]) -> Read:
     return lambda place: place.one_of(*choices)
 
 
+def _limits(place: Place) -> Limits:
+    """Limits by a tier, by figures, or by a tier with other figures beside it."""
+    given = place.mapping("a mapping of limits", LIMITS)
+    tier, judge = given.pop("tier", None), given.pop("judge", False)
+    if judge and tier != "auto":
+        raise place.wrong("'judge' goes with 'tier: auto'")
+    return Limits.tier(tier, judge=judge, **given) if tier else Limits(**given)
+
+
 LIMITS: dict[str, Read] = {
-    **dict.fromkeys(("max_handoffs", "max_turns", "max_depth"), Place.whole),
+    **dict.fromkeys(("max_handoffs", "max_turns", "max_depth", "max_tokens", "max_agents"), Place.whole),
+    "max_cost": Place.number,
+    "timeout": Place.seconds,
+    "tier": _among((*TIERS, "auto")),
+    "judge": Place.flag,
     "on_limit": _among(("raise", "tell")),
 }
-APPROVAL: dict[str, Read] = {"expires": Place.seconds, "on_expiry": _among(("reject", "approve"))}
+APPROVAL: dict[str, Read] = {
+    "expires": Place.seconds,
+    "on_expiry": _among(("reject", "approve")),
+    "roles": Place.texts,
+}
 VARIABLE: dict[str, Read] = {
     "name": Place.text,
     "type": _among(tuple(TYPES)),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from changeover.engines.inputs import put, readable
 from changeover.engines.live import Live
@@ -27,12 +30,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("changeover.approvals")
 
 
-async def decide(engine: LocalEngine, id: str, decision: Decision, by: str) -> None:
-    """Record what a person decided, and go on from there."""
+async def decide(engine: LocalEngine, id: str, decision: Decision, by: str, roles: Sequence[str] = ()) -> None:
+    """Record what a person with these roles decided, and go on from there."""
     live = await engine.lives.get(id.rsplit(":", 2)[0])
     async with live.lock:
         await engine.lives.refresh(live)
-        await rule(engine, live, id, decision, by)
+        await rule(engine, live, id, ApprovalDecided("", "", decision, by), roles)
         if live.missed:
             await engine.go_on(live)  # it was decided before, and perhaps nobody here has heard it yet
     await engine.tell(live)
@@ -40,11 +43,11 @@ async def decide(engine: LocalEngine, id: str, decision: Decision, by: str) -> N
         await engine.take_up(live.state.root)
 
 
-async def rule(engine: LocalEngine, live: Live, id: str, decision: Decision, by: str) -> None:
+async def rule(engine: LocalEngine, live: Live, id: str, made: ApprovalDecided, roles: Sequence[str]) -> None:
     """Record a decision about the request of this id. The first one holds: who comes later is told so. The caller
     holds the lock."""
     _, call, digest = id.rsplit(":", 2)
-    decided = ApprovalDecided(call, digest, decision, by)
+    decided = replace(made, call=call, digest=digest)
     while True:
         await readable(engine, live)
         request = _pending(live.state, call)
@@ -52,10 +55,19 @@ async def rule(engine: LocalEngine, live: Live, id: str, decision: Decision, by:
             return await _told(engine, live.state, id, decided)
         if request.digest != digest:
             raise ApprovalError(f"this is not what awaits a decision: that is {request.id}", approval=id)
-        if wrong := misfit(engine.world, request, decision):
+        if wrong := unauthorised(request, decided.by, roles) or misfit(engine.world, request, decided.decision):
             raise ApprovalError(f"this decision cannot hold: {wrong}", approval=id)
+        decided = replace(decided, roles=tuple(role for role in request.roles if role in roles))
         if await put(engine, live, f"{call}!", [decided]):
             return None
+
+
+def unauthorised(request: ApprovalRequest, by: str, roles: Sequence[str]) -> str:
+    """Why this one may not decide; nothing if it may."""
+    if not request.roles or not set(request.roles).isdisjoint(roles):
+        return ""
+    has = f"has only {', '.join(roles)}" if roles else "has no role"
+    return f"it takes one of the roles {', '.join(request.roles)}, and {by or 'who decides'} {has}"
 
 
 async def _told(engine: LocalEngine, state: State, id: str, decided: ApprovalDecided) -> None:
@@ -67,7 +79,7 @@ async def _told(engine: LocalEngine, state: State, id: str, decided: ApprovalDec
         before = next((event for event in entry.events if isinstance(event, ApprovalDecided)), None)
     if before is None:
         raise ApprovalError(f"nothing awaits a decision as {id}: nobody asked, or the run ended", approval=id)
-    if before != decided:
+    if replace(before, roles=()) != decided:
         by = "by nobody in time" if before.expired else f"by {before.by or 'somebody'}"
         raise ApprovalError(f"this was {verdict_words(before.decision)} already, {by}", approval=id)
 

@@ -25,8 +25,13 @@ async def room(engine: LocalEngine, agent: str, here: str = "") -> float:
     most = capacity(engine, agent)
     if most is None:
         return inf
-    at_work = {place for place in await engine.log.at_work(agent) if await _is_claimed(engine, place)}
-    return max(0, most - len({*at_work, *_promised(engine, agent)} - {here}))
+    return max(0, most - len(await at_work(engine, agent) - {here}))
+
+
+async def at_work(engine: LocalEngine, agent: str) -> set[str]:
+    """Where an agent works now, or is about to."""
+    claimed = {place for place in await engine.log.at_work(agent) if await _is_claimed(engine, place)}
+    return {*claimed, *_promised(engine, agent)}
 
 
 async def _is_claimed(engine: LocalEngine, place: str) -> bool:

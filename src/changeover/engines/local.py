@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
 
+from changeover.engines.directory import LiveDirectory
 from changeover.engines.following import Follower
 from changeover.engines.holding import End, Holdings
 from changeover.engines.inputs import again, say
 from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
+from changeover.engines.overtime import Overtime
 from changeover.engines.performing import performed
 from changeover.engines.resting import Resting, due_of, works
 from changeover.engines.watching import Watch
-from changeover.errors import ClaimLost, Conflict, EngineError, Exhausted, LeaseLost, Owned
+from changeover.errors import CircuitsOpen, ClaimLost, Conflict, EngineError, Exhausted, LeaseLost, Owned
 from changeover.facts import RunResult
+from changeover.guards.guard import Tripped
+from changeover.relay.awaiting import awaits
+from changeover.relay.circuits import circuits_of, heeded, in_hand
 from changeover.relay.commands import (
     AwaitApproval,
     AwaitClaim,
@@ -27,7 +33,6 @@ from changeover.relay.commands import (
     Command,
     RunTool,
 )
-from changeover.relay.decide import awaits
 from changeover.relay.events import (
     ApprovalDecided,
     CancelRequested,
@@ -41,9 +46,9 @@ from changeover.relay.events import (
 )
 from changeover.relay.ports import Head, Log, Observer
 from changeover.relay.queue import Claim
-from changeover.relay.reserve import NOTHING, heeding, in_tree, reserve_of, standing
-from changeover.relay.result import head_of
-from changeover.relay.settle import settle
+from changeover.relay.reserve import NOTHING, in_tree, reserve_of, standing
+from changeover.relay.result import head_of, spent_in
+from changeover.relay.settle import NOBODY, settle
 from changeover.relay.state import State
 from changeover.relay.stream import recorded
 from changeover.relay.tickets import has_tickets, open_tickets
@@ -72,13 +77,14 @@ class LocalEngine:
         elsewhere: Callable[[str], bool] = lambda conversation: False,
     ) -> None:
         self.log, self.patience, self._observer = log, patience, observer
-        self.world = replace(world, contexts=log.contexts)
+        self.world = replace(world, contexts=log.contexts, directory=LiveDirectory(self, world.registry))
         self.elsewhere = elsewhere
         """Whether another loop of this process works on a conversation."""
         self.loop = asyncio.get_running_loop()
         self.lives = Lives(log)
         self.holdings = Holdings()
         self._follower, self._resting, self._watch = Follower(self), Resting(self), Watch(self)
+        self._overtime = Overtime(self)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def speak(
@@ -262,7 +268,12 @@ class LocalEngine:
         self.follow(live)
 
     async def record(
-        self, live: Live, cause: str, events: Sequence[Event], claim: Claim | None = None
+        self,
+        live: Live,
+        cause: str,
+        events: Sequence[Event],
+        claim: Claim | None = None,
+        tripped: Mapping[str, Tripped] = NOBODY,
     ) -> Sequence[Command]:
         """Fold and commit; only what is committed may have effects. The caller holds the lock, and the ticket that it
         claims, if what it records depends on that."""
@@ -270,23 +281,26 @@ class LocalEngine:
         claim, tickets = claim or self.holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         before = standing(state, world.roster) if in_tree(state) else NOTHING
-        batch, outstanding = settle(state, world.roster, at, events)
+        hands = in_hand(state, events)
+        batch, outstanding = settle(state, world.roster, at, events, tripped)
         commands = self.holdings.here(state, outstanding)
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch, live.attempt = True, self._epoch(), cause if self._observer else ""
-        head = self._head(live, commands, tickets)
+        head = self._head(live, commands, tickets, ended)
         try:
-            await self.log.append(entry, head, reserve_of(before, state, world.roster), claim)
+            circuits = circuits_of(hands, state, world.roster, batch, self.log.breakers.calm)
+            await self.log.append(entry, head, reserve_of(before, state, world.roster), claim, circuits)
         except ClaimLost:
             self._lose(claim)
             raise
-        except Exhausted as limit:
+        except (Exhausted, CircuitsOpen) as refusal:
             await self.lives.refresh(live)
             if live.state.position != position:
                 raise Conflict(state.id, position, cause) from None
-            return await self.record(live, cause, heeding(events, limit), claim)
+            heeding, found = heeded(events, tripped, refusal)
+            return await self.record(live, cause, heeding, claim, found)
         live.stale, live.known, live.epoch, live.attempt, live.owned = False, state.position, epoch, "", head.working
         if head.gone or head.rests:
             self.holdings.let_go(head.gone, End.DONE)
@@ -298,10 +312,15 @@ class LocalEngine:
             self._heed_entry(live, entry, agent)
         return commands
 
-    def _head(self, live: Live, commands: Sequence[Command], before: set[str]) -> Head:
+    def _head(self, live: Live, commands: Sequence[Command], before: set[str], ended: int) -> Head:
         """How the conversation stands now, with what was and is to be claimed in it."""
         state, working = live.state, works(live, commands)
-        head = head_of(state, working, due_of(live, commands) if state.run and not working else None)
+        due = None if working or state.run is None else due_of(live, commands)
+        if not working and (end := self._overtime.end_of(state)) is not None:
+            due = end if due is None else min(end, due)
+        head = head_of(state, working, due)
+        if len(state.outcomes) > ended:
+            head = replace(head, spent=spent_in(islice(state.outcomes.values(), ended, None)))
         return self.holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
 
     def _lose(self, claim: Claim | None) -> None:
@@ -324,7 +343,9 @@ class LocalEngine:
         self, live: Live, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
     ) -> Command | None:
         """Begin what is not in flight; the first of it is left to the caller's own task, if it has one."""
-        following = None
+        following, run = None, live.state.run
+        if run is not None and (run.limits or self.world.roster.limits).timeout is not None:
+            self._overtime.time(live)
         for command in commands:
             if command.id in live.flight:
                 continue

@@ -20,7 +20,9 @@ from changeover.relay.commands import (
     CleanUp,
     Command,
     FetchContext,
+    FindReceiver,
     JudgeResult,
+    JudgeTask,
     PackContext,
     RunChild,
     RunTool,
@@ -32,7 +34,10 @@ from changeover.relay.perform import perform
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
-EFFECTS = (CallModel, CallFunction, RunTool, SeekApproval, JudgeResult, PackContext, FetchContext, CleanUp)
+EFFECTS = (
+    *(CallModel, CallFunction, RunTool, SeekApproval, FindReceiver, JudgeTask, JudgeResult, PackContext, FetchContext),
+    CleanUp,
+)
 """What is performed the same by every engine; the rest is this one's own."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, assert_never
@@ -20,6 +20,8 @@ class Approval:
     on_expiry: OnExpiry = "reject"
     when: Callable[..., Any] | None = None
     """`when(ctx, arguments)` says whether this very call has to be asked; without it, every call."""
+    roles: Sequence[str] = ()
+    """Who decides has to have one of these; without any, anybody may."""
 
 
 Approvable = bool | Callable[..., Any] | Approval | None
@@ -48,7 +50,14 @@ def approval_faults(declared: object) -> list[str]:
         found.append(f"has an approval with on_expiry={declared.on_expiry!r}; give 'reject' or 'approve'")
     if declared.when is not None and not callable(declared.when):
         found.append(f"has an approval with when={declared.when!r}; give a function of the context and the arguments")
+    if not is_names(declared.roles):
+        found.append(f"has an approval with roles={declared.roles!r}; give a list of names, such as ['manager']")
     return found
+
+
+def is_names(given: object) -> bool:
+    """Whether this is a list of names, none of them empty."""
+    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(n, str) and n for n in given)
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -9,6 +9,9 @@ from msgspec import Struct
 from changeover.facts import Ledger, Mode
 from changeover.guards.guard import ALLOW, Answer, Deny, Facts, Offer, Passed
 
+DEADLOCK = "deadlock: "
+"""How what this guard says begins, and nothing that another says."""
+
 
 class Deadlock(Struct, frozen=True):
     """Refuses a handoff that repeats one of the last `window`: same sender, receiver, message and context. And one that
@@ -27,10 +30,10 @@ class Deadlock(Struct, frozen=True):
             if not _is_way(offer, passed):
                 continue
             if back < self.window and _is_same(offer, passed):
-                return Deny(f"deadlock: the same was handed over before ({_cycle(facts.trail, back, offer)})")
+                return Deny(f"{DEADLOCK}the same was handed over before ({_cycle(facts.trail, back, offer)})")
             if stuck:
                 cycle = _cycle(facts.trail, back, offer)
-                return Deny(f"deadlock: {cycle} goes round, and nothing was achieved on the way")
+                return Deny(f"{DEADLOCK}{cycle} goes round, and nothing was achieved on the way")
         return ALLOW
 
     def faults(self) -> list[str]:

@@ -62,6 +62,16 @@ class Passed(Struct, frozen=True, gc=False):
     """How much had been achieved by then."""
 
 
+class Tripped(Struct, frozen=True, gc=False):
+    """The circuit of a receiver is open, so that nothing is handed to it."""
+
+    receiver: str
+    failures: int
+    """In a row."""
+    until: float | None
+    """When a handoff may be tried again; None if that is for a person to say."""
+
+
 class Facts(Struct, frozen=True, gc=False):
     """What a guard may know beside the offer."""
 
@@ -74,6 +84,8 @@ class Facts(Struct, frozen=True, gc=False):
     progress: int = 0
     """How much was achieved in this run: it grows when a tool or a delegate succeeds, and when what travels
     changes: variables, artifacts, workflow state."""
+    tripped: Tripped | None = None
+    """What the store says of the receiver, if it says no: known only once the offer is made."""
 
 
 @runtime_checkable

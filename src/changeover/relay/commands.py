@@ -6,8 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from changeover.agent.specialist import Wish
 from changeover.facts import ApprovalRequest, Expected, Rollback, Ticket
 from changeover.guards.approval import Approval
+from changeover.guards.limits import Limits
+from changeover.guards.tiers import Choice
 from changeover.handoffs.briefing import Brief, Briefing
 from changeover.handoffs.handover import Handover
 from changeover.handoffs.strategies import Strategy
@@ -67,6 +70,8 @@ class SeekApproval(Struct, frozen=True, gc=False):
     receiver: str = ""
     message: str = ""
     """Of a handoff; a tool has neither."""
+    rule: str = ""
+    """The rule that wants it, if it is one."""
 
 
 class JudgeResult(Struct, frozen=True, gc=False):
@@ -81,6 +86,31 @@ class JudgeResult(Struct, frozen=True, gc=False):
     """By whose tool it was handed over: its declaration says what is expected, functions included."""
     call: str = ""
     """The call that gave it, if it was one that ends the run."""
+
+
+class FindReceiver(Struct, frozen=True, gc=False):
+    """Find who fits a task."""
+
+    id: str
+    task: int
+    conversation: str
+    sender: str
+    wish: Wish
+    among: tuple[str, ...] = ()
+    """Who may be chosen; anybody but the sender, if nobody is named."""
+
+
+class JudgeTask(Struct, frozen=True, gc=False):
+    """Ask the helper model what kind of task a run has."""
+
+    id: str
+    task: int
+    conversation: str
+    run: int
+    text: str
+    limits: Limits
+    found: Choice
+    """What its words say."""
 
 
 class CleanUp(Struct, frozen=True, gc=False):
@@ -185,7 +215,18 @@ class Record(Struct, frozen=True, gc=False):
     event: Event
 
 
-Effect = CallModel | CallFunction | RunTool | SeekApproval | JudgeResult | PackContext | FetchContext | CleanUp
+Effect = (
+    CallModel
+    | CallFunction
+    | RunTool
+    | SeekApproval
+    | FindReceiver
+    | JudgeTask
+    | JudgeResult
+    | PackContext
+    | FetchContext
+    | CleanUp
+)
 """What `perform` carries out, the same for every engine."""
 
 Command = Effect | AwaitApproval | AskReceiver | AwaitClaim | RunChild | CancelChild

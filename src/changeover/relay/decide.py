@@ -7,18 +7,20 @@ from typing import Any
 
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import AgentFault, Fault, LimitFault, ModelFault, ReceiverFault, RefusalFault
+from changeover.facts import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
+from changeover.guards.limits import BUDGETS, Limits
 from changeover.handoffs.chapters import can_fetch
 from changeover.messages import View
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, Record
 from changeover.relay.context import context_of
-from changeover.relay.deciding import answering, delegates, expecting, people, rolling
+from changeover.relay.deciding import answering, delegates, expecting, people, rolling, ruling, tiering
+from changeover.relay.deciding.failing import overdue
 from changeover.relay.deciding.turns import act
-from changeover.relay.events import FellBack, RunCancelled, RunCompleted, RunFailed, RunStarted
-from changeover.relay.naming import call_of
+from changeover.relay.events import FellBack, LimitReached, RunCancelled, RunCompleted, RunFailed, RunStarted
+from changeover.relay.limiting import spent_up
 from changeover.relay.run import Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State
-from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall
+from changeover.relay.turn import Delegated
 
 CODE = "code"
 """Who hands over what a program offers, unless the package says so."""
@@ -41,6 +43,12 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
 def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
     if run is None:
         return _next_run(state, roster)
+    limits = run.limits or roster.limits
+    if (limits.auto or "timeout" in state.limits) and not isinstance(run.phase, Broken | Stopping):
+        if limits.auto:
+            return tiering.choose(state, run, limits, roster)
+        if limits.on_limit == "raise":
+            return overdue(state, run)
     return PHASES[type(run.phase)](state, run, run.phase, roster)
 
 
@@ -52,48 +60,6 @@ def _tidy(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
         return rolling.returned(state, state.returning, roster)
     following = _next(state, run, roster)
     return following if isinstance(following, Record) else [*following, *state.rollbacks.values()]
-
-
-def awaits(state: State, command: str) -> bool:
-    """Whether the outcome of this command is still wanted; O(1), where `decide` would list them all."""
-    if "<" in command:
-        return any(wanted.id == command for wanted in state.rollbacks.values())
-    match state.run.phase if state.run else None:
-        case Thinking(due=due):
-            return due == command
-        case Acting(turn=turn):
-            call = turn.calls.get(call_of(command))
-            if call is not None and command.endswith("=result"):
-                person = isinstance(call.phase, Offered) and call.phase.problem is None
-                return person or (turn.judged is None and isinstance(call.phase, Directed))
-            return call is not None and _wanted(call, command)
-        case Replied(at=at):
-            return f"{at}=result" == command
-        case Awaiting(request=request):
-            return f"{request.call}!" == command
-        case Stopping(turn=turn) if turn and command.endswith("~"):
-            return isinstance(turn.calls[call_of(command)].phase, Delegated)
-        case _:
-            return False
-
-
-def _wanted(call: OpenCall, command: str) -> bool:
-    phase = call.phase
-    match command[-1]:
-        case "?":
-            return isinstance(phase, Fresh)
-        case "!":
-            return isinstance(phase, Asked) and f"{phase.request.call}!" == command
-        case "^":
-            return isinstance(phase, Offered) and f"{phase.offer.call}^" == command
-        case "%":
-            mine = isinstance(phase, Offered) and f"{phase.offer.call}%" == command
-            return mine and isinstance(phase, Offered) and phase.packed is None
-        case "~":
-            return isinstance(phase, Delegated) and phase.recalled is not None
-        case _:
-            mine = isinstance(phase, Delegated) and phase.offer.call == command and phase.recalled is None
-            return mine or isinstance(phase, Fresh | Begun)
 
 
 def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -111,7 +77,7 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
     seat = roster.seats.get(state.agent)
-    limits = run.spoken.limits or roster.limits
+    limits = run.limits or roster.limits
     if run.struck is not None and limits.on_limit == "raise":
         return _fail(run, run.struck)
     if seat is None:
@@ -125,11 +91,15 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
             return Record(FellBack(state.task, f"nobody is called {mistaken.receiver!r}"))
         return _fail(run, mistaken)
-    turns, given = run.turns + run.below.turns, run.spoken.given
-    if (turns >= limits.max_turns or given or state.limits) and (
-        fault := _limit_of_turns(state, run, limits.max_turns)
-    ):
-        return _fail(run, fault)
+    return _ask_model(state, run, phase, limits, roster)
+
+
+def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: Roster) -> Record | Sequence[Command]:
+    last = _last_word(state, run, limits)
+    if isinstance(last, Record):
+        return last
+    if roster.gotos and (led := ruling.lead(state, run, phase, roster)) is not None:
+        return led
     return [
         CallModel(
             phase.due,
@@ -139,19 +109,23 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
             state.model_calls.get(state.agent, 0),
             phase.attempt,
             phase.not_before,
-            limits.max_handoffs > 0 and not run.told,
-            limits.on_limit == "tell" and turns == limits.max_turns - 1,
+            limits.max_handoffs > 0 and not run.told and roster.hands_off(state.root, state.agent),
+            last,
             bool(state.chapters) and can_fetch(state.chapters),
         )
     ]
 
 
-def _limit_of_turns(state: State, run: Run, max_turns: int) -> LimitFault | None:
-    given = run.spoken.given
-    if given is not None and given.max_iterations and run.turns >= given.max_iterations:
-        return LimitFault("max_iterations", given.max_iterations)
-    reached = "max_turns" in state.limits or run.turns + run.below.turns >= max_turns
-    return LimitFault("max_turns", max_turns) if reached else None
+def _last_word(state: State, run: Run, limits: Limits) -> bool | Record:
+    """Whether the model may be asked only once more; or that it may not be asked at all."""
+    tell, turns = limits.on_limit == "tell", run.turns + run.below.turns
+    budgeted = limits.max_tokens is not None or limits.max_cost is not None
+    near = turns >= limits.max_turns or budgeted or state.limits or run.spoken.given is not None
+    if not near or (fault := spent_up(state, run, limits)) is None:
+        return tell and turns == limits.max_turns - 1
+    if not tell or fault.limit not in BUDGETS or run.last_word:
+        return _fail(run, fault)
+    return fault.limit in state.limits or Record(LimitReached(fault.limit, fault.figure, 0, fault.spent))
 
 
 def _act(state: State, run: Run, phase: Acting, roster: Roster) -> Record | Sequence[Command]:

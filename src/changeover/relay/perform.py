@@ -9,6 +9,7 @@ from typing import Any
 from changeover.agent.agent import Function
 from changeover.agent.moves import Transfer
 from changeover.agent.roster import Seat
+from changeover.agent.specialist import ToSpecialist, guidance
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
@@ -19,7 +20,9 @@ from changeover.relay.commands import (
     CleanUp,
     Effect,
     FetchContext,
+    FindReceiver,
     JudgeResult,
+    JudgeTask,
     PackContext,
     RunTool,
     SeekApproval,
@@ -41,7 +44,9 @@ from changeover.relay.performing.condensing import pack_context
 from changeover.relay.performing.fetching import DEFINITION, fetch_context
 from changeover.relay.performing.judging import judge_result
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
+from changeover.relay.performing.seeking import described, find_receiver
 from changeover.relay.performing.threads import called
+from changeover.relay.performing.tiering import judge_task
 from changeover.relay.ports import Emit, Intend, Model, Request
 from changeover.relay.world import World
 from changeover.tools.command import Command, Directive, directive_of
@@ -71,6 +76,8 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         if not isinstance(instructions, str):
             written = instructions(command.context)
             instructions = written if isinstance(written, str) else await written
+        if seat.seeks and command.handoffs and not command.last:
+            instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
         request = _request(seat, command, instructions)
         model = world.models[agent]
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
@@ -80,6 +87,15 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         return ModelFailed(agent, command.task, words_of(error), _retry_at(world, command, error))
     usage = None if reply.usage == ONE_REQUEST else reply.usage
     return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage, reply.extra)
+
+
+def _guided(world: World, seat: Seat) -> str:
+    """Who can be asked for, for an agent that may ask for somebody without a name."""
+    move = seat.moves[seat.seeks]
+    assert isinstance(move, ToSpecialist)
+    registry = world.directory.registry if world.directory else world.registry
+    others = [each for each in registry.available if each.id != seat.agent.id and each.id in world.roster.seats]
+    return guidance(seat.seeks, described([each for each in others if not move.among or each.id in move.among]))
 
 
 def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
@@ -186,6 +202,8 @@ def _answer_of(given: Any) -> tuple[str, Directive | None]:
 PLAIN: dict[type[Effect], Callable[[World, Any], Awaitable[Event]]] = {
     CallFunction: _call_function,
     SeekApproval: seek_approval,
+    FindReceiver: find_receiver,
+    JudgeTask: judge_task,
     JudgeResult: judge_result,
     PackContext: pack_context,
     FetchContext: fetch_context,

@@ -7,10 +7,12 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from changeover.facts import ApprovalRequest, Ticket
+from changeover.facts import ApprovalRequest, Share, Ticket
+from changeover.guards.breaker import Circuit, Ended
 from changeover.messages import Message, Reply
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, Event
+from changeover.relay.measuring import Measures
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.tools.command import Directive
@@ -77,6 +79,16 @@ class Clock(Protocol):
         ...
 
 
+class Spending(Struct, frozen=True, gc=False):
+    """What one agent spent in a run that has ended."""
+
+    run: int
+    agent: str
+    elapsed: float
+    """How long the whole run took."""
+    share: Share
+
+
 class Head(Struct, frozen=True, gc=False):
     """How a conversation stands after an entry, for those who look from outside."""
 
@@ -93,6 +105,8 @@ class Head(Struct, frozen=True, gc=False):
     nobody's, not to be taken, and as if nobody had ever taken them."""
     gone: tuple[str, ...] = ()
     """Tickets about which there is nothing left to do."""
+    spent: tuple[Spending, ...] = ()
+    """What was spent in the runs that end with the entry, here and not below."""
 
 
 class Reserve(Struct, frozen=True, gc=False):
@@ -104,6 +118,44 @@ class Reserve(Struct, frozen=True, gc=False):
     max_handoffs: int
     anew: bool = False
     """This is all that the run has taken by now; whatever was counted before was another's."""
+    tokens: int = 0
+    cost: float | None = 0.0
+    """What was spent, which nothing forbids any more; but no turn is granted if it has become too much."""
+    agents: tuple[str, ...] = ()
+    """Who works in it from now on."""
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_agents: int | None = None
+
+
+class Circuits(Struct, frozen=True, gc=False):
+    """What an entry means for the circuits of receivers."""
+
+    offers: tuple[tuple[str, str], ...] = ()
+    """The handoffs that it offers, each with its receiver."""
+    ended: tuple[Ended, ...] = ()
+    """Those that are over with it."""
+
+
+class Breakers(Protocol):
+    """The circuits of all receivers, as everybody sees them who shares the store."""
+
+    @property
+    def calm(self) -> bool:
+        """Whether certainly nobody has failed yet: then it is enough to hear of failures."""
+        ...
+
+    async def listed(self) -> list[Circuit]:
+        """Of all who ever failed, or were left alone; by their names."""
+        ...
+
+    async def force(self, receiver: str, at: float) -> None:
+        """Open it: nothing is handed to this receiver until somebody resets it."""
+        ...
+
+    async def reset(self, receiver: str, at: float) -> bool:
+        """Close it, and forget its failures; False if there were none."""
+        ...
 
 
 class Log(Protocol):
@@ -119,15 +171,20 @@ class Log(Protocol):
         ...
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         """Store the entry, all of it or nothing, and fill in its seq.
 
         Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
         process works on the conversation, LeaseLost if this process may not write any more, Exhausted if the tree may
-        not spend what is to be reserved, ClaimLost if the claim by which it is written does not
-        hold. Without a head it is an input to a conversation that somebody else works on:
-        ownership is neither needed nor changed.
+        not spend what is to be reserved, CircuitsOpen if receivers are left alone to whom it offers something,
+        ClaimLost if the claim by which it is written does not hold. Without a head it is an input to a conversation
+        that somebody else works on: ownership is neither needed nor changed.
         """
         ...
 
@@ -169,6 +226,16 @@ class Log(Protocol):
     @property
     def contexts(self) -> Contexts:
         """What is kept beside the log, for those who may ask for it later."""
+        ...
+
+    @property
+    def breakers(self) -> Breakers:
+        """How the receivers of handoffs do."""
+        ...
+
+    @property
+    def measures(self) -> Measures:
+        """How handoffs went."""
         ...
 
     async def forget(self, root: str) -> bool:

@@ -1,20 +1,32 @@
-"""What an entry takes of what the whole tree of a run may spend: model turns before they are made, and handoffs."""
+"""What an entry takes of what the whole tree of a run may spend: model turns before they are made, handoffs, agents;
+and what was spent of tokens and money, which is looked at before each turn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from changeover.agent.roster import Roster, Seat
-from changeover.errors import Exhausted
-from changeover.relay.events import Event, LimitReached
+from changeover.errors import Exhausted, limit_words
+from changeover.relay.events import Event, HandoffAccepted, HandoffRejected, LimitReached
 from changeover.relay.ports import Reserve
 from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
 
-Standing = tuple[Run | None, int, int, bool]
-"""A run, the turns and handoffs that it has taken, and whether it has delegates."""
 
-NOTHING: Standing = (None, 0, 0, False)
+class Standing(NamedTuple):
+    """A run, and what it has taken by itself; nobody's, if there is none."""
+
+    run: Run | None = None
+    turns: int = 0
+    handoffs: int = 0
+    tokens: int = 0
+    cost: float | None = 0.0
+    agents: frozenset[str] = frozenset()
+    delegates: bool = False
+
+
+NOTHING = Standing()
 
 
 def in_tree(state: State) -> bool:
@@ -28,7 +40,12 @@ def standing(state: State, roster: Roster) -> Standing:
     if run is None:
         return NOTHING
     due = type(run.phase) is Thinking and type(roster.seats.get(state.agent)) is Seat
-    return run, run.turns + due, run.handoffs, run.delegates
+    return _taken(run, run.turns + due)
+
+
+def _taken(run: Run, turns: int) -> Standing:
+    tokens = run.input_tokens + run.output_tokens
+    return Standing(run, turns, run.handoffs, tokens, run.cost, frozenset(run.agents), run.delegates)
 
 
 def reserve_of(before: Standing, state: State, roster: Roster) -> Reserve | None:
@@ -38,41 +55,67 @@ def reserve_of(before: Standing, state: State, roster: Roster) -> Reserve | None
     """
     if state.depth == 0:
         return _of_root(before, state, roster)
-    run, turns, handoffs, _ = standing(state, roster)
-    earlier, turns_before, handoffs_before, _ = before
-    if run is None:
-        if earlier is None:
+    now = standing(state, roster)
+    if now.run is None:
+        if before.run is None:
             return None
-        run, turns, handoffs = earlier, earlier.turns, earlier.handoffs  # a turn that was not made is given back
-    elif run is not earlier:
-        turns_before, handoffs_before = run.turns, run.handoffs
-    turns, handoffs = turns - turns_before, handoffs - handoffs_before
-    return _reserve(run, state, roster, turns, handoffs) if turns or handoffs else None
+        now = _taken(before.run, before.run.turns)  # a turn that was not made is given back
+    elif now.run is not before.run:
+        before = _taken(now.run, now.run.turns)._replace(agents=frozenset())
+    return _difference(before, now, state, roster)
 
 
 def _of_root(before: Standing, state: State, roster: Roster) -> Reserve | None:
     if state.run is None or not state.run.delegates:
         return None
-    run, turns, handoffs, _ = standing(state, roster)
+    now = standing(state, roster)
+    if now.run is before.run and before.delegates:
+        return _difference(before, now, state, roster)
+    below, usage = state.run.below, state.run.usage
+    so_far = Standing(state.run, -below.turns, -below.handoffs, now.tokens - usage.total_tokens)
+    return _reserve(so_far, now._replace(cost=state.run.whole_cost), state, roster, anew=True)
+
+
+def _difference(before: Standing, now: Standing, state: State, roster: Roster) -> Reserve | None:
+    # What a run counts of its own only grows, but for the turn that is due.
+    return _reserve(before, now, state, roster) if before != now else None
+
+
+def _reserve(before: Standing, now: Standing, state: State, roster: Roster, anew: bool = False) -> Reserve:
+    run = now.run
     assert run is not None
-    earlier, turns_before, handoffs_before, delegated = before
-    if run is not earlier or not delegated:
-        spent = run.below
-        return _reserve(run, state, roster, turns + spent.turns, handoffs + spent.handoffs, anew=True)
-    turns, handoffs = turns - turns_before, handoffs - handoffs_before
-    return _reserve(run, state, roster, turns, handoffs) if turns or handoffs else None
-
-
-def _reserve(run: Run, state: State, roster: Roster, turns: int, handoffs: int, anew: bool = False) -> Reserve:
-    limits = run.spoken.limits or roster.limits
+    limits = run.limits or roster.limits
     # Whoever is told of a limit needs a last turn to answer: one is kept for each agent above this one.
     kept = state.depth if limits.on_limit == "tell" else 0
-    return Reserve(turns, handoffs, limits.max_turns - kept, limits.max_handoffs, anew)
+    return Reserve(
+        now.turns - before.turns,
+        now.handoffs - before.handoffs,
+        limits.max_turns - kept,
+        limits.max_handoffs,
+        anew,
+        now.tokens - before.tokens,
+        None if now.cost is None or before.cost is None else now.cost - before.cost,
+        tuple(sorted(now.agents - before.agents)),
+        # Who was told that all is spent says a last word.
+        None if "max_tokens" in state.limits else limits.max_tokens,
+        None if "max_cost" in state.limits else limits.max_cost,
+        limits.max_agents,
+    )
 
 
 def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:
     """These events, and that the tree may not spend what follows from them: that is not for this conversation to know,
     so the verdict is an event."""
-    reached = LimitReached(limit.limit, limit.figure, limit.left)
+    reached = LimitReached(limit.limit, limit.figure, limit.left, limit.spent, limit.agents)
     others = [event for event in events if not (isinstance(event, LimitReached) and event.limit == limit.limit)]
-    return [*others, reached]
+    if limit.limit != "max_agents":
+        return [*others, reached]
+    return [reached, *(_declined(event, limit) for event in others)]
+
+
+def _declined(event: Event, limit: Exhausted) -> Event:
+    """Whoever took a task without being needed by anybody yet does not get it."""
+    if not isinstance(event, HandoffAccepted) or event.receiver in limit.agents:
+        return event
+    reason = limit_words(limit.limit, limit.figure, None)
+    return HandoffRejected(event.call, event.task, event.receiver, reason)

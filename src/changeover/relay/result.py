@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Ticket, Usage
 from changeover.relay.folding.answers import open_offers
-from changeover.relay.ports import Head
+from changeover.relay.ports import Head, Spending
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
 
@@ -65,6 +66,15 @@ def head_of(state: State, working: bool, due: float | None = None) -> Head:
     if state.run is not None or state.inbox or state.rollbacks:
         return Head("running" if working else "waiting", state.agent, working, due)
     return Head(_status(state.last) if state.last else "completed", state.agent, working)
+
+
+def spent_in(outcomes: Iterable[Outcome]) -> tuple[Spending, ...]:
+    """Who spent what in these runs, delegates aside: what they spend stands in their own conversations."""
+    return tuple(
+        Spending(outcome.run.id, agent, outcome.at - outcome.run.at, account.share())
+        for outcome in outcomes
+        for agent, account in outcome.run.accounts.items()
+    )
 
 
 def _status(outcome: Outcome) -> Literal["completed", "failed", "cancelled"]:

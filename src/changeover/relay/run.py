@@ -12,11 +12,14 @@ from changeover.facts import (
     HandoffRecord,
     Ledger,
     LimitFault,
+    Share,
     Spent,
     Usage,
 )
 from changeover.guards.guard import Passed
+from changeover.guards.limits import Limits
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
+from changeover.relay.spending import Account, joined
 from changeover.relay.turn import Travelling, Turn
 
 NOTHING = Spent()
@@ -105,60 +108,72 @@ class Waiting(Struct, gc=False):
         return self.before + (at - self.since if self.asked else 0.0)
 
 
-class Run:
+class Run(Account):
     """From one user message to its answer."""
 
     __slots__ = (
+        "accounts",
         "agents",
         "at",
         "below",
-        "cost",
         "declined",
         "delegates",
         "fell_back",
+        "fired",
         "first",
-        "handoffs",
         "id",
-        "input_tokens",
+        "last_word",
+        "limits",
+        "misjudged",
         "mistake",
-        "output_tokens",
         "phase",
         "progress",
         "queued",
         "ref",
         "repairs",
-        "requests",
-        "retries",
         "spoken",
         "strikes",
         "struck",
         "ticket",
+        "tier",
         "told",
         "tool_calls",
         "trail",
-        "turns",
+        "under_way",
         "verdict",
         "waiting",
         "worn_out",
     )
 
     def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
+        super().__init__()
         self.id, self.ref = id, f"{conversation}@{id}"
         self.spoken, self.at, self.phase = spoken, at, phase
         self.first = first
         """How many handoffs the conversation had before."""
+        self.limits: Limits | None = spoken.limits
+        """Those that it was given, or that its task was found to need; else the team's."""
+        self.tier = ""
+        """What kind of task it was found to be, if that was asked."""
         self.agents: set[str] = set()
-        self.handoffs = 0
-        self.turns = self.retries = self.strikes = self.tool_calls = self.repairs = 0
+        """Everybody who has worked for it, or is to."""
+        self.accounts: dict[str, Account] = {}
+        """What each agent spent here; what delegates spent is theirs."""
+        self.strikes = self.tool_calls = self.repairs = 0
         self.below = NOTHING
         """What delegates have spent, and everybody below them."""
-        self.input_tokens = self.output_tokens = self.requests = 0
-        self.cost: float | None = 0.0
-        """Of its own calls; None from the first one whose price is unknown."""
         self.mistake: CallRefused | None = None
         """The last call that could not work."""
         self.fell_back = False
         """Whether a handoff could not be made, so that its agent goes on alone."""
+        self.last_word = False
+        """Whether an agent has spoken after it was told that all is spent."""
+        self.under_way = ""
+        """The call of a model that was already made when time ran out: nobody was told in it."""
+        self.fired: set[str] = set()
+        """The rules that have led somewhere."""
+        self.misjudged: set[str] = set()
+        """The rules that could not say whether they hold."""
         self.told = False
         """Whether the agent was told that no handoff is left."""
         self.delegates = False
@@ -181,18 +196,33 @@ class Run:
         self.queued = False
         """Whether something was offered to somebody who is served by claims."""
 
-    def spend(self, usage: Usage) -> None:
+    def account(self, agent: str) -> Account:
+        """What this agent has spent."""
+        found = self.accounts.get(agent)
+        if found is None:
+            found = self.accounts[agent] = Account()
+        return found
+
+    def spend(self, agent: str, usage: Usage) -> None:
         """Count one reply."""
         self.turns += 1
-        self.pay(usage)
+        self.account(agent).turns += 1
+        self.charge(agent, usage)
 
-    def pay(self, usage: Usage) -> None:
-        """Count what a model was asked, whoever asked it."""
-        self.input_tokens += usage.input_tokens
-        self.output_tokens += usage.output_tokens
-        self.requests += usage.requests
-        if self.cost is not None:
-            self.cost = None if usage.cost is None else self.cost + usage.cost
+    def charge(self, agent: str, usage: Usage) -> None:
+        """Count what a model was asked for an agent, whoever asked it."""
+        self.pay(usage)
+        self.account(agent).pay(usage)
+
+    def count_retry(self, agent: str) -> None:
+        """Count a call of a model that is tried again."""
+        self.retries += 1
+        self.account(agent).retries += 1
+
+    def count_handoff(self, agent: str, more: int = 1) -> None:
+        """Count a handoff that this agent offers, or take back what came to nothing."""
+        self.handoffs += more
+        self.account(agent).handoffs += more
 
     def take_back(self, spent: Spent) -> None:
         """Count what a delegate spent."""
@@ -203,13 +233,13 @@ class Run:
             before.retries + spent.retries,
             before.usage + spent.usage,
             waited=before.waited + spent.waited,
+            shares=joined(before.shares, spent.shares),
         )
         self.agents.update(spent.agents)
 
     @property
     def usage(self) -> Usage:
-        own = Usage(self.input_tokens, self.output_tokens, self.requests, self.cost if self.requests else None)
-        return own if self.below is NOTHING else own + self.below.usage
+        return self.own_usage if self.below is NOTHING else self.own_usage + self.below.usage
 
     @property
     def tokens(self) -> int:
@@ -232,14 +262,21 @@ class Run:
             self.usage,
             tuple(sorted(self.agents)),
             self.waiting.before + below.waited,
+            self.shares(),
         )
+
+    def shares(self) -> dict[str, Share]:
+        """Who spent what, delegates included."""
+        own = {agent: account.share() for agent, account in self.accounts.items()}
+        return joined(self.below.shares, own) if self.below.shares else own
 
     def ledger(self, now: float) -> Ledger:
         """What the run has spent by `now`, its delegates included."""
         below = self.below
         handoffs, turns = self.handoffs + below.handoffs, self.turns + below.turns
         retries = self.retries + below.retries
-        return Ledger(handoffs, turns, self.tokens, self.whole_cost, len(self.agents), retries, now - self.at)
+        in_all = (handoffs, turns, self.tokens, self.whole_cost, len(self.agents), retries, now - self.at)
+        return Ledger(*in_all, self.shares())
 
 
 class Outcome(Struct, frozen=True, gc=False):

@@ -14,8 +14,8 @@ from changeover.handoffs.protocol import Signal, concluded
 from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.commands import CleanUp
-from changeover.relay.events import Entry, Event, RollbackRequested, Unreadable, UserSpoke
-from changeover.relay.folding import answers, asking, calls, claims, handoffs, packing, rolling, runs
+from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
+from changeover.relay.folding import answers, asking, calls, claims, handoffs, packing, rolling, ruling, runs
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.relay.weighing import Scale
@@ -95,7 +95,7 @@ class State:
         self.path: list[str] = []
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
-        self.limits: set[LimitName] = set()
+        self.limits: dict[LimitName, LimitReached] = {}
         """Limits of the whole tree that stood in the way here."""
         self.granted = 0
         """How many handoffs this run may make in all, if that is one of them."""
@@ -154,7 +154,8 @@ class State:
     def close(self, run: Run, turn: Turn) -> None:
         """All calls are answered: the model reads on."""
         self.add(*turn.results())
-        run.strikes = run.strikes + 1 if turn.faulty else 0
+        if not turn.rule:  # of which the model has heard nothing
+            run.strikes = run.strikes + 1 if turn.faulty else 0
         if isinstance(run.phase, Stopping):
             return
         if turn.code:  # which has what it asked for, or that nobody took it
@@ -235,10 +236,13 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.ApprovalWaived: asking.waive,
     events.ApprovalDecided: asking.rule,
     events.HandoffOffered: handoffs.offer,
+    events.ReceiverChosen: calls.choose,
     events.ContextPacked: packing.pack,
     events.HandoffAccepted: handoffs.accept,
     events.HandoffReturned: handoffs.take_back,
     events.HandoffRejected: answers.reject,
+    events.CircuitFound: answers.trip,
+    events.AlternativeRefused: answers.pass_over,
     events.HandoffConditional: answers.condition,
     events.HandoffExpired: answers.expire,
     events.RollbackRequested: rolling.request,
@@ -250,7 +254,10 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.ResultJudged: runs.judge,
     events.RepairAsked: runs.repair,
     events.LimitReached: runs.reach_limit,
+    events.TierChosen: runs.limit,
     events.FellBack: runs.fall_back,
+    events.RuleFired: ruling.fire,
+    events.RuleFailed: ruling.misjudge,
     events.CancelRequested: runs.call_off,
     events.RunStopped: runs.stop,
     events.RunCompleted: runs.complete,

@@ -9,7 +9,14 @@ from msgspec import Struct
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.guards.approval import Edit
 from changeover.messages import Call, Message, ToolResult
-from changeover.relay.events import ApprovalDecided, ContextPacked, HandoffOffered, RollbackRequested
+from changeover.relay.events import (
+    ApprovalDecided,
+    CircuitFound,
+    ContextPacked,
+    HandoffOffered,
+    ReceiverChosen,
+    RollbackRequested,
+)
 from changeover.tools.command import Directive
 
 
@@ -40,6 +47,8 @@ class Offered(Struct, frozen=True, gc=False):
     """What is wrong with that answer, by what was expected; None while nobody has said."""
     packed: ContextPacked | None = None
     """What its receiver gets of the context, if that had to be made."""
+    tripped: CircuitFound | None = None
+    """Why nothing is handed to its receiver now."""
 
     @property
     def lasts(self) -> float | None:
@@ -71,14 +80,27 @@ class Declined(Struct, frozen=True, gc=False):
     """Nobody said no, but nobody said anything."""
     verdict: ApprovalDecided | None = None
     """What a person said who was asked when nobody wanted it."""
+    refused: tuple[str, ...] = ()
+    """Who was to be asked next, and must not be."""
+
+
+class Directed(Struct, frozen=True, gc=False):
+    """Its work is done, and it says where to go; that comes after every other call of the turn."""
+
+    directive: Directive
+    text: str
+    agent: str
+    """Whose words the output is, if it ends the run."""
 
 
 class Asked(Struct, frozen=True, gc=False):
     """A person has to decide about it."""
 
     request: ApprovalRequest
-    before: Offered | Declined | None = None
-    """The handoff that it is about."""
+    before: Offered | Declined | Directed | None = None
+    """The handoff that it is about, or what would lead to one."""
+    rule: str = ""
+    """The rule that wants it."""
 
 
 class Delegated(Struct, frozen=True, gc=False):
@@ -91,15 +113,6 @@ class Delegated(Struct, frozen=True, gc=False):
     recalled: RollbackRequested | None = None
     """Who wants it back."""
     packed: ContextPacked | None = None
-
-
-class Directed(Struct, frozen=True, gc=False):
-    """Its work is done, and it says where to go; that comes after every other call of the turn."""
-
-    directive: Directive
-    text: str
-    agent: str
-    """Whose words the output is, if it ends the run."""
 
 
 class Fanned(Struct, frozen=True, gc=False):
@@ -138,7 +151,15 @@ class OpenCall(Struct, gc=False):
     """Where it stands in the turn: which call, and which of its branches."""
     phase: Phase = FRESH
     cleared: bool = False
-    """Nobody has to be asked about it any more."""
+    """Nobody has to be asked about it any more, as far as its own declaration goes."""
+    permitted: bool = False
+    """A person said yes to it."""
+    chosen: ReceiverChosen | None = None
+    """Who was found for it, if it names nobody."""
+    ruled: tuple[tuple[str, str], ...] = ()
+    """The rules that have judged it, each with the receiver that it was about."""
+    passed: tuple[str, ...] = ()
+    """Of those the ones that wanted a person asked, and let it pass."""
     edit: Edit | None = None
     branch_of: str = ""
     out: int = 0
@@ -175,6 +196,7 @@ class Turn:
         "offered",
         "quiet",
         "ready",
+        "rule",
         "sending",
         "text",
         "unanswered",
@@ -185,6 +207,8 @@ class Turn:
         self.agent, self.text, self.quiet = agent, text, quiet
         self.code = code
         """Nobody of the team asks, but whoever called `Team.offer`."""
+        self.rule = ""
+        """No member asks, but this rule of the team."""
         self.asked = calls
         self.calls = {call.id: call for call in calls}
         """All by their ids, branches too."""
@@ -207,6 +231,11 @@ class Turn:
         self.updates: dict[tuple[int, int], Directive] = {}
         self.latest = (-1, 0)
         """The last call, in call order, of those that added something to what travels; it was `base` before."""
+
+    @property
+    def deaf(self) -> bool:
+        """Whether who asks cannot be told that it is not to be, and would ask again: a Function member, or code."""
+        return self.quiet and not self.rule
 
     def answer(self, call: OpenCall, text: str, ok: bool = True) -> None:
         """Give a call its one answer; a second is ignored."""
@@ -287,6 +316,13 @@ def function_turn(id: str, agent: str, directive: Directive, code: bool = False)
     call = OpenCall(id, Call("", ""))
     turn = Turn(agent, "", [call], quiet=True, code=code)
     turn.move(call, Directed(directive, "", agent))
+    return turn
+
+
+def rule_turn(id: str, agent: str, directive: Directive, rule: str) -> Turn:
+    """What a rule of the team asks for in an agent's stead."""
+    turn = function_turn(id, agent, directive)
+    turn.rule = rule
     return turn
 
 

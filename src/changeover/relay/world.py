@@ -10,7 +10,10 @@ from changeover.agent.roster import Roster
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Decision
 from changeover.relay.contexts import Contexts
+from changeover.relay.directory import Directory
 from changeover.relay.ports import Clock, Model, Toolkit
+from changeover.routing.registry import Registry
+from changeover.routing.routing import Routing
 
 Ask = Callable[[ApprovalRequest], Decision | Awaitable[Decision | None] | None]
 """Decides about a request on the spot; None leaves it to a person."""
@@ -32,3 +35,8 @@ class World(Struct, frozen=True):
     """What sums up; else the sender's own model does."""
     contexts: Contexts | None = None
     """Where what is not sent along can be fetched."""
+    registry: Registry = Registry()
+    """Everybody who was declared, as somebody sees them who looks for one."""
+    directory: Directory | None = None
+    """What is known of them now."""
+    routing: Routing = Routing()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from changeover.facts import RefusalFault
 from changeover.facts import State as Standing
 from changeover.guards.approval import Reject, Respond, verdict_words
+from changeover.guards.deadlock import DEADLOCK
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -41,6 +43,8 @@ def decide(sheet: Sheet, event: ApprovalDecided) -> None:
 def _result(event: ApprovalDecided) -> str | None:
     """What came of the call, if the decision says it; of a handoff, what follows from the decision does."""
     _, marked, kind = event.call.partition("=")
+    if kind.startswith("rule"):
+        marked = ""  # it is about the call itself
     match event.decision:
         case Reject() | Respond() if kind == "escalation":
             return settled(event)
@@ -76,6 +80,8 @@ def cancel(sheet: Sheet, event: RunCancelled) -> None:
 
 def fail(sheet: Sheet, event: RunFailed) -> None:
     sheet.note("error", fault_words(event.fault))
+    if isinstance(event.fault, RefusalFault) and event.fault.reason.startswith(DEADLOCK):
+        sheet.refuse("", event.fault.reason)
     sheet.rows.withdrawn_handoffs.append((sheet.at, "the run failed", sheet.id))
     sheet.end_leg("failed", Standing.FAILED)
     _withdraw(sheet, event.run)

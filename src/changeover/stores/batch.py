@@ -7,7 +7,7 @@ from typing import Any
 
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.relay.events import Started
-from changeover.relay.ports import Reserve
+from changeover.stores.breakers.board import Board
 from changeover.stores.database import Row, Session, Write
 from changeover.stores.jobs import Append, Job, Own, Release
 from changeover.stores.lease import Lease
@@ -31,7 +31,7 @@ class Batch:
         self._rows = Rows()
         self._touched: dict[str, Place] = {}
         self._moved: list[tuple[Append, int, Leg | None]] = []
-        self._tickets = Tickets(sql)
+        self._tickets, self._board = Tickets(sql), Board(sql.breakers)
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -46,6 +46,7 @@ class Batch:
         if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
         self._tickets.look(self._session, jobs)
+        self._board.look(self._session, jobs)
         before = self._recorded([job for job in jobs if isinstance(job, Append) and (careful or job.tried)])
         appends = [job for job in jobs if isinstance(job, Append)]
         self._foreseen = Foreseen(self._session, self._sql, appends, self._legs)
@@ -84,11 +85,12 @@ class Batch:
         place = place or self._open(append)
         root = root or place
         entry.seq = root.count(len(entry.events))
-        if append.reserve is not None:
-            root.tally.take(append.reserve)
+        self._take(append, root)
         place.move(len(entry.events), entry.at)
         if (head := append.head) is not None:
             place.agent = head.agent
+            for spent in head.spent:
+                self._rows.add_spending(entry, spent)
             self._change(place, head.status, self._me if head.working else None, head.due)
             if head.status in ENDED and root is not place and root.owner != self._me and root.status not in ENDED:
                 # Whoever waits for it rests, or is elsewhere: should nobody live to tell them, it is found.
@@ -112,15 +114,26 @@ class Batch:
             return ConversationNotFound(append.root)
         if place and append.head is not None and self._is_elsewhere(place):
             return Owned(entry.conversation, place.owner or "")
-        return self._lack(append, append.reserve, root.tally if root else Tally()) if append.reserve else None
+        return self._hindrance(append, root.tally if root else Tally())
 
-    def _lack(self, append: Append, reserve: Reserve, tally: Tally) -> ChangeoverError | None:
-        """Why the tree may not spend what this takes."""
-        refusal = tally.refusal(reserve)
+    def _hindrance(self, append: Append, tally: Tally) -> ChangeoverError | None:
+        """Why the tree may not spend what this takes, or those get nothing to whom it offers something."""
+        refusal: ChangeoverError | None = None
+        if append.circuits is not None:
+            refusal = self._board.refusal(append.circuits, append.entry.at)
+        if refusal is None and append.reserve is not None:
+            refusal = tally.refusal(append.reserve)
         # Looked up now: the insert, by which the database would find it, is not made.
         if refusal and self._recorded([append]):
             return Conflict(append.conversation, append.entry.position, append.entry.cause)
         return refusal
+
+    def _take(self, append: Append, root: Place) -> None:
+        """What it spends, and what it means for receivers."""
+        if append.reserve is not None:
+            root.tally.take(append.reserve)
+        if append.circuits is not None:
+            self._board.take(append.entry.at)
 
     def _open(self, append: Append) -> Place:
         entry = append.entry
@@ -172,7 +185,7 @@ class Batch:
         for _, place in sorted(self._touched.items()):
             place.write(self._rows)
         writes: list[Write] = [(self._sql.writes[name].sql, rows) for name, rows in self._rows.by_statement()]
-        writes += self._tickets.writes()
+        writes += [*self._tickets.writes(), *self._board.writes()]
         if self._buries:  # whoever lost a conversation to us is dead
             writes.append((self._sql.lease.bury.sql, [()]))
         if self._sql.notify and self._moved:

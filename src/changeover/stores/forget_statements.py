@@ -7,7 +7,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from changeover.stores.compiling import Compiler, bind
-from changeover.stores.schema import approvals, conversations, entries, forgotten, handoffs, messages, tasks, tickets
+from changeover.stores.schema import (
+    approvals,
+    conversations,
+    entries,
+    forgotten,
+    handoffs,
+    ledgers,
+    messages,
+    refusals,
+    tasks,
+    tickets,
+)
 
 c, e, f = conversations.c, entries.c, forgotten.c
 
@@ -26,7 +37,8 @@ class ForgetStatements:
         self.entries = say(sa.delete(entries).where(e.conversation == bind("number")))
         self.conversations = say(sa.delete(conversations).where(c.number == bind("number")))
         self.by_conversation = [
-            say(sa.delete(table).where(table.c.conversation == bind("conversation"))) for table in (tasks, messages)
+            say(sa.delete(table).where(table.c.conversation == bind("conversation")))
+            for table in (tasks, messages, ledgers, refusals)
         ]
         self.by_id = [say(_of_a_conversation(table)) for table in (handoffs, approvals)]
         newest = sa.select(sa.func.max(f.number)).scalar_subquery()

@@ -7,6 +7,7 @@ import msgspec
 from changeover.facts import Mode
 from changeover.facts import State as Standing
 from changeover.relay.events import (
+    AlternativeRefused,
     ContextPacked,
     HandoffAccepted,
     HandoffConditional,
@@ -75,6 +76,11 @@ def come_back(sheet: Sheet, event: HandoffReturned) -> None:
 def reject(sheet: Sheet, event: HandoffRejected) -> None:
     sheet.end_handoff(event.call, Standing.REJECTED, event.reason)
     _note(sheet, event.call, event.task, f"{event.receiver} rejected it: {event.reason}")
+
+
+def pass_over(sheet: Sheet, event: AlternativeRefused) -> None:
+    _note(sheet, event.call, event.task, f"{event.receiver} was not asked: {event.reason}")
+    sheet.refuse(event.receiver, event.reason)
 
 
 def condition(sheet: Sheet, event: HandoffConditional) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Reserve
+from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.queue import Claim
 from changeover.stores.codec import encode
 from changeover.stores.queue.claims import about_tickets
@@ -38,14 +38,21 @@ class Job(Generic[T]):
 class Append(Job[None]):
     """Record an entry."""
 
-    __slots__ = ("body", "claim", "entry", "epoch", "events", "head", "reserve")
+    __slots__ = ("body", "circuits", "claim", "entry", "epoch", "events", "head", "reserve")
 
     def __init__(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None, claim: Claim | None, epoch: int
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None,
+        claim: Claim | None,
+        circuits: Circuits | None,
+        epoch: int,
     ) -> None:
         self.body, self.events = encode(entry.events)
         super().__init__(entry.conversation, entry.root, None)
         self.entry, self.head, self.reserve, self.claim, self.epoch = entry, head, reserve, claim, epoch
+        self.circuits = circuits
         if about_tickets(head, claim):
             self.tickets = _tickets(head, claim)
 

@@ -7,18 +7,24 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING
 
 from changeover.errors import Conflict, ConversationNotFound
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Reserve
+from changeover.relay.measuring import Measures
+from changeover.relay.ports import Circuits, Head, Reserve, Spending
 from changeover.relay.queue import Claim
+from changeover.stores.breakers.memory import MemoryBreakers
 from changeover.stores.contexts.memory import MemoryContexts
 from changeover.stores.over import CLAIMABLE, at_work, forgotten
 from changeover.stores.pending import Pending
 from changeover.stores.queue.claims import about_tickets
 from changeover.stores.queue.memory import MemoryQueue
 from changeover.stores.tally import Tally
+
+if TYPE_CHECKING:
+    from changeover.stores.measures.memory import Kept
 
 POLL = 0.02
 
@@ -39,9 +45,12 @@ class MemoryLog:
         """The conversations in which something is outstanding, and who works there."""
         self._resting: set[str] = set()
         self._tallies: dict[str, Tally] = {}
+        self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
+        """What was spent in the runs of each conversation, by the entries with which they ended."""
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
         self._contexts = MemoryContexts(self._lock)
+        self._breakers = MemoryBreakers(self._lock)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -55,7 +64,12 @@ class MemoryLog:
             return [each for each in tree if each.conversation == conversation or each.conversation.startswith(below)]
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         conversation, root = entry.conversation, entry.root
         with self._lock:
@@ -68,15 +82,18 @@ class MemoryLog:
                 raise Conflict(conversation, entry.position, entry.cause)
             if root != conversation and root not in self._entries:
                 raise ConversationNotFound(root)
+            changed = self._breakers.weigh(circuits, entry.at) if circuits is not None else None
             if reserve is not None:
                 self._spend(root, reserve)
+            if changed:
+                self._breakers.take(changed)
             self._causes[cause] = end
             if entries is None:
                 self._entries[conversation] = [entry]
             else:
                 entries.append(entry)
             self._grow(root, entry)
-            self._note_work(conversation, head)
+            self._note_work(entry, head)
             self._note_rest(conversation, root, head)
             self._pending.note(entry)
             if about_tickets(head, claim):
@@ -122,6 +139,16 @@ class MemoryLog:
     def contexts(self) -> MemoryContexts:
         return self._contexts
 
+    @property
+    def breakers(self) -> MemoryBreakers:
+        return self._breakers
+
+    @property
+    def measures(self) -> Measures:
+        from changeover.stores.measures.memory import memory_measures
+
+        return memory_measures(self._kept)
+
     async def forget(self, root: str) -> bool:
         with self._lock:
             tree = self._trees.get(root, [])
@@ -132,6 +159,7 @@ class MemoryLog:
             for conversation in conversations:
                 del self._entries[conversation]
                 self._pending.forget(conversation)
+                self._spent.pop(conversation, None)
             self._contexts.forget(root)
             self._tallies.pop(root, None)
             return self._trees.pop(root, None) is not None
@@ -154,6 +182,13 @@ class MemoryLog:
     async def close(self) -> None:
         """Nothing to write: what was appended stays readable as long as the team lives."""
 
+    def _kept(self) -> Kept:
+        from changeover.stores.measures.memory import Kept
+
+        with self._lock:
+            trees = [list(tree) for tree in self._trees.values()]
+            return Kept(trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.opened))
+
     def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
         """Raise Owned if anything goes on in a tree, or is going to."""
         for conversation in conversations:
@@ -162,8 +197,11 @@ class MemoryLog:
         if ticket := self._queue.first_of(root):
             raise at_work(ticket.conversation, CLAIMABLE)
 
-    def _note_work(self, conversation: str, head: Head | None) -> None:
-        """Who works there, if anybody does."""
+    def _note_work(self, entry: Entry, head: Head | None) -> None:
+        """Who works there, if anybody does, and what was spent."""
+        conversation = entry.conversation
+        if head is not None and head.spent:
+            self._spent.setdefault(conversation, []).append((entry, head.spent))
         if head is None:
             self._running.setdefault(conversation, "")
         elif head.status == "running":

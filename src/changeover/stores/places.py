@@ -54,7 +54,7 @@ class Place:
 
     def write(self, rows: Rows) -> None:
         """Add what has to be written."""
-        counters = (self.position, self.seq, self.tally.turns, self.tally.handoffs)
+        counters = (self.position, self.seq, *self.tally.row)
         if self.opened:
             root, parent, at = self.opened
             names, standing = (self.number, self.id, root, parent), (self.status, self.agent, self.owner, self.due)

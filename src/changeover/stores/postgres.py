@@ -9,12 +9,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
-from psycopg.adapt import Buffer
+from psycopg.adapt import Buffer, Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import StrDumper
 from sqlalchemy import Engine, NullPool, create_engine
 
 from changeover.errors import StoreUnavailable
+from changeover.stores.bulk import Listed, bulk, holdable
 from changeover.stores.database import CHANNEL, Call, Row, Trouble, Write
 
 DEFAULTS = {
@@ -66,7 +67,10 @@ class PostgresSession:
         with self.connection.pipeline(), self.connection.cursor() as cursor:
             self._begin()
             for sql, rows in writes:
-                cursor.executemany(sql, rows)
+                if whole := bulk(sql):
+                    cursor.execute(*whole(rows))
+                else:
+                    cursor.executemany(sql, rows)
             self.connection.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -137,6 +141,7 @@ class Postgres:
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
         connection.adapters.register_dumper(str, TextDumper)
+        connection.adapters.register_dumper(Listed, ListedDumper)
         return PostgresSession(connection, self._longest_pause)
 
     def engine(self) -> Engine:
@@ -166,7 +171,16 @@ class TextDumper(StrDumper):
     """PostgreSQL's texts hold every character but one."""
 
     def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj.replace("\0", "\ufffd"))
+        return super().dump(holdable(obj))
+
+
+class ListedDumper(Dumper):
+    """Rows that are JSON already."""
+
+    oid = psycopg.adapters.types["json"].oid
+
+    def dump(self, obj: Listed) -> Buffer | None:
+        return obj
 
 
 def without_password(url: str) -> str:

@@ -7,11 +7,13 @@ from typing import Any
 
 from changeover.facts import State as Standing
 from changeover.relay.events import (
+    AlternativeRefused,
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWaived,
     CallRefused,
     CancelRequested,
+    CircuitFound,
     ContextPacked,
     Entry,
     Event,
@@ -29,11 +31,14 @@ from changeover.relay.events import (
     LimitReached,
     ModelFailed,
     ModelReplied,
+    ReceiverChosen,
     RepairAsked,
     ResultJudged,
     RollbackDone,
     RollbackFailed,
     RollbackRequested,
+    RuleFailed,
+    RuleFired,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -43,11 +48,13 @@ from changeover.relay.events import (
     Started,
     TicketLapsed,
     TicketTaken,
+    TierChosen,
     ToolFinished,
     ToolStarted,
     Unreadable,
     UserSpoke,
 )
+from changeover.relay.naming import call_of
 from changeover.stores import asking, handing, rolling
 from changeover.stores.codec import Events
 from changeover.stores.legs import Leg
@@ -120,8 +127,25 @@ def _err(sheet: Sheet, event: ModelFailed | FunctionFailed) -> None:
     sheet.say(("error", event.reason, sheet.task(event.task), event.agent, None))
 
 
+def _choose(sheet: Sheet, event: ReceiverChosen) -> None:
+    words = f"{event.receiver}: {event.why}" if event.receiver else event.why
+    sheet.say(("status_change", words, sheet.task(event.task), sheet.agent, event.call))
+
+
+def _choose_tier(sheet: Sheet, event: TierChosen) -> None:
+    sheet.note("status_change", f"a {event.tier} task: {event.reason}")
+
+
 def _fall_back(sheet: Sheet, event: FellBack) -> None:
     sheet.say(("error", event.reason, sheet.task(event.task), sheet.agent, None))
+
+
+def _fire(sheet: Sheet, event: RuleFired) -> None:
+    sheet.say(("status_change", event.words, sheet.task(event.task), event.agent, call_of(event.call) or None))
+
+
+def _misjudge(sheet: Sheet, event: RuleFailed) -> None:
+    sheet.say(("error", event.words, sheet.task(event.task), event.agent, None))
 
 
 def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
@@ -132,6 +156,8 @@ def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
 
 def _refuse(sheet: Sheet, event: CallRefused) -> None:
     sheet.say(("tool_result", event.reason, sheet.task(event.task), sheet.agent, event.call))
+    if event.why == "guard":
+        sheet.refuse(event.receiver, event.reason.removeprefix("refused: "))
 
 
 def _complete(sheet: Sheet, event: RunCompleted) -> None:
@@ -162,6 +188,8 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     HandoffAccepted: handing.accept,
     HandoffReturned: handing.come_back,
     HandoffRejected: handing.reject,
+    CircuitFound: _nothing,
+    AlternativeRefused: handing.pass_over,
     HandoffConditional: handing.condition,
     HandoffExpired: handing.expire,
     TicketTaken: handing.take_up,
@@ -177,7 +205,11 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     RollbackDone: _nothing,
     ResultJudged: handing.judge,
     RepairAsked: _nothing,
+    ReceiverChosen: _choose,
+    TierChosen: _choose_tier,
     FellBack: _fall_back,
+    RuleFired: _fire,
+    RuleFailed: _misjudge,
     RunCompleted: _complete,
     RunFailed: asking.fail,
     RunStopped: asking.stop,

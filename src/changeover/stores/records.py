@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from changeover.stores import schema
 
-JSON = frozenset({"context", "variables", "arguments"})
-"""Columns whose text is a JSON object."""
+JSON = frozenset({"context", "variables", "arguments", "roles"})
+"""Columns whose text is JSON."""
 
 
 class ConversationRow(Struct, frozen=True, kw_only=True):
@@ -104,6 +104,7 @@ class ApprovalRow(Struct, frozen=True, kw_only=True):
     decided_at: float | None
     decided_by: str | None
     note: str | None
+    roles: list[str]
 
 
 Record = ConversationRow | TaskRow | MessageRow | HandoffRow | ApprovalRow

@@ -9,6 +9,7 @@ import msgspec
 from changeover.facts import State
 from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
 from changeover.relay.folding.asking import request_of
+from changeover.relay.ports import Spending
 from changeover.stores.database import Row
 from changeover.stores.legs import Leg
 
@@ -27,15 +28,15 @@ Kind = Literal[
 Said = tuple[Kind, str, str | None, str | None, str | None]
 """What a message is: its kind, its content, and the task, the agent and the call that it belongs to."""
 
+TALLY = ("turns", "handoffs", "tokens", "cost", "agents")
+
 FIELDS: dict[str, tuple[str, ...]] = {
     "new_conversations": (
-        *("number", "id", "root", "parent", "status", "agent", "owner", "due", "position", "seq", "turns", "handoffs"),
+        *("number", "id", "root", "parent", "status", "agent", "owner", "due", "position", "seq", *TALLY),
         *("created_at", "updated_at"),
     ),
-    "moved_conversations": ("agent", "position", "seq", "turns", "handoffs", "updated_at", "number"),
-    "changed_conversations": (
-        *("status", "agent", "owner", "due", "position", "seq", "turns", "handoffs", "updated_at", "number"),
-    ),
+    "moved_conversations": ("agent", "position", "seq", *TALLY, "updated_at", "number"),
+    "changed_conversations": (*("status", "agent", "owner", "due", "position", "seq", *TALLY, "updated_at", "number"),),
     "entries": ("conversation", "position", "root", "cause", "at", "seq", "schema", "body"),
     "tasks": (
         *("conversation", "position", "id", "master_id", "parent_id", "run_id", "handoff_id", "agent", "status"),
@@ -57,13 +58,18 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "ended_handoffs": ("state", "ended_at", "reason", "id"),
     "approvals": (
         *("id", "kind", "conversation", "root", "call", "task_id", "agent", "tool", "receiver", "message", "arguments"),
-        *("status", "requested_at", "expires_at", "on_expiry", "decided_at", "decided_by", "note"),
+        *("status", "requested_at", "expires_at", "on_expiry", "decided_at", "decided_by", "note", "roles"),
     ),
     "decided_approvals": ("status", "decided_at", "decided_by", "note", "id"),
     "withdrawn_approvals": ("conversation",),
     "recalled_approvals": ("conversation", "call"),
     "recalled_handoffs": ("ended_at", "reason", "id"),
     "withdrawn_handoffs": ("ended_at", "reason", "conversation"),
+    "ledgers": (
+        *("conversation", "run", "agent", "ended_at", "elapsed", "handoffs", "turns", "retries"),
+        *("input_tokens", "output_tokens", "cost"),
+    ),
+    "refusals": ("conversation", "position", "at", "sender", "receiver", "kind", "reason"),
 }
 """What stands where in the rows of each statement."""
 
@@ -95,6 +101,8 @@ class Rows:
         self.recalled_approvals: list[Row] = []
         self.recalled_handoffs: list[Row] = []
         self.withdrawn_handoffs: list[Row] = []
+        self.ledgers: list[Row] = []
+        self.refusals: list[Row] = []
 
     def add_task(self, entry: Entry, leg: Leg, parent: str | None) -> None:
         id, at = entry.conversation, entry.at
@@ -121,7 +129,14 @@ class Rows:
         id, at = entry.conversation, entry.at
         names = (request_of(id, asked, at).id, asked.kind, id, entry.root, asked.call, f"{id}#{asked.task}")
         what = (asked.agent, asked.tool, asked.receiver, asked.message, as_json(asked.arguments))
-        self.approvals.append((*names, *what, "pending", at, asked.expires_at, asked.on_expiry, None, None, None))
+        until, roles = (asked.expires_at, asked.on_expiry), ENCODER.encode(asked.roles).decode()
+        self.approvals.append((*names, *what, "pending", at, *until, None, None, None, roles))
+
+    def add_spending(self, entry: Entry, spent: Spending) -> None:
+        share, who = spent.share, (entry.conversation, spent.run, spent.agent)
+        counted = (share.handoffs, share.turns, share.retries)
+        tokens = (share.usage.input_tokens, share.usage.output_tokens)
+        self.ledgers.append((*who, entry.at, spent.elapsed, *counted, *tokens, share.cost))
 
     def by_statement(self) -> list[tuple[str, list[Row]]]:
         """The name of each statement that is needed, and its rows."""
@@ -129,7 +144,7 @@ class Rows:
 
 
 def as_json(value: Any) -> str:
-    return _ENCODER.encode(value).decode() if value else "{}"
+    return ENCODER.encode(value).decode() if value else "{}"
 
 
-_ENCODER = msgspec.json.Encoder()
+ENCODER = msgspec.json.Encoder()

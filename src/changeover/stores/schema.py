@@ -62,12 +62,16 @@ conversations = Table(
     _number("seq"),
     _number("turns"),
     _number("handoffs"),
+    _number("tokens"),
+    Column("cost", Double),
+    _text("agents"),
     _time("created_at"),
     _time("updated_at"),
     UniqueConstraint("id", name="conversations_id"),
 )
 """How each conversation stands: `position` is the end of its log, `due` when it goes on although nobody works on it.
-Of a root, `seq` is the last given out in its tree; `turns` and `handoffs` are what the tree of its run has spent."""
+Of a root, `seq` is the last given out in its tree, and from `turns` to `agents` stands what the tree of its run has
+spent, once it has delegates; without a cost it is unknown."""
 
 _running = column("status") == literal_column("'running'")
 Index("conversations_running", conversations.c.owner, sqlite_where=_running, postgresql_where=_running)
@@ -141,6 +145,26 @@ messages = Table(
 )
 """What was said and done, one row for each thing that a reader would see; an event may make several."""
 
+ledgers = Table(
+    "ledgers",
+    METADATA,
+    _text("conversation", key=True),
+    _number("run", key=True),
+    _text("agent", key=True),
+    _time("ended_at"),
+    _time("elapsed"),
+    _number("handoffs"),
+    _number("turns"),
+    _number("retries"),
+    _number("input_tokens"),
+    _number("output_tokens"),
+    Column("cost", Double),
+)
+"""What each agent spent in each run that has ended, in its own conversation: those of a tree add up. `elapsed` is how
+long the run took; without a cost it is unknown."""
+
+Index("ledgers_ended", ledgers.c.ended_at)
+
 handoffs = Table(
     "handoffs",
     METADATA,
@@ -173,6 +197,24 @@ handoffs = Table(
 `retry_of` is the handoff of the same task that was declined before; `reason` says why this one was, or failed;
 the tokens are those of the sender's context and of what the receiver got of it."""
 
+# With the ids: whoever reads a window page by page goes on after the last of them.
+Index("handoffs_offered", handoffs.c.offered_at, handoffs.c.id)
+
+refusals = Table(
+    "refusals",
+    METADATA,
+    _text("conversation", key=True),
+    _number("position", key=True),
+    _time("at"),
+    _text("sender"),
+    _text("receiver"),
+    _text("kind"),
+    _text("reason"),
+)
+"""Handoffs that a guard, a condition or a rule did not let be offered: a deadlock, or another refusal."""
+
+Index("refusals_at", refusals.c.at)
+
 approvals = Table(
     "approvals",
     METADATA,
@@ -194,6 +236,7 @@ approvals = Table(
     Column("decided_at", Double),
     Column("decided_by", Text),
     Column("note", Text),
+    _text("roles"),
 )
 """What people were asked: pending, approved, rejected, edited, responded, expired or withdrawn."""
 
@@ -247,6 +290,26 @@ contexts = Table(
 
 _expiring = column("expires_at").is_not(None)
 Index("contexts_expiring", contexts.c.expires_at, sqlite_where=_expiring, postgresql_where=_expiring)
+
+breakers = Table(
+    "breakers",
+    METADATA,
+    _text("receiver", key=True),
+    _number("failures"),
+    _number("openings"),
+    Column("opened_at", Double),
+    Column("until", Double),
+    _text("probe"),
+    _time("cooldown"),
+    _time("closed_at"),
+    Column("forced", Boolean, nullable=False),
+)
+"""How each receiver of handoffs does that ever failed: open since `opened_at`, if that says anything."""
+
+breaker_openings = Table(
+    "breaker_openings", METADATA, _text("receiver", key=True), _number("number", key=True), _time("at")
+)
+"""When a receiver went from working to failing, each time."""
 
 forgotten = Table("forgotten", METADATA, _number("number", key=True))
 """The highest number among conversations that were forgotten. SQLite would give it to the next, and whoever remembers

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from changeover.facts import State as Standing
+from changeover.guards.deadlock import DEADLOCK
 from changeover.handoffs.context import merge_variables
 from changeover.messages import with_labels
 from changeover.relay.events import Entry, Event, HandoffOffered, ModelReplied, Unreadable, UserSpoke
@@ -123,6 +124,11 @@ class Sheet:
     def add_handoff(self, offer: HandoffOffered, task: str | None) -> None:
         run = self.leg.run_id if self.leg else ""
         self.rows.add_handoff(self.entry, offer, self._tool(offer.call), run, task)
+
+    def refuse(self, receiver: str, reason: str) -> None:
+        """The agent wanted to hand over to this receiver, and was not let."""
+        kind = "deadlock" if reason.startswith(DEADLOCK) else "other"
+        self.rows.refusals.append((self.id, self.position, self.at, self.agent or "", receiver, kind, reason))
 
     def note(self, kind: Kind, content: str) -> None:
         """A message about the leg itself."""

@@ -12,8 +12,9 @@ import msgspec
 from changeover.errors import StoreUnavailable
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Reserve
+from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.queue import Claim
+from changeover.stores.breakers.sql import SqlBreakers
 from changeover.stores.codec import entry_of
 from changeover.stores.contexts.sql import SqlContexts
 from changeover.stores.database import Database, Row, Session
@@ -21,6 +22,7 @@ from changeover.stores.feed import Feed
 from changeover.stores.forgetting import Forget
 from changeover.stores.jobs import Append, Own, Release
 from changeover.stores.lease import Lease
+from changeover.stores.measures.sql import SqlMeasures
 from changeover.stores.queue.sql import SqlQueue
 from changeover.stores.reader import Reader
 from changeover.stores.statements import statements
@@ -66,10 +68,15 @@ class SqlLog:
         return [entry_of(row) for row in await self._reader.rows(tree)]
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         self._check()
-        append = Append(entry, head, reserve, claim, self._lease.epoch)
+        append = Append(entry, head, reserve, claim, circuits, self._lease.epoch)
         self._writer.put(append)
         await append.future
 
@@ -115,6 +122,15 @@ class SqlLog:
     @property
     def contexts(self) -> SqlContexts:
         return SqlContexts(self._sql.contexts, self._writer, self._reader, self._check)
+
+    @property
+    def breakers(self) -> SqlBreakers:
+        return SqlBreakers(self._sql.breakers, self._writer, self._reader, self._check)
+
+    @property
+    def measures(self) -> SqlMeasures:
+        self._check()
+        return SqlMeasures(self._sql.measures, self._reader.large)
 
     async def forget(self, root: str) -> bool:
         self._check()
@@ -169,7 +185,7 @@ def _current(database: Database) -> Session:
 
 
 def _pending_of(row: Row) -> ApprovalRequest:
-    conversation, call, agent, tool, arguments, receiver, message, kind, at, expires_at, on_expiry = row
+    conversation, call, agent, tool, arguments, receiver, message, kind, at, expires_at, on_expiry, roles = row
     return ApprovalRequest(
         conversation=conversation,
         call=call,
@@ -181,6 +197,7 @@ def _pending_of(row: Row) -> ApprovalRequest:
         at=at,
         expires_at=expires_at,
         on_expiry=on_expiry,
+        roles=tuple(msgspec.json.decode(roles)),
         kind=kind,
     )
 

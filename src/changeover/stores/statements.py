@@ -8,13 +8,25 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from changeover.stores.breakers.statements import BreakerStatements
 from changeover.stores.compiling import Compiler, Statement, bind, now
 from changeover.stores.contexts.statements import ContextStatements
 from changeover.stores.database import CHANNEL
 from changeover.stores.forget_statements import ForgetStatements
+from changeover.stores.measures.statements import MeasureStatements
 from changeover.stores.queue.statements import QueueStatements, TicketWrites
-from changeover.stores.rows import FIELDS
-from changeover.stores.schema import approvals, conversations, entries, handoffs, messages, processes, tasks
+from changeover.stores.rows import FIELDS, TALLY
+from changeover.stores.schema import (
+    approvals,
+    conversations,
+    entries,
+    handoffs,
+    ledgers,
+    messages,
+    processes,
+    refusals,
+    tasks,
+)
 
 a, c, e, h, p, t = approvals.c, conversations.c, entries.c, handoffs.c, processes.c, tasks.c
 
@@ -32,7 +44,7 @@ class LogStatements:
     def __init__(self, say: Compiler) -> None:
         self.alive = say(sa.select(_name()).where(p.until > now()))
         standing = (c.number, c.id, c.position, c.seq, c.status, c.agent, c.owner, c.due, c.updated_at)
-        places = sa.select(*standing, c.turns, c.handoffs).where(say.among(c.id, "ids"))
+        places = sa.select(*standing, *(c[name] for name in TALLY)).where(say.among(c.id, "ids"))
         self.places = say(places.order_by(c.id).with_for_update())
         self.numbers = say(say.new_numbers())
         here = c.id == bind("conversation")
@@ -88,7 +100,7 @@ class ViewStatements:
         self.leg = say(last.limit(ONE).offset(ZERO))
         self.offer = say(sa.select(h.merge, h.variables, h.mode).where(h.id == bind("id")))
         what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message, a.kind)
-        pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry).where(PENDING)
+        pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry, a.roles).where(PENDING)
         self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
 
 
@@ -116,6 +128,8 @@ def writes(say: Compiler) -> dict[str, Statement]:
         "recalled_approvals": say(_withdrawn(a.conversation == bind("conversation"), a.call == bind("call"))),
         "recalled_handoffs": say(_taken_back(_recalled())),
         "withdrawn_handoffs": say(_taken_back(sa.and_(h.conversation == bind("conversation"), OFFERED))),
+        "ledgers": say(_spent(say)),
+        "refusals": say(say.insert(refusals)),
     }
 
 
@@ -128,6 +142,7 @@ class Statements:
         self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
         self.queue, self.tickets = QueueStatements(say), TicketWrites(say)
         self.contexts, self.forget = ContextStatements(say), ForgetStatements(say)
+        self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
         topics = sa.func.unnest(bind("topics", ARRAY(sa.Text)))
         self.notify = (
             say(sa.select(sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), topics))) if say.postgresql else None
@@ -151,6 +166,14 @@ def _name() -> sa.ColumnElement[str]:
 def _left() -> sa.ColumnElement[bool]:
     """Nobody alive works on the conversation."""
     return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
+
+
+def _spent(say: Compiler) -> sa.Insert:
+    """What was spent in a run; one that was taken up again ends again, and has spent more by then."""
+    put = say.insert(ledgers)
+    keys = [column.name for column in ledgers.primary_key]
+    anew = {name: put.excluded[name] for name in FIELDS["ledgers"] if name not in keys}
+    return put.on_conflict_do_update(index_elements=keys, set_=anew)
 
 
 def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Update:

@@ -18,6 +18,7 @@ from changeover.stores import schema
 from changeover.stores.codec import entry_of
 from changeover.stores.compiling import Compiler, Statement, bind
 from changeover.stores.database import Database
+from changeover.stores.measures.sql import SqlMeasures
 from changeover.stores.open import Store, database_of
 from changeover.stores.reader import Reader
 from changeover.stores.records import TABLES, R, Record, record_of
@@ -59,6 +60,11 @@ class Views:
     async def one(self, kind: type[R], id: str) -> R | None:
         """The record of this id."""
         return next(iter(await self.listed(kind, {"id": id}, limit=1)), None)
+
+    @property
+    def measures(self) -> SqlMeasures:
+        """What can be counted there."""
+        return SqlMeasures(statements(self._database.dialect).measures, self._reader.large)
 
     async def tree(self, conversation: str) -> list[Entry]:
         """All that was recorded of a conversation and its delegates, in order."""

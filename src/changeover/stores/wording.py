@@ -6,6 +6,7 @@ from typing import assert_never
 
 import msgspec
 
+from changeover import errors
 from changeover.facts import (
     AgentFault,
     Fault,
@@ -35,7 +36,7 @@ def fault_words(fault: Fault) -> str:
     """Why a run could not go on."""
     match fault:
         case LimitFault():
-            return f"the run needs more than {fault.limit}={fault.figure}"
+            return errors.limit_words(fault.limit, fault.figure, fault.spent)
         case ReceiverFault():
             return f"{fault.sender} kept naming {fault.receiver!r} as a receiver, and nobody is called that"
         case AgentFault():

@@ -12,6 +12,7 @@ from typing import Any
 from changeover.errors import LeaseLost, StoreUnavailable
 from changeover.stores.batch import Batch
 from changeover.stores.beside import Beside, Waiting
+from changeover.stores.breakers.jobs import BreakerJob, turn
 from changeover.stores.contexts.jobs import ContextJob
 from changeover.stores.contexts.keeping import keep
 from changeover.stores.database import TRIES, Database, Session, Trouble, connect_again
@@ -37,7 +38,7 @@ class Writer:
         self._places, self._legs = Places(sql), Legs()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
-        self._beside = Waiting(QueueJob, ContextJob, Forget)
+        self._beside = Waiting(QueueJob, ContextJob, BreakerJob, Forget)
         self._bells: set[str] = set()
         self._stopping = self._over = False
         self.commits = 0
@@ -126,6 +127,9 @@ class Writer:
                     self._write_claims(jobs)
                 case [ContextJob(), *_]:
                     keep(self._session, self._sql, jobs)
+                    self.commits += 1
+                case [BreakerJob(), *_]:
+                    turn(self._session, self._sql.breakers, jobs)
                     self.commits += 1
                 case [Forget() as forget]:
                     self._forget(forget)

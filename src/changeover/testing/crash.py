@@ -21,7 +21,8 @@ from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head, Log, Reserve
+from changeover.relay.measuring import Measures
+from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim, Queue
 from changeover.stores.memory import MemoryLog
 from changeover.team import Team
@@ -50,13 +51,18 @@ class MortalLog:
         self.dead = False
 
     async def append(
-        self, entry: Entry, head: Head | None, reserve: Reserve | None = None, claim: Claim | None = None
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
     ) -> None:
         self._alive()
         # Or later: of several that are on their way at once, none may be the one with this number when it sets out.
         if self._death is Death.BEFORE and 0 < self._at <= self.appends + 1:
             self._die()
-        await self._log.append(entry, head, reserve, claim)
+        await self._log.append(entry, head, reserve, claim, circuits)
         self.appends += 1
         if self.appends != self._at or self._death is Death.BEFORE:
             return
@@ -93,6 +99,16 @@ class MortalLog:
     def contexts(self) -> Contexts:
         self._alive()
         return self._log.contexts
+
+    @property
+    def breakers(self) -> Breakers:
+        self._alive()
+        return self._log.breakers
+
+    @property
+    def measures(self) -> Measures:
+        self._alive()
+        return self._log.measures
 
     async def forget(self, root: str) -> bool:
         self._alive()

@@ -12,9 +12,12 @@ from changeover.agent.roster import Roster, Seat
 from changeover.errors import ExpectationError
 from changeover.facts import Mode, RequestKind
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
+from changeover.guards.breaker import open_words
+from changeover.guards.guard import Tripped
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
 from changeover.relay.context import context_of
+from changeover.relay.deciding.guarding import passed_on
 from changeover.relay.deciding.offering import until
 from changeover.relay.deciding.packing import Asker, pack, strategy_of, travelling
 from changeover.relay.events import (
@@ -49,7 +52,7 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
 def _is_taken_at_once(phase: Offered, roster: Roster) -> bool:
     """Whether nothing can come between the offer and its acceptance."""
     offer = phase.offer
-    if offer.queued or offer.deadline is not None or phase.verdict is not None:
+    if offer.queued or offer.deadline is not None or phase.verdict is not None or phase.tripped is not None:
         return False
     return _takes_all(offer.receiver, roster)
 
@@ -87,6 +90,8 @@ def _answer_of(
 ) -> Record | AskReceiver | PackContext | None:
     """The receiver's answer, if its declaration gives it; else what has to be made for it, and the question."""
     offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
+    if (found := phase.tripped) is not None:
+        return _rejected(state, offer, open_words(Tripped(found.receiver, found.failures, found.until)))
     if isinstance(seat, Person):
         return _ask(state, call, offer, "task")
     if phase.needs:
@@ -166,16 +171,18 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if named := _named(phase, roster):
-        return _offer_to(state, run, (turn, call), phase, named, roster)
-    asked = {*offer.declined_by, offer.receiver}
+        return Record(_offer_to(state, run, (turn, call), phase, named, roster))
+    asked = {*offer.declined_by, offer.receiver, *phase.refused}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
-    if offer.attempt >= roster.attempts or phase.worn_out:
-        if not roster.fallback or turn.quiet:
+    if offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out:
+        if turn.deaf or not (roster.fallback or turn.rule):
             return _escalate(state, call, phase)
-        if not run.fell_back:
+        if not (run.fell_back or turn.rule):
             return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
     elif others and not phase.needs:
-        return _offer_to(state, run, (turn, call), phase, others[0], roster)
+        following = _offer_to(state, run, (turn, call), phase, others[0], roster)
+        unjudged = turn.code or call.branch_of
+        return Record(following) if unjudged else passed_on(state, run, (turn, call), offer.call, following, roster)
     return _tell(state, turn, call, phase)
 
 
@@ -193,7 +200,7 @@ def _tell(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
         return Record(HandoffReturned(*who, success=False, error=error, declined=True))
-    if turn.quiet and not turn.code:  # a Function member, which cannot be told
+    if turn.deaf and not turn.code:
         return _escalate(state, call, phase)
     return Record(CallRefused(call.id, state.task, _told(phase), "declined", offer.receiver))
 
@@ -205,16 +212,16 @@ def _told(phase: Declined) -> str:
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
 
 
-def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> Record:
+def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> HandoffOffered:
     """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
     before = phase.offer
     offer = replace(
         before,
         call=offered_again(before.call),
         receiver=receiver,
-        attempt=before.attempt + 1,
+        attempt=before.attempt + len(phase.refused) + 1,
         retry_of=f"{state.id}:{before.call}",
-        declined_by=(*before.declined_by, before.receiver),
+        declined_by=(*before.declined_by, before.receiver, *phase.refused),
         deadline=None,
         queued=run.spoken.queued,
     )
@@ -222,13 +229,13 @@ def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, receiver: s
     # Whoever gets its own task back starts nothing afresh.
     asked = before.receiver if receiver == before.sender else receiver
     strategy = strategy_of(before, asked, asker[1].call.name, roster)
-    return Record(travelling(state, run, asker, offer, strategy, roster))
+    return travelling(state, run, asker, offer, strategy, roster)
 
 
 def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:
     """Nobody wants it: a person picks a receiver, answers, or gives it back."""
     offer = phase.offer
-    about = {"declined": [*offer.declined_by, offer.receiver], "reason": phase.reason}
+    about = {"declined": [*offer.declined_by, offer.receiver, *phase.refused], "reason": phase.reason}
     return _ask(state, call, offer, "escalation", about)
 
 

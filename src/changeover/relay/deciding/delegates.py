@@ -10,8 +10,8 @@ from changeover.handoffs.context import strip_metadata
 from changeover.messages import Call
 from changeover.relay.commands import CancelChild, Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
-from changeover.relay.deciding.failing import alone, handoffs_left, over_limit
-from changeover.relay.deciding.guarding import guarded
+from changeover.relay.deciding.failing import alone, forbidden, may_hand_off, over_limit
+from changeover.relay.deciding.guarding import branched, guarded
 from changeover.relay.deciding.offering import following, packed, until
 from changeover.relay.deciding.packing import briefing_of, task_of, travelling
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
@@ -31,11 +31,12 @@ def delegate(
         reason = f"the arguments of {call.call.name} do not fit: {asked.reason}"
         return Record(CallRefused(call.id, state.task, reason, "arguments"))
     declared = move.delegate
-    receiver = (call.edit.receiver if call.edit else "") or declared.receiver
+    found = call.chosen
+    receiver = (call.edit.receiver if call.edit else "") or (found.receiver if found else declared.receiver)
     if not call.cleared and (approval := move.approval) is not None:
         context = context_of(state, run, call.id)
         return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
-    if refusal := forbidden(state, run, (call.id, receiver), roster):
+    if refusal := too_much(state, run, (call.id, receiver), roster):
         return refusal
     offer = HandoffOffered(
         call.id,
@@ -50,8 +51,10 @@ def delegate(
         about=asked.about,
         final=declared.final,
         max_iterations=declared.max_iterations,
-        alternatives=declared.alternatives,
+        alternatives=found.alternatives if found else declared.alternatives,
         expected=move.expected,
+        capability=found.capability if found else "",
+        queued=found is not None and found.queued,
     )
     offer = following(state, run, call, until(state, offer, patience(declared), roster))
     strategy = roster.delegate_strategy(receiver, declared.strategy)
@@ -60,12 +63,12 @@ def delegate(
 
 def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster: Roster) -> Record:
     """Offer one branch of a Command to its receiver."""
-    if not roster.handoffs_enabled:
+    if not may_hand_off(state, turn, roster):
         return alone(state, run, turn, (branch, errand.receiver))
     if errand.receiver not in roster.seats:
         reason = f"no agent is called {errand.receiver!r}; this team has: {', '.join(roster.seats)}"
         return Record(CallRefused(branch, state.task, reason, "ignored", errand.receiver))
-    if refusal := forbidden(state, run, (branch, errand.receiver), roster):
+    if refusal := too_much(state, run, (branch, errand.receiver), roster):
         return refusal
     offer = HandoffOffered(
         branch,
@@ -82,17 +85,16 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         offer = until(state, offer, TIMEOUT, roster)
     strategy = roster.delegate_strategy(errand.receiver, None)
     sender = turn.calls[branch.rpartition(".")[0]]
-    return Record(travelling(state, run, (turn, sender), offer, strategy, roster))
+    offer = travelling(state, run, (turn, sender), offer, strategy, roster)
+    return Record(offer) if turn.code else branched(state, run, (turn, sender), offer, roster)
 
 
-def forbidden(state: State, run: Run, call: tuple[str, str], roster: Roster) -> Record | None:
+def too_much(state: State, run: Run, call: tuple[str, str], roster: Roster) -> Record | None:
     """What a limit says to one more delegate, by this call to this receiver, if it says no."""
-    limits = run.spoken.limits or roster.limits
-    if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, call, "max_handoffs", roster)
-    if state.depth >= limits.max_depth:
-        return over_limit(state, run, call, "max_depth", roster)
-    return None
+    if refusal := forbidden(state, run, call, roster):
+        return refusal
+    deep = state.depth >= (run.limits or roster.limits).max_depth
+    return over_limit(state, run, call, "max_depth", roster) if deep else None
 
 
 def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegated, roster: Roster) -> RunChild:
@@ -103,7 +105,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
         run.spoken.user,
         offer.receiver,
         {**state.variables, **offer.variables} if offer.variables else state.variables,
-        run.spoken.limits,
+        run.limits,
         run.spoken.correlation_id,
         Given(
             offer.sender,

@@ -5,50 +5,97 @@ from __future__ import annotations
 from changeover.agent.moves import DelegateTo, Transfer
 from changeover.agent.roster import Roster
 from changeover.facts import RefusalFault
-from changeover.guards.guard import Allow, Ask, Deny, Facts, Offer, checked
-from changeover.relay.commands import Record
+from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
+from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.failing import fail
 from changeover.relay.deciding.packing import Asker
-from changeover.relay.events import ApprovalRequested, CallRefused, HandoffOffered
+from changeover.relay.deciding.ruling import asked, judged
+from changeover.relay.events import AlternativeRefused, ApprovalRequested, CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import OpenCall, Turn
 
+FIRST = "a person would have to say yes first"
+WAYS = (Transfer, DelegateTo)
+"""A tuple: a union would be made anew with every question."""
 
-def guarded(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record:
+
+def guarded(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | SeekApproval:
     """The offer, if nothing speaks against it; else the agent is told why not, or a person is asked."""
     turn, call = asker
     move = roster.move_of(turn.agent, call.call.name)
     if isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
         return _denied(state, run, turn, (call, offer.receiver), closed)
-    own = move.guards if isinstance(move, Transfer | DelegateTo) else ()
+    said = _guards_say(state, run, asker, offer, roster)
+    if isinstance(said, Deny):
+        return _denied(state, run, turn, (call, offer.receiver), said.reason)
+    ruled = judged(state, run, asker, offer, roster) if roster.judges else []
+    if isinstance(ruled, Record):
+        return ruled
+    if isinstance(ruled, Deny):
+        return _denied(state, run, turn, (call, offer.receiver), ruled.reason)
+    if isinstance(said, Ask) and not call.permitted:
+        return _asked(state, run, turn, call, offer, said.question)
+    return (asked(state, run, asker, offer, ruled, roster) if ruled or turn.rule else None) or Record(offer)
+
+
+def passed_on(state: State, run: Run, asker: Asker, before: str, offer: HandoffOffered, roster: Roster) -> Record:
+    """The offer to whoever is asked next, after this handoff was declined; or that this one must not be asked. Whoever
+    said yes before did so to another receiver."""
+    against = _objection(state, run, asker, offer, roster)
+    if isinstance(against, Record):
+        return against
+    return Record(AlternativeRefused(before, state.task, offer.receiver, against) if against else offer)
+
+
+def branched(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record:
+    """The offer of one branch of several, or that it is not sent."""
+    against = _objection(state, run, asker, offer, roster)
+    if isinstance(against, Record):
+        return against
+    refused = CallRefused(offer.call, state.task, f"refused: {against}", "ignored", offer.receiver)
+    return Record(refused if against else offer)
+
+
+def _objection(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | str:
+    """What speaks against an offer about which nobody is asked; nothing if it may be. What a rule says is recorded
+    first."""
+    said = _guards_say(state, run, asker, offer, roster)
+    if isinstance(said, Deny):
+        return said.reason
+    ruled = judged(state, run, asker, offer, roster) if roster.judges else []
+    if isinstance(ruled, Record):
+        return ruled
+    if isinstance(ruled, Deny):
+        return ruled.reason
+    if isinstance(said, Ask):
+        return f"{FIRST}: {said.question}"
+    return f"{FIRST}: {', '.join(rule.name for rule in ruled)}" if ruled else ""
+
+
+def _guards_say(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Answer:
+    turn, call = asker
+    move = roster.move_of(turn.agent, call.call.name)
+    own = move.guards if isinstance(move, WAYS) else ()
     if not roster.guards and not own:
-        return Record(offer)
+        return ALLOW
     variables = {**state.variables, **offer.variables} if offer.variables else state.variables
     who = (offer.sender, offer.receiver, offer.mode, offer.message)
     wanted = Offer(*who, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
     facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress)
-    match checked((*own, *roster.guards), wanted, run.ledger(state.at), facts):
-        case Allow():
-            return Record(offer)
-        case Deny(reason=reason):
-            return _denied(state, run, turn, (call, offer.receiver), reason)
-        case Ask(question=question):
-            return _asked(state, run, turn, call, offer, question)
+    return checked((*own, *roster.guards), wanted, run.ledger(state.at), facts)
 
 
 def _denied(state: State, run: Run, turn: Turn, wanted: tuple[OpenCall, str], reason: str) -> Record:
     call, receiver = wanted
-    if turn.quiet:  # a Function member, which cannot be told
+    if turn.deaf:
         return fail(run, RefusalFault(turn.agent, reason))
     return Record(CallRefused(call.id, state.task, f"refused: {reason}", "guard", receiver))
 
 
 def _asked(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOffered, question: str) -> Record:
-    if call.cleared:  # somebody said yes
-        return Record(offer)
-    if turn.quiet:
-        return fail(run, RefusalFault(turn.agent, f"a person would have to say yes first: {question}"))
+    if turn.deaf:
+        return fail(run, RefusalFault(turn.agent, f"{FIRST}: {question}"))
     who = (call.id, state.task, turn.agent, call.call.name)
     return Record(ApprovalRequested(*who, offer.variables, offer.receiver, question))

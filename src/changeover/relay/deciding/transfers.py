@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from changeover.agent.handoff import TIMEOUT
 from changeover.agent.moves import (
     BadArguments,
@@ -20,11 +22,12 @@ from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.delegates import not_json, send
 from changeover.relay.deciding.expecting import end
-from changeover.relay.deciding.failing import alone, fail, handoffs_left, over_limit
+from changeover.relay.deciding.failing import alone, fail, forbidden, may_hand_off, over_limit
 from changeover.relay.deciding.guarding import guarded
 from changeover.relay.deciding.offering import following, packed, until
-from changeover.relay.deciding.packing import travelling
+from changeover.relay.deciding.packing import Asker, travelling
 from changeover.relay.events import CallRefused, HandoffOffered
+from changeover.relay.limiting import handoffs_left
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Directed, Fanned, OpenCall, Turn, handoff_of
@@ -64,18 +67,21 @@ def _ignore(state: State, call: OpenCall, why: str) -> Record:
     return Record(CallRefused(call.id, state.task, reason, "ignored"))
 
 
-def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Directive, roster: Roster) -> Record:
-    """Offer the conversation to whom a Command names."""
-    if not roster.handoffs_enabled:
+def _command(
+    state: State, run: Run, turn: Turn, call: OpenCall, directive: Directive, roster: Roster
+) -> Record | Sequence[Command]:
+    """Offer the conversation to whom a Command names, or to whom a person gave it then."""
+    if call.edit and call.edit.receiver:
+        directive = replace(directive, goto=call.edit.receiver)
+    if not may_hand_off(state, turn, roster):
         return alone(state, run, turn, (call.id, directive.goto))
     if directive.goto not in roster.seats:
-        if turn.quiet:
+        if turn.deaf:
             return fail(run, ReceiverFault(state.agent, directive.goto, tuple(roster.seats)))
         reason = f"no agent is called {directive.goto!r}; this team has: {', '.join(roster.seats)}"
         return Record(CallRefused(call.id, state.task, reason, "command", directive.goto))
-    limits = run.spoken.limits or roster.limits
-    if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, (call.id, directive.goto), "max_handoffs", roster)
+    if refusal := forbidden(state, run, (call.id, directive.goto), roster):
+        return refusal
     offer = HandoffOffered(call.id, state.task, sender=turn.agent, receiver=directive.goto, message=directive.message)
     if run.spoken.package is not None and turn.code:
         offer = packed(state, offer, run.spoken, roster)
@@ -83,7 +89,12 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, directive: Dire
         offer = following(state, run, call, until(state, offer, TIMEOUT, roster))
     strategy = roster.strategy_for(state.agent, directive.goto, None)
     offer = travelling(state, run, (turn, call), offer, strategy, roster)
-    return Record(offer) if turn.code else guarded(state, run, (turn, call), offer, roster)
+    return Record(offer) if turn.code else _checked(state, run, (turn, call), offer, roster)
+
+
+def _checked(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | Sequence[Command]:
+    due = guarded(state, run, asker, offer, roster)
+    return due if isinstance(due, Record) else [due]
 
 
 def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
@@ -91,7 +102,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     assert isinstance(seat, Seat)
     move = seat.moves[call.call.name]
     assert isinstance(move, TRANSFERS)
-    limits = run.spoken.limits or roster.limits
+    limits = run.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
         return over_limit(state, run, (call.id, ""), "max_handoffs", roster)
     args, dropped = strip_metadata(call.call.args)
@@ -102,12 +113,14 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
             if not call.cleared and (approval := move.approval) is not None:
                 context = context_of(state, run, call.id)
                 return [SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.message)]
+            if limits.max_agents is not None and (refusal := forbidden(state, run, (call.id, receiver), roster)):
+                return refusal
             offer = until(state, _offered(state, call, receiver, asked, dropped), asked.timeout, roster)
             if run.declined:
                 offer = following(state, run, call, offer)
             strategy = roster.strategy_for(state.agent, receiver, asked.strategy)
             offer = travelling(state, run, (turn, call), offer, strategy, roster)
-            return guarded(state, run, (turn, call), offer, roster)
+            return _checked(state, run, (turn, call), offer, roster)
         case NoSuchReceiver():
             reason = f"no agent is called {asked.receiver!r}; you can hand off to: {', '.join(asked.available)}"
             return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))

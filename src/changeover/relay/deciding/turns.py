@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
+from changeover.agent.specialist import ToSpecialist
 from changeover.facts import AgentFault
 from changeover.handoffs.chapters import FETCH, can_fetch
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
 from changeover.relay.context import context_of
-from changeover.relay.deciding import delegates, transfers
+from changeover.relay.deciding import delegates, seeking, transfers
 from changeover.relay.deciding.answering import answer
 from changeover.relay.deciding.failing import fail
 from changeover.relay.events import CallRefused, ToolFinished
@@ -41,7 +42,7 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
     seat = roster.seats.get(turn.agent)
     if not turn.code and (seat is None or not (turn.quiet or isinstance(seat, Seat))):
         return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
-    if run.struck is not None and (run.spoken.limits or roster.limits).on_limit == "raise":
+    if run.struck is not None and (run.limits or roster.limits).on_limit == "raise":
         return fail(run, run.struck)
     sorted_out = _sort_out(state, run, turn, roster)
     if isinstance(sorted_out, Record):
@@ -60,7 +61,7 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
 def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
     """The first decision, or what can be begun now and what leads elsewhere."""
     seat = roster.seats.get(turn.agent)
-    moves = seat.moves if isinstance(seat, Seat) else {}
+    moves = _moves(state, seat, roster) if isinstance(seat, Seat) else {}
     commands: list[Command] = []
     leading: list[OpenCall] = []
     for call in turn.idle.values():
@@ -73,6 +74,11 @@ def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tu
         if due is not None:
             commands.append(due)
     return commands, leading
+
+
+def _moves(state: State, seat: Seat, roster: Roster) -> Moves:
+    """What an agent's calls mean here: where it works alone, its handoffs are nothing that it could call."""
+    return seat.moves if roster.hands_off(state.root, seat.agent.id) else seat.tools
 
 
 def _place(call: OpenCall) -> tuple[int, int]:
@@ -111,13 +117,16 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
 def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
     seat = roster.seats[turn.agent]
     assert isinstance(seat, Seat)
-    move = seat.moves.get(call.call.name)
+    moves = _moves(state, seat, roster)
+    move = moves.get(call.call.name)
     if isinstance(move, UseTool):
         return _use_tool(state, run, turn, call, move, seat)
     if move is None and call.call.name == FETCH and can_fetch(state.chapters):
         return FetchContext(call.id, state.task, state.root, call.call)
     if move is None or isinstance(call.phase, Begun):
-        return _refuse_unknown(state, call, seat)
+        return _refuse_unknown(state, call, moves)
+    if isinstance(move, ToSpecialist):
+        return seeking.seek(state, run, turn, call, move, roster)
     assert isinstance(move, DelegateTo)  # what transfers is left for the end of the turn
     return delegates.delegate(state, run, turn, call, move, roster)
 
@@ -150,9 +159,9 @@ def _first(turn: Turn, seat: Seat) -> OpenCall | None:
     return None
 
 
-def _refuse_unknown(state: State, call: OpenCall, seat: Seat) -> Record:
+def _refuse_unknown(state: State, call: OpenCall, moves: Moves) -> Record:
     if isinstance(call.phase, Begun):
         return Record(ToolFinished(call.id, state.task, "", ok=False, unknown=True))
-    names = ", ".join(seat.moves) or "none"
+    names = ", ".join(moves) or "none"
     reason = f"there is no tool called {call.call.name!r}; your tools: {names}"
     return Record(CallRefused(call.id, state.task, reason, "tool"))

@@ -19,6 +19,8 @@ from changeover.relay.events.calls import (
 )
 from changeover.relay.events.claims import TicketLapsed, TicketTaken
 from changeover.relay.events.handoffs import (
+    AlternativeRefused,
+    CircuitFound,
     ContextPacked,
     HandoffAccepted,
     HandoffConditional,
@@ -27,12 +29,14 @@ from changeover.relay.events.handoffs import (
     HandoffRejected,
     HandoffReturned,
     HandoffRolledBack,
+    ReceiverChosen,
     RepairAsked,
     ResultJudged,
     RollbackDone,
     RollbackFailed,
     RollbackRequested,
 )
+from changeover.relay.events.rules import RuleFailed, RuleFired
 from changeover.relay.events.runs import (
     CancelRequested,
     FellBack,
@@ -49,16 +53,19 @@ from changeover.relay.events.runs import (
     RunStarted,
     RunStopped,
     Started,
+    TierChosen,
     UserSpoke,
 )
 
 __all__ = [
     "SCHEMA",
+    "AlternativeRefused",
     "ApprovalDecided",
     "ApprovalRequested",
     "ApprovalWaived",
     "CallRefused",
     "CancelRequested",
+    "CircuitFound",
     "ContextPacked",
     "Entry",
     "Event",
@@ -76,11 +83,14 @@ __all__ = [
     "LimitReached",
     "ModelFailed",
     "ModelReplied",
+    "ReceiverChosen",
     "RepairAsked",
     "ResultJudged",
     "RollbackDone",
     "RollbackFailed",
     "RollbackRequested",
+    "RuleFailed",
+    "RuleFired",
     "RunCancelled",
     "RunCompleted",
     "RunFailed",
@@ -90,6 +100,7 @@ __all__ = [
     "Started",
     "TicketLapsed",
     "TicketTaken",
+    "TierChosen",
     "ToolFinished",
     "ToolStarted",
     "Unreadable",
@@ -112,6 +123,8 @@ Event = (
     | HandoffOffered
     | ContextPacked
     | FellBack
+    | RuleFired
+    | RuleFailed
     | HandoffAccepted
     | ToolFinished
     | RunStarted
@@ -134,6 +147,8 @@ Event = (
     | RunStopped
     | RunCancelled
     | HandoffRejected
+    | CircuitFound
+    | AlternativeRefused
     | HandoffConditional
     | HandoffExpired
     | ResultJudged
@@ -141,8 +156,10 @@ Event = (
     | RollbackRequested
     | HandoffRolledBack
     | RollbackFailed
+    | ReceiverChosen
     | RollbackDone
     | TicketTaken
+    | TierChosen
     | TicketLapsed
 )
 """What this version can write."""

@@ -55,6 +55,10 @@ class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
     expires_at: float | None = None
     on_expiry: OnExpiry = "reject"
     kind: RequestKind = "approval"
+    roles: tuple[str, ...] = ()
+    """Who decides has to have one of these; without any, anybody may."""
+    rule: str = ""
+    """The rule that wants it, if it is one."""
 
 
 class ApprovalWaived(Recordable, frozen=True, tag="approval_waived"):
@@ -62,6 +66,8 @@ class ApprovalWaived(Recordable, frozen=True, tag="approval_waived"):
 
     call: str
     task: int
+    rule: str = ""
+    """The rule that wanted it, if it was one."""
 
 
 class ApprovalDecided(Recordable, frozen=True, tag="approval_decided"):
@@ -73,3 +79,5 @@ class ApprovalDecided(Recordable, frozen=True, tag="approval_decided"):
     decision: Decision
     by: str = ""
     expired: bool = False
+    roles: tuple[str, ...] = ()
+    """As what that one decided, if it had to be somebody in particular."""

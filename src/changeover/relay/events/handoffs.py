@@ -59,6 +59,27 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """How many tokens the sender's context has, as far as it was said."""
     after: int = 0
     """How many the receiver gets of it, unless that has to be made first."""
+    capability: str = ""
+    """What the receiver was looked for by, if it was not named."""
+
+
+class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):
+    """It was found who fits a task; without a receiver nobody does."""
+
+    call: str
+    task: int
+    receiver: str = ""
+    step: str = ""
+    """What decided: exact, text or judge."""
+    why: str = ""
+    score: float = 0.0
+    capability: str = ""
+    alternatives: tuple[str, ...] = ()
+    """Who is asked if the receiver does not want it."""
+    queued: bool = False
+    """The receiver is busy, and it waits until somebody claims it."""
+    usage: Usage | None = None
+    """What it took to ask the judge."""
 
 
 class ContextPacked(Recordable, frozen=True, tag="context_packed"):
@@ -113,6 +134,28 @@ class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
     by: str = ""
     worn_out: bool = False
     """Workers took it again and again, and none of them answered."""
+
+
+class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
+    """The store says that nothing is handed to this receiver now, so that it does not take this offer."""
+
+    call: str
+    task: int
+    receiver: str
+    failures: int = 0
+    """In a row."""
+    until: float | None = None
+    """When it is tried again; None if that is for a person to say."""
+
+
+class AlternativeRefused(Recordable, frozen=True, tag="alternative_refused"):
+    """After a receiver declined, another was to be asked, and a guard or a rule does not let it be."""
+
+    call: str
+    """The handoff that was declined."""
+    task: int
+    receiver: str
+    reason: str
 
 
 class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from changeover.facts import Expected, Fault, LimitName, Usage
-from changeover.guards.limits import Limits
+from changeover.guards.limits import Limits, Tier
 from changeover.handoffs.chapters import Chapter
 from changeover.messages import Call, File
 from changeover.relay.events.recordable import Recordable
@@ -126,8 +126,24 @@ class LimitReached(Recordable, frozen=True, tag="limit_reached"):
     """The whole tree of the run has spent what it may; so much of it was left for what was wanted here."""
 
     limit: LimitName
-    figure: int
+    figure: int | float
     left: int = 0
+    spent: int | float | None = None
+    """How much of it, where that may be more than the figure; None also if nobody knows."""
+    agents: tuple[str, ...] = ()
+    """Everybody who works in the tree, if there may be no more of them."""
+
+
+class TierChosen(Recordable, frozen=True, tag="tier_chosen"):
+    """What kind of task the run was found to be, and what it may take for that."""
+
+    run: int
+    tier: Tier
+    reason: str
+    limits: Limits
+    by: Literal["words", "judge"] = "words"
+    usage: Usage | None = None
+    """What it took to ask the judge."""
 
 
 class FellBack(Recordable, frozen=True, tag="fell_back"):

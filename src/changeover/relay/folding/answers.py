@@ -9,7 +9,13 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, HandoffRecord, Mode, RefusalFault
 from changeover.handoffs.protocol import Signal, advance
-from changeover.relay.events import HandoffConditional, HandoffExpired, HandoffRejected
+from changeover.relay.events import (
+    AlternativeRefused,
+    CircuitFound,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffRejected,
+)
 from changeover.relay.folding.calls import find
 from changeover.relay.passing import OFFERED, record_of
 from changeover.relay.run import TURNING, Broken, Refusal, Run, Stopping
@@ -25,6 +31,20 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
         at = (offered.offer, offered.lasts, event.reason)
         turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded, event.worn_out))
+
+
+def trip(state: State, run: Run, event: CircuitFound) -> None:
+    if found := _offered(run, event.call):
+        turn, call, offered = found
+        turn.move(call, replace(offered, tripped=event))
+
+
+def pass_over(state: State, run: Run, event: AlternativeRefused) -> None:
+    """Who must not be asked counts as one that declined."""
+    found = find(run, event.call, Declined)
+    if found and isinstance(phase := found[1].phase, Declined) and phase.offer.call == event.call:
+        reason = f"{phase.reason}; {event.receiver} was not asked: {event.reason}"
+        found[0].move(found[1], replace(phase, refused=(*phase.refused, event.receiver), reason=reason))
 
 
 def condition(state: State, run: Run, event: HandoffConditional) -> None:
@@ -67,7 +87,7 @@ def come_to_nothing(state: State, run: Run, turn: Turn, call: OpenCall, signal: 
         return
     told = f"{offered.offer.receiver} did not take it: {reason}" if signal is Signal.EXPIRE else reason
     state.answer(run, turn, call, told, ok=False)
-    if turn.quiet and not turn.code:
+    if turn.deaf and not turn.code:
         # A Function member cannot be told, and would ask for it again and again.
         run.phase = Broken(RefusalFault(turn.agent, told))
 
@@ -111,7 +131,7 @@ def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: S
 
 def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> HandoffRecord:
     """Keep the record of a handoff that came to nothing, and so is none that a limit counts."""
-    run.handoffs -= 1
+    run.count_handoff(offered.offer.sender, -1)
     record = replace(record_of(state.id, "", run, call, offered), state=advance(OFFERED, signal), error=reason)
     state.handoffs.append(record)
     return record

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from changeover.facts import ApprovalRequest, DelegateResult, Mode, RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
-from changeover.messages import Assistant
+from changeover.messages import Assistant, Note
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
 from changeover.relay.folding.calls import find
 from changeover.relay.run import Awaiting, Broken, Replied, Run, Stopping, Thinking
-from changeover.relay.turn import FRESH, Asked, Declined, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -25,8 +25,8 @@ def ask(state: State, run: Run, event: ApprovalRequested) -> None:
         run.phase = Awaiting(run.phase.due, request)
     elif found := find(run, event.call):
         turn, call = found
-        before = call.phase if isinstance(call.phase, Offered | Declined) else None
-        turn.move(call, Asked(request, before))
+        before = call.phase if isinstance(call.phase, Offered | Declined | Directed) else None
+        turn.move(call, Asked(request, before, event.rule))
     else:
         return
     run.waiting.ask(state.at)
@@ -46,14 +46,23 @@ def request_of(conversation: str, event: ApprovalRequested, at: float) -> Approv
         expires_at=event.expires_at,
         on_expiry=event.on_expiry,
         kind=event.kind,
+        roles=event.roles,
     )
 
 
 def waive(state: State, run: Run, event: ApprovalWaived) -> None:
-    if found := find(run, event.call, Fresh):
+    if found := find(run, event.call, (Fresh, Directed)):
         turn, call = found
-        call.cleared = True
+        _let_pass(call, event.rule)
         turn.idle[call.id] = call
+
+
+def _let_pass(call: OpenCall, rule: str) -> None:
+    """Nobody has to be asked any more, as far as this rule goes; or, without one, the declaration of the call."""
+    if rule:
+        call.passed = (*call.passed, rule)
+    else:
+        call.cleared = True
 
 
 def rule(state: State, run: Run, event: ApprovalDecided) -> None:
@@ -71,8 +80,8 @@ def rule(state: State, run: Run, event: ApprovalDecided) -> None:
         return
     run.waiting.hear(state.at)
     match asked.before:
-        case None:
-            _clear(state, run, turn, call, event)
+        case None | Directed():
+            _clear(state, run, turn, call, asked, event)
         case Offered() as offered:
             waited = offered.waited + state.at - asked.request.at
             turn.move(call, replace(offered, verdict=event, waited=waited))
@@ -84,21 +93,32 @@ def _is_about(request: ApprovalRequest, event: ApprovalDecided) -> bool:
     return (request.call, request.digest) == (event.call, event.digest)
 
 
-def _clear(state: State, run: Run, turn: Turn, call: OpenCall, event: ApprovalDecided) -> None:
-    """Whether the call itself may be carried out, and how."""
+def _clear(state: State, run: Run, turn: Turn, call: OpenCall, asked: Asked, event: ApprovalDecided) -> None:
+    """Whether the call itself may be carried out, and how; of one that was, whether it may lead elsewhere."""
     match event.decision:
         case Respond(text=text):
-            return state.answer(run, turn, call, text)
+            return _leave_undone(state, run, turn, call, event, text)
         case Reject(note=note):
-            return state.answer(run, turn, call, refusal(event, note), ok=False)
+            return _leave_undone(state, run, turn, call, event, refusal(event, note))
         case Edit() as edit:
             call.edit = edit
-            if edit.arguments is not None:
+            if edit.arguments is not None and asked.before is None:
                 call.call = replace(call.call, args=edit.arguments, malformed="")
         case Approve():
             pass
-    call.cleared = True
-    return turn.move(call, FRESH)
+    _let_pass(call, asked.rule)
+    call.permitted = call.permitted or not asked.rule
+    return turn.move(call, asked.before if isinstance(asked.before, Directed) else FRESH)
+
+
+def _leave_undone(state: State, run: Run, turn: Turn, call: OpenCall, event: ApprovalDecided, text: str) -> None:
+    """Whoever wanted it reads why not, or what came of it instead."""
+    ok, who = isinstance(event.decision, Respond), event.by or "a person"
+    if turn.deaf:
+        return _end(state, run, turn, call, (who, text, ok))
+    if turn.rule and ok:
+        state.add(Note(text, who))
+    return state.answer(run, turn, call, text, ok)
 
 
 def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, event: ApprovalDecided) -> None:
@@ -113,12 +133,16 @@ def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
         return state.answer(run, turn, call, msgspec.json.encode(call.result).decode(), ok)
     if not turn.quiet:
         return state.answer(run, turn, call, f"{who} answered: {text}" if ok else text, ok)
-    # Code cannot be told: what the person says is the end.
+    return _end(state, run, turn, call, (who, text, ok))
+
+
+def _end(state: State, run: Run, turn: Turn, call: OpenCall, said: tuple[str, str, bool]) -> None:
+    """Code cannot be told: what the person says is the end."""
+    who, text, ok = said
     turn.answer(call, text, ok)
     if ok:
         state.add(Assistant(who, text))
     run.phase = Replied(text) if ok else Broken(RefusalFault(turn.agent, text))
-    return None
 
 
 def settled(event: ApprovalDecided) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from changeover.facts import DelegateResult
-from changeover.relay.events import CallRefused, ToolFinished, ToolStarted
+from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
 from changeover.relay.naming import call_of
 from changeover.relay.run import TURNING, Acting, Run, Stopping
 from changeover.relay.turn import BEGUN, Answered, Directed, Fanned, Fresh, OpenCall, Turn
@@ -54,12 +54,8 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
     if not isinstance(run.phase, Acting):
         return
     turn = run.phase.turn
-    if event.why in MISTAKES:
-        turn.faulty, run.mistake = True, event
-    elif event.why == "limit":
-        run.told = True
-    elif event.why == "result":
-        run.repairs, turn.judged = run.repairs + 1, None
+    if not turn.rule:  # else no model has asked for it
+        _hold_against(run, turn, event)
     if event.call not in turn.calls:
         turn.send_out(event.call)  # a branch that never got out
     if found := find(run, event.call):
@@ -67,6 +63,25 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
         if call.branch_of:
             call.result = DelegateResult(f"{state.id}:{call.id}", event.receiver, False, error=event.reason)
         state.answer(run, turn, call, event.reason, ok=False)
+
+
+def choose(state: State, run: Run, event: ReceiverChosen) -> None:
+    if event.usage is not None:
+        run.charge(state.agent, event.usage)
+    if found := find(run, event.call, Fresh):
+        turn, call = found
+        call.chosen = event
+        turn.idle[call.id] = call
+
+
+def _hold_against(run: Run, turn: Turn, event: CallRefused) -> None:
+    """What a refusal means for what the agent may do next."""
+    if event.why in MISTAKES:
+        turn.faulty, run.mistake = True, event
+    elif event.why == "limit":
+        run.told = True
+    elif event.why == "result":
+        run.repairs, turn.judged = run.repairs + 1, None
 
 
 def gather(state: State, run: Run, turn: Turn, sender: OpenCall) -> None:

@@ -49,7 +49,7 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
         call.phase, turn.offered = Offered(event, state.at, commanded), call
     else:
         return
-    run.handoffs += 1  # from the offer on: what a limit forbids must not be offered
+    run.count_handoff(event.sender)  # from the offer on: what a limit forbids must not be offered
     run.queued = run.queued or event.queued
 
 
@@ -82,6 +82,7 @@ def _answer_for(state: State, run: Run, call: OpenCall, offered: Offered) -> Non
 
 def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered, deadline: float | None) -> None:
     """The receiver works on it in a conversation of its own; its first task always stands at the same place there."""
+    run.agents.add(offered.offer.receiver)
     turn.move(call, Delegated(offered.offer, len(state.handoffs), deadline, packed=offered.packed))
     state.handoffs.append(record_of(state.id, f"{state.id}/{offered.offer.call}#2", run, call, offered))
     run.delegates = True

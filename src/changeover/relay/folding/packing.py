@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def pack(state: State, run: Run, event: ContextPacked) -> None:
     if event.usage is not None:
-        run.pay(event.usage)
+        run.charge(state.agent, event.usage)
         state.summaries += 1
     found = find(run, event.call, Offered)
     if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:

@@ -87,7 +87,8 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
         state.add(*run.phase.turn.results())
         offers = open_offers(state, run, Signal.RETURN, undone_words(event.reason))
         state.handoffs += offers
-        run.handoffs -= len(offers)
+        for offer in offers:
+            run.count_handoff(offer.sender, -1)
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))

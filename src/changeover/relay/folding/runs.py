@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault, ResultFault, WorkerFault
+from changeover.guards.limits import BUDGETS
 from changeover.handoffs.context import merge_variables
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
@@ -26,6 +27,7 @@ from changeover.relay.events import (
     RunStarted,
     RunStopped,
     Started,
+    TierChosen,
     Unreadable,
     UserSpoke,
 )
@@ -68,7 +70,7 @@ def begin(state: State, event: RunStarted) -> None:
     if spoken.given is not None:
         _receive(state, spoken)
     else:
-        state.limits = set()
+        state.limits = {}
     state.add(User(spoken.text, author_of(spoken), spoken.files))
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
@@ -83,7 +85,7 @@ def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
     # As it was written, and no more of it than is needed: to check a whole package takes longer than all else here.
     package = spoken.package or {}
     metadata, context = package.get("metadata", {}), package.get("context", {})
-    state.return_to, state.task, state.leg, state.limits = "", state.position, -1, set()
+    state.return_to, state.task, state.leg, state.limits = "", state.position, -1, {}
     state.variables = merge_variables(state.variables, spoken.context, "merge")
     if artifacts := context.get("artifacts"):
         state.artifacts = {**state.artifacts, **artifacts}
@@ -119,10 +121,11 @@ def take_up(state: State, event: RunResumed) -> None:
     del state.outcomes[event.run]
     run = state.run = outcome.run
     run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
+    run.last_word = False
     run.phase = Thinking(str(state.position))
     if isinstance(outcome.fault, ResultFault):
         state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
-    state.limits = set()
+    state.limits = {}
     for index in range(len(state.handoffs) - 1, run.first - 1, -1):
         if state.handoffs[index].task_id == f"{state.id}#{state.task}":
             # Its failure is withdrawn: the receiver works on.
@@ -141,7 +144,9 @@ def leave(state: State, run: Run, event: Unreadable) -> None:
 def reply(state: State, run: Run, event: ModelReplied) -> None:
     if not isinstance(run.phase, Thinking):
         return
-    run.spend(event.usage or ONE_REQUEST)
+    run.spend(event.agent, event.usage or ONE_REQUEST)
+    if state.limits and not BUDGETS.isdisjoint(state.limits):
+        run.last_word = run.phase.due != run.under_way
     state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1
     state.add(Assistant(event.agent, event.text, event.thinking, event.calls, event.extra))
     if event.calls:
@@ -157,7 +162,7 @@ def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
     if event.retry_at is None:
         run.phase = Broken(ModelFault(event.agent, event.reason))
     else:
-        run.retries += 1
+        run.count_retry(event.agent)
         run.phase = Thinking(str(state.position), run.phase.attempt + 1, event.retry_at)
 
 
@@ -202,6 +207,12 @@ def repair(state: State, run: Run, event: RepairAsked) -> None:
     run.phase = Thinking(str(state.position))
 
 
+def limit(state: State, run: Run, event: TierChosen) -> None:
+    run.limits, run.tier = event.limits, event.tier
+    if event.usage is not None:
+        run.charge(state.agent, event.usage)
+
+
 def fall_back(state: State, run: Run, event: FellBack) -> None:
     run.fell_back = run.told = True
     if isinstance(run.phase, Thinking):
@@ -210,13 +221,15 @@ def fall_back(state: State, run: Run, event: FellBack) -> None:
 
 
 def reach_limit(state: State, run: Run, event: LimitReached) -> None:
-    state.limits.add(event.limit)
+    state.limits[event.limit] = event
     if event.limit == "max_handoffs":
         state.granted = run.handoffs + event.left
+    elif event.limit == "timeout" and isinstance(run.phase, Thinking):
+        run.under_way = run.phase.due
 
 
 def reach_limit_idle(state: State, event: LimitReached) -> None:
-    state.limits.add(event.limit)
+    state.limits[event.limit] = event
     if event.limit == "max_handoffs":
         state.granted = event.left
 

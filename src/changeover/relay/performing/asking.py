@@ -46,7 +46,7 @@ async def seek_approval(world: World, command: SeekApproval) -> Event:
         if wrong := wrong or world.toolkits[context.agent].misfit(call.name, args, context):
             return CallRefused(context.command, command.task, wrong, "arguments")
     if not await _needed(command.approval, command):
-        return ApprovalWaived(context.command, command.task)
+        return ApprovalWaived(context.command, command.task, command.rule)
     seconds = command.approval.expires
     return ApprovalRequested(
         context.command,
@@ -58,6 +58,8 @@ async def seek_approval(world: World, command: SeekApproval) -> Event:
         command.message,
         None if seconds is None else world.clock.now() + seconds,
         command.approval.on_expiry,
+        roles=tuple(command.approval.roles),
+        rule=command.rule,
     )
 
 
@@ -78,7 +80,7 @@ def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
         return f"{verdict_words(decision)} is no answer to {KINDS[request.kind]}; {WAYS[request.kind]}"
     if not isinstance(decision, Edit):
         return ""
-    if request.kind != "approval" and decision.arguments is not None:
+    if (request.kind != "approval" or not request.tool) and decision.arguments is not None:
         return "there are no arguments to change; give a receiver"
     if decision.receiver and not request.receiver:
         return f"{request.tool} is no handoff, so it has no receiver to change"
@@ -95,6 +97,8 @@ def _arguments_misfit(world: World, request: ApprovalRequest, arguments: object)
     move = world.roster.move_of(request.agent, request.tool)
     read: object = None
     match move:
+        case UseTool() if request.receiver:
+            return f"{request.tool} is done already, and only the receiver can be changed"
         case UseTool():
             return world.toolkits[request.agent].misfit(request.tool, arguments, _outside(request))
         case DelegateTo():

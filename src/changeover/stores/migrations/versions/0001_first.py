@@ -20,6 +20,7 @@ def upgrade() -> None:
     _approvals()
     _tickets()
     _contexts()
+    _breakers()
     op.create_table("forgotten", sa.Column("number", sa.Integer, primary_key=True, autoincrement=False))
 
 
@@ -38,6 +39,9 @@ def _log() -> None:
         sa.Column("seq", sa.Integer, nullable=False),
         sa.Column("turns", sa.Integer, nullable=False),
         sa.Column("handoffs", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.Integer, nullable=False),
+        sa.Column("cost", sa.Double),
+        sa.Column("agents", sa.Text, nullable=False),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("updated_at", sa.Double, nullable=False),
         sa.UniqueConstraint("id", name="conversations_id"),
@@ -103,6 +107,25 @@ def _read_models() -> None:
         sa.Column("content", sa.Text, nullable=False),
     )
     op.create_table(
+        "ledgers",
+        sa.Column("conversation", sa.Text, primary_key=True),
+        sa.Column("run", sa.Integer, primary_key=True),
+        sa.Column("agent", sa.Text, primary_key=True),
+        sa.Column("ended_at", sa.Double, nullable=False),
+        sa.Column("elapsed", sa.Double, nullable=False),
+        sa.Column("handoffs", sa.Integer, nullable=False),
+        sa.Column("turns", sa.Integer, nullable=False),
+        sa.Column("retries", sa.Integer, nullable=False),
+        sa.Column("input_tokens", sa.Integer, nullable=False),
+        sa.Column("output_tokens", sa.Integer, nullable=False),
+        sa.Column("cost", sa.Double),
+    )
+    op.create_index("ledgers_ended", "ledgers", ["ended_at"])
+    _handoffs()
+
+
+def _handoffs() -> None:
+    op.create_table(
         "handoffs",
         sa.Column("id", BYTES, primary_key=True),
         sa.Column("conversation", sa.Text, nullable=False),
@@ -129,6 +152,18 @@ def _read_models() -> None:
         sa.Column("tokens_after", sa.Integer, nullable=False),
         sa.Column("strategy_error", sa.Text),
     )
+    op.create_index("handoffs_offered", "handoffs", ["offered_at", "id"])
+    op.create_table(
+        "refusals",
+        sa.Column("conversation", sa.Text, primary_key=True),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("sender", sa.Text, nullable=False),
+        sa.Column("receiver", sa.Text, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+    )
+    op.create_index("refusals_at", "refusals", ["at"])
 
 
 def _approvals() -> None:
@@ -152,6 +187,7 @@ def _approvals() -> None:
         sa.Column("decided_at", sa.Double),
         sa.Column("decided_by", sa.Text),
         sa.Column("note", sa.Text),
+        sa.Column("roles", sa.Text, nullable=False),
     )
     _partial_index("approvals_pending", "approvals", ["conversation"], "status = 'pending'")
 
@@ -189,6 +225,27 @@ def _contexts() -> None:
         sa.Column("body", sa.Text, nullable=False),
     )
     _partial_index("contexts_expiring", "contexts", ["expires_at"], "expires_at IS NOT NULL")
+
+
+def _breakers() -> None:
+    op.create_table(
+        "breakers",
+        sa.Column("receiver", sa.Text, primary_key=True),
+        sa.Column("failures", sa.Integer, nullable=False),
+        sa.Column("openings", sa.Integer, nullable=False),
+        sa.Column("opened_at", sa.Double),
+        sa.Column("until", sa.Double),
+        sa.Column("probe", sa.Text, nullable=False),
+        sa.Column("cooldown", sa.Double, nullable=False),
+        sa.Column("closed_at", sa.Double, nullable=False),
+        sa.Column("forced", sa.Boolean, nullable=False),
+    )
+    op.create_table(
+        "breaker_openings",
+        sa.Column("receiver", sa.Text, primary_key=True),
+        sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("at", sa.Double, nullable=False),
+    )
 
 
 def _partial_index(name: str, table: str, columns: Sequence[str | sa.TextClause], where: str) -> None:

@@ -1,0 +1,131 @@
+"""A way to delegate without naming anybody: the router finds who fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from changeover.agent.delegate import ITERATIONS, Delegate
+from changeover.agent.handoff import TIMEOUT
+from changeover.agent.moves import Assignment, BadArguments, DelegateTo
+from changeover.guards.approval import Approvable, approval_of
+from changeover.guards.guard import Guard
+from changeover.handoffs.strategies import Strategy
+from changeover.tools.definition import ToolDefinition
+
+NAME = "handoff_to_specialist"
+PARAMETERS = ("specialist_type", "task", "reason", "context", "required_capabilities")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specialist(Delegate):
+    """One declared way to ask whoever fits."""
+
+    among: tuple[str, ...] = ()
+
+
+def specialist(
+    *,
+    name: str = NAME,
+    description: str = "",
+    instructions: str = "",
+    among: Sequence[str] = (),
+    strategy: Strategy | None = None,
+    final: bool = False,
+    max_iterations: int = ITERATIONS,
+    approval: Approvable = None,
+    timeout: float | None = TIMEOUT,
+    expects: Any = None,
+    guards: Sequence[Guard] = (),
+) -> Specialist:
+    """Declare that an agent may ask for a specialist: the router chooses one of the team, or of those `among`, and its
+    result comes back. The model is told who there is. The rest is as with `delegate`."""
+    return Specialist(
+        receiver="",
+        name=name,
+        description=description,
+        instructions=instructions,
+        strategy=strategy,
+        final=final,
+        max_iterations=max_iterations,
+        approval=approval,
+        timeout=timeout,
+        alternatives=(),
+        expects=expects,
+        guards=tuple(guards) if isinstance(guards, list) else guards,
+        among=tuple(among),
+    )
+
+
+class Wish(Assignment, frozen=True):
+    """A task for whoever fits, as a model gave it."""
+
+    kind: str = ""
+    """What kind of specialist it wants."""
+    reason: str = ""
+    required: tuple[str, ...] = ()
+
+
+class ToSpecialist(DelegateTo, frozen=True):
+    """Asks for a specialist, whoever that is."""
+
+    @property
+    def among(self) -> tuple[str, ...]:
+        """Who may be chosen; anybody, if nobody is named."""
+        assert isinstance(self.delegate, Specialist)
+        return self.delegate.among
+
+    def read(self, args: dict[str, Any]) -> Wish | BadArguments:
+        for name in ("specialist_type", "task", "reason"):
+            if not isinstance(args.get(name), str) or (not args[name].strip() and name != "reason"):
+                return BadArguments(f"{name}: give a text")
+        if extra := args.keys() - set(PARAMETERS):
+            return BadArguments(f"it takes {', '.join(PARAMETERS)}, not {', '.join(sorted(extra))}")
+        required = args.get("required_capabilities") or []
+        if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
+            return BadArguments("required_capabilities: give a list of texts")
+        asked = super().read({name: args[name] for name in ("task", "context") if name in args})
+        if isinstance(asked, BadArguments):
+            return asked
+        said = (asked.task, asked.about, asked.variables)
+        return Wish(*said, args["specialist_type"], args["reason"], tuple(each for each in required if each.strip()))
+
+
+def specialist_tool(declared: Specialist) -> ToSpecialist:
+    """The tool by which an agent asks for a specialist."""
+    lead = "Give a task to a specialist and get the result back; you stay in charge, and answer the user."
+    text = {"type": "string"}
+    definition = ToolDefinition(
+        name=declared.name,
+        description=f"{lead} {declared.description}".rstrip(),
+        parameters={
+            "type": "object",
+            "properties": {
+                "specialist_type": {**text, "description": "What kind of specialist: a capability or a field."},
+                "task": {**text, "description": "What is to be done, complete in itself."},
+                "reason": {**text, "description": "Why a specialist should do it."},
+                "context": {**text, "description": "What the specialist should know to do it."},
+                "required_capabilities": {
+                    "type": "array",
+                    "items": text,
+                    "description": "What the specialist must be able to do, all of it.",
+                },
+            },
+            "required": ["specialist_type", "task", "reason"],
+            "additionalProperties": False,
+        },
+        delegate=True,
+    )
+    return ToSpecialist(declared, definition, approval_of(declared.approval))
+
+
+def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:
+    """What an agent is told that may ask for a specialist: who there is, and how to go about it."""
+    lines = [f"- {id}: {about}" if about else f"- {id}" for id, about in specialists]
+    return (
+        f"You can get help with {name}: it finds the specialist that fits, and brings back what that one found."
+        " Ask for one when a task needs what you cannot do yourself, several at once if they do not need each other's"
+        " results, and put together one answer of what comes back. If nobody fits, go on by yourself."
+        f" The specialists:\n{chr(10).join(lines) or '- none at the moment'}"
+    )

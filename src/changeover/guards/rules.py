@@ -1,0 +1,105 @@
+"""Rules of a team: where a conversation goes, and which handoffs are not made, while something holds."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from changeover.guards.approval import Approvable, approval_faults
+
+
+@dataclass(frozen=True)
+class Rule:
+    """While `if_(ctx)` is true the conversation goes to `goto`, handoffs are refused (`deny`), or a person is asked
+    about them first (`approval`, which may stand beside `goto` too)."""
+
+    name: str
+    _: KW_ONLY
+    if_: Callable[[Any], bool]
+    """A plain function of the run's context. It is asked often, so it looks and does nothing."""
+    goto: str = ""
+    deny: str = ""
+    """Why not: whoever wants to hand over is told."""
+    approval: Approvable = None
+    message: str = ""
+    """What the receiver is told, or what the person is asked."""
+    agents: Sequence[str] = ()
+    """Whom it concerns while they are active; without any, everybody."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.agents, list):  # which stays the caller's
+            object.__setattr__(self, "agents", tuple(self.agents))
+
+    def concerns(self, agent: str) -> bool:
+        """Whether it is for this agent to follow."""
+        return not self.agents or agent in self.agents
+
+
+class Misjudged(Struct, frozen=True, gc=False):
+    """A rule could not say whether it holds."""
+
+    reason: str
+
+
+def holds(rule: Rule, context: Any) -> bool | Misjudged:
+    """Whether the rule holds now; what its function does wrong is no error, but said."""
+    try:
+        answer: object = rule.if_(context)
+    except Exception as error:  # the user's code
+        return Misjudged(f"{type(error).__name__}: {error}")
+    if isinstance(answer, bool):
+        return answer
+    if inspect.iscoroutine(answer):
+        answer.close()
+    return Misjudged(f"it gave a {type(answer).__name__}, and not True or False")
+
+
+def rule_faults(rules: object, ids: Sequence[str]) -> list[str]:
+    """Everything that is wrong with what was declared as rules of a team of these members."""
+    if isinstance(rules, str) or not isinstance(rules, Sequence):
+        return [f"the team has rules={rules!r}; give a list of Rule(…)s"]
+    known = [rule for rule in rules if isinstance(rule, Rule)]
+    found = [f"the team has the rule {each!r}; give Rule(…)" for each in rules if not isinstance(each, Rule)]
+    names = Counter(str(rule.name) for rule in known)
+    found += [f"{n} rules are called {name!r}; give each a name of its own" for name, n in names.items() if n > 1]
+    return found + [f"rule {rule.name!r} {fault}" for rule in known for fault in _faults(rule, ids)]
+
+
+def _faults(rule: Rule, ids: Sequence[str]) -> Iterator[str]:
+    if not isinstance(rule.name, str) or not rule.name:
+        yield "needs a name, in words"
+    if not callable(rule.if_) or inspect.iscoroutinefunction(rule.if_):
+        yield f"has if_={rule.if_!r}; give a plain function of the run's context"
+    for option in ("goto", "deny", "message"):
+        if not isinstance(value := getattr(rule, option), str):
+            yield f"has {option}={value!r}; give a text"
+    yield from approval_faults(rule.approval)
+    yield from _effect_faults(rule)
+    yield from _member_faults(rule, ids)
+
+
+def _member_faults(rule: Rule, ids: Sequence[str]) -> Iterator[str]:
+    listed = ", ".join(sorted(set(ids)))
+    if isinstance(rule.goto, str) and rule.goto and rule.goto not in ids:
+        yield f"goes to {rule.goto!r}, which is not in the team; choose one of {listed}"
+    if isinstance(rule.agents, str) or not isinstance(rule.agents, Sequence):
+        yield f"has agents={rule.agents!r}; give a list of ids"
+        return
+    for agent in rule.agents:
+        if agent not in ids:
+            yield f"concerns {agent!r}, which is not in the team; choose one of {listed}"
+
+
+def _effect_faults(rule: Rule) -> Iterator[str]:
+    asks = rule.approval is not None and rule.approval is not False
+    if not (rule.goto or rule.deny or asks):
+        yield "has no effect; give goto=, deny= or approval="
+    if rule.deny and (rule.goto or asks):
+        yield f"has deny= and {'goto=' if rule.goto else 'approval='}; give one of them, or make two rules of it"
+    if rule.deny and rule.message:
+        yield "has message= beside deny=, which is the message already; leave it out"

@@ -1,0 +1,86 @@
+"""Where handoffs are offered: everywhere, nowhere, in a share of all conversations, or for some agents alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+Enabled: TypeAlias = bool | float | Mapping[str, bool | float]
+"""What may be declared: on or off, the share of conversations that have handoffs, or either by agent."""
+
+WORDS = {"on": 1.0, "off": 0.0}
+
+
+class Switch(Struct, frozen=True):
+    """The share of conversations in which agents hand off."""
+
+    everybody: float = 1.0
+    own: Mapping[str, float] = {}
+    """Of agents that have one of their own."""
+
+    def is_on(self, root: str, agent: str) -> bool:
+        """Whether an agent hands off in the tree of this conversation: the same in every process, at any time."""
+        share = self.own.get(agent, self.everybody)
+        return share >= 1 or (share > 0 and place_of(root) < share)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nobody ever hands off."""
+        return self.everybody <= 0 and not any(self.own.values())
+
+
+ON = Switch()
+
+
+def place_of(root: str) -> float:
+    """Where a conversation stands between 0 and 1: it stays there, so a share that grows takes none away."""
+    return int.from_bytes(hashlib.sha256(root.encode()).digest()[:8], "big") / 2**64
+
+
+def switch_of(declared: Enabled, override: str = "") -> Switch:
+    """What was declared, in one form; `override` is what the environment says, if it says anything."""
+    if override:
+        return Switch(_share_in(override) or 0.0)
+    if isinstance(declared, Mapping):
+        return Switch(own={agent: float(share) for agent, share in declared.items()})
+    return Switch(float(declared))
+
+
+def switch_faults(declared: object, ids: Sequence[str]) -> list[str]:
+    """What is wrong with what was declared."""
+    if not isinstance(declared, Mapping):
+        return [] if _is_share(declared) else [f"the team has handoffs_enabled={declared!r}; {WHAT}"]
+    strangers = [
+        f"handoffs_enabled names {agent!r}, which is not in the team" for agent in declared if agent not in ids
+    ]
+    odd = [agent for agent, share in declared.items() if not _is_share(share)]
+    return strangers + [f"handoffs_enabled of {agent!r} is {declared[agent]!r}; {WHAT_EACH}" for agent in odd]
+
+
+def override_faults(variable: str, value: str) -> list[str]:
+    """What is wrong with what the environment says."""
+    if not value or _share_in(value) is not None:
+        return []
+    return [f"{variable}={value!r} in the environment; give on, off, or the share of conversations between 0 and 1"]
+
+
+def _share_in(text: str) -> float | None:
+    word = text.strip().lower()
+    if word in WORDS:
+        return WORDS[word]
+    try:
+        share = float(word)
+    except ValueError:
+        return None
+    return share if _is_share(share) else None
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, bool | int | float) and 0 <= value <= 1
+
+
+WHAT_EACH = "give True, False, or the share of conversations between 0 and 1"
+WHAT = f"{WHAT_EACH}; or a dict of those by agent"

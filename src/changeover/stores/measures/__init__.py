@@ -1,0 +1,1 @@
+"""What a store counts for metrics: in databases, and for a log in memory."""

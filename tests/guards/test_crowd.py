@@ -1,0 +1,127 @@
+"""Many conversations on one store under the limits of a medium task: none goes further than it may."""
+
+import asyncio
+import os
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from changeover import Agent, Ledger, Limits, Team, Usage, delegate, tool
+from changeover.errors import EconomicLimitExceeded
+from changeover.guards.limits import TIERS
+from changeover.relay.ports import Request
+from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.testing import Reply, calls, delegates, hands_off, says
+from changeover.testing.replies import resolve
+
+STRESS = "CHANGEOVER_STRESS" in os.environ
+CONVERSATIONS = 5_000 if STRESS else 200
+AT_ONCE = 200
+NAMES = ("desk", "money", "parcels", "law")
+MEDIUM = TIERS["medium"]
+
+
+@tool(read_only=True)
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+class Restless:
+    """A model that does something at random, by a seed of its own for each of its replies, and knows how often each
+    conversation asked it at once."""
+
+    def __init__(self) -> None:
+        self._asked: Counter[str] = Counter()
+        self.dearest: Counter[str] = Counter()
+        """The most that calls which were under way at once took together, by conversation."""
+
+    async def reply(self, request: Request) -> Reply:
+        dice = random.Random(f"{request.conversation}:{request.command}")
+        tokens, root = dice.randint(500, 8_000), request.conversation.partition("/")[0]
+        self._asked[root] += tokens
+        self.dearest[root] = max(self.dearest[root], self._asked[root])
+        await asyncio.sleep(0)
+        self._asked[root] -= tokens
+        return resolve(replace(_line(request, dice), usage=Usage(tokens - 100, 100, 1, 0.001)), request)
+
+    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+        yield await self.reply(request)
+
+
+def _line(request: Request, dice: random.Random) -> Reply:
+    others = [name for name in NAMES if name != request.agent]
+    can_hand_off = any(definition.name == "handoff" for definition in request.tools)
+    match dice.randrange(10):
+        case 0 | 1 if can_hand_off:
+            return hands_off(dice.choice(others), f"{dice.random()}")
+        case 2 if can_hand_off:
+            some = dice.sample(others, dice.randint(1, 3))
+            return calls(*(delegates(name, "find out") for name in some))
+        case 3 | 4 | 5 | 6 | 7 | 8:
+            return calls(("look", {}), ("look", {}))
+        case _:
+            return says("That is all.")
+
+
+def a_team(store: str, model: Restless) -> Team:
+    members = [
+        Agent(name, tools=[look], handoffs=[*others, *(delegate(other) for other in others)])
+        for name in NAMES
+        if (others := [other for other in NAMES if other != name])
+    ]
+    return Team(members, model=model, limits=Limits.tier("medium"), store=store)
+
+
+async def spent(team: Team, conversation: str) -> tuple[str, Ledger, float]:
+    """How a run ended, what it took, and by how much that was too much."""
+    try:
+        return "completed", (await team.run("go", conversation=conversation)).ledger, 0
+    except EconomicLimitExceeded as error:
+        return error.limit_name, error.ledger or Ledger(), error.overshoot
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(900 if STRESS else 120)
+async def test_none_of_many_conversations_goes_further_than_a_medium_task_may(tmp_path: Path):
+    model, file = Restless(), tmp_path / "crowd.db"
+    team, gate = a_team(f"sqlite:///{file}", model), asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> tuple[str, Ledger, float]:
+        async with gate:
+            return await spent(team, f"c{number}")
+
+    ends = await asyncio.gather(*map(one, range(CONVERSATIONS)))
+    await team.close()
+    for number, (end, ledger, overshoot) in enumerate(ends):
+        assert ledger.handoffs <= MEDIUM["max_handoffs"]
+        assert ledger.agents <= MEDIUM["max_agents"]
+        assert ledger.tokens < MEDIUM["max_tokens"] + model.dearest[f"c{number}"]
+        assert overshoot == (max(0, ledger.tokens - MEDIUM["max_tokens"]) if end == "max_tokens" else 0)
+    assert {end for end, _, _ in ends} == {"completed", "max_tokens", "max_handoffs"}
+    assert_kept(file, [ledger for _, ledger, _ in ends])
+    print(table(ends))
+
+
+def assert_kept(file: Path, ledgers: list[Ledger]) -> None:
+    """The store has what the results have."""
+    with sqlite3.connect(file) as connection:
+        sums = "SELECT sum(handoffs), sum(turns), sum(input_tokens + output_tokens) FROM ledgers"
+        [kept] = connection.execute(sums)
+    assert kept == tuple(sum(getattr(each, name) for each in ledgers) for name in ("handoffs", "turns", "tokens"))
+
+
+def table(ends: list[tuple[str, Ledger, float]]) -> str:
+    """How many ended how, and what the dearest of them took."""
+    lines = [f"{'ended by':<14}{'conversations':>14}{'handoffs':>10}{'agents':>8}{'tokens':>9}{'overshoot':>11}"]
+    for end in sorted({end for end, _, _ in ends}):
+        ledgers = [ledger for how, ledger, _ in ends if how == end]
+        most = [max(getattr(each, name) for each in ledgers) for name in ("handoffs", "agents", "tokens")]
+        over = max(too_much for how, _, too_much in ends if how == end)
+        lines.append(f"{end:<14}{len(ledgers):>14,}{most[0]:>10}{most[1]:>8}{most[2]:>9,}{over:>11,}")
+    return "\n".join(lines)

@@ -1,0 +1,127 @@
+"""Stories of what guards and rules say when a handoff that was declined goes to somebody else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from changeover import Agent, Allow, Approve, Ask, Deny, Edit, Function, Rule, Team, delegate, handoff
+from changeover.facts import Ledger
+from changeover.guards.guard import Answer, Facts, Offer
+from changeover.relay.events import AlternativeRefused, ApprovalRequested, FellBack, HandoffOffered, RuleFired
+from changeover.testing import delegates, hands_off, says
+from changeover.tools.command import Command
+from tests.stories.answers import chain, declines, triage, tries
+from tests.stories.approvals import always, must_wait, settled
+from tests.stories.declining import asked_in
+from tests.stories.delegates import asks, boss, came_back, cast
+from tests.stories.stage import CONVERSATION, Stage, events, story
+
+
+class NotTo:
+    """A guard that has something against these receivers."""
+
+    def __init__(self, *receivers: str, answer: Answer | None = None) -> None:
+        self._receivers, self._answer = receivers, answer or Deny("they are closed")
+
+    def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+        return self._answer if offer.receiver in self._receivers else Allow()
+
+
+def desk(stage: Stage, *members: Agent, alternatives: Sequence[str], **options: Any) -> Team:
+    """Triage hands over to billing, which does not want it; then the alternatives are asked."""
+    billing = Agent("billing", accepts=declines("not mine"), handoffs=())
+    model = cast(
+        triage=tries(hands_off("billing", "refund")), **{member.id: says(f"{member.id} did it") for member in members}
+    )
+    return stage.team([triage(handoff("billing", alternatives=alternatives)), billing, *members], model, **options)
+
+
+@story
+async def whom_a_guard_refuses_is_passed_over_and_the_next_one_asked(stage: Stage) -> None:
+    members = [asked_in(stage, "sales"), asked_in(stage, "tech")]
+    team = desk(stage, *members, alternatives=["sales", "tech"], guards=[NotTo("sales")])
+    result = await stage.say(team, "charged twice")
+    assert (result.output, stage.did) == ("tech did it", ["tech"])
+    assert chain(result) == [("billing", "REJECTED", 1), ("tech", "COMPLETE", 3)]
+    [refused] = await events(team, AlternativeRefused)
+    assert (refused.receiver, refused.reason) == ("sales", "they are closed")
+    assert [each.declined_by for each in await events(team, HandoffOffered)] == [(), ("billing", "sales")]
+    assert await team.handoffs(CONVERSATION) == result.handoff_chain
+
+
+@story
+async def where_guards_refuse_all_others_the_sender_is_told_why(stage: Stage) -> None:
+    team = desk(stage, Agent("sales"), alternatives=["sales"], guards=[NotTo("sales")])
+    result = await stage.say(team, "charged twice")
+    assert result.output == (
+        "billing did not take it: not mine; sales was not asked: they are closed; you still have the task"
+    )
+    assert (result.final_agent, chain(result)) == ("triage", [("billing", "REJECTED", 1)])
+
+
+@story
+async def a_refusal_counts_as_one_of_the_tries_after_which_a_person_is_asked(stage: Stage) -> None:
+    members = [Agent("sales"), Agent("tech"), Agent("other")]
+    team = desk(stage, *members, alternatives=["sales", "tech", "other"], guards=[NotTo("sales", "tech")])
+    waiting = await stage.say(team, "charged twice")
+    must_wait(stage, waiting)
+    for request in waiting.requests:
+        assert (request.kind, request.arguments["declined"]) == ("escalation", ["billing", "sales", "tech"])
+    # Whom a person names is that person's choice.
+    result = await settled(stage, team, waiting, always(Edit(receiver="tech")))
+    assert (result.output, chain(result)) == ("tech did it", [("billing", "REJECTED", 1), ("tech", "COMPLETE", 4)])
+
+
+@story
+async def with_fallback_the_sender_goes_on_alone_after_as_many_refusals(stage: Stage) -> None:
+    members = [Agent("sales"), Agent("tech"), Agent("other")]
+    options = {"guards": [NotTo("sales", "tech")], "fallback": True}
+    team = desk(stage, *members, alternatives=["sales", "tech", "other"], **options)
+    result = await stage.say(team, "charged twice")
+    assert (result.final_agent, result.fell_back) == ("triage", True)
+    assert len(await events(team, FellBack)) == 1
+
+
+@story
+async def nobody_is_asked_about_an_alternative_so_one_that_needs_it_is_passed_over(stage: Stage) -> None:
+    asking = [{"guards": [NotTo("sales", answer=Ask("Sure?"))]}, {"guards": [NotTo("sales", answer=Ask(""))]}]
+    for number, options in enumerate(asking):
+        team = desk(stage, Agent("sales"), Agent("tech"), alternatives=["sales", "tech"], **options)
+        result = await stage.say(team, "charged twice", conversation=f"asking-{number}")
+        assert result.output == "tech did it"
+        [refused] = await events(team, AlternativeRefused, f"asking-{number}")
+        assert refused.reason.startswith("a person would have to say yes first")
+        assert await events(team, ApprovalRequested, f"asking-{number}") == []
+
+
+@story
+async def what_a_person_let_go_to_one_receiver_goes_to_no_other(stage: Stage) -> None:
+    rule = Rule("money", if_=lambda ctx: True, approval=True)
+    team = desk(stage, Agent("sales"), alternatives=["sales"], rules=[rule])
+    waiting = await stage.say(team, "charged twice")
+    must_wait(stage, waiting)
+    result = await settled(stage, team, waiting, always(Approve()))
+    assert "sales was not asked: a person would have to say yes first: money" in result.output
+    assert [each.receiver for each in await events(team, RuleFired)] == ["billing", "sales"]
+    assert len(await events(team, ApprovalRequested)) == 1
+
+
+@story
+async def a_delegate_that_declines_is_followed_by_whom_guards_allow(stage: Stage) -> None:
+    ways = [delegate("clerk", alternatives=["deputy", "temp"], guards=[NotTo("deputy")])]
+    members = [Agent("clerk", accepts=declines("no")), asked_in(stage, "deputy"), asked_in(stage, "temp")]
+    model = cast(boss=asks(delegates("clerk", "count")), temp=says("Three."))
+    result = await stage.say(stage.team([boss(*ways), *members], model), "how many?")
+    [back] = came_back(result)
+    assert (back.agent, back.response, stage.did) == ("temp", "Three.", ["temp"])
+
+
+@story
+async def a_function_whose_next_receiver_is_refused_is_answered_by_a_person(stage: Stage) -> None:
+    door = Function("door", lambda ctx: Command("billing"))
+    billing = Agent("billing", accepts=declines("not mine", "sales"))
+    team = stage.team([door, billing, Agent("sales")], cast(sales=says("Sold.")), guards=[NotTo("sales")])
+    waiting = await stage.say(team, "charged twice")
+    must_wait(stage, waiting)
+    assert [request.kind for request in waiting.requests] == ["escalation"] * len(waiting.requests)
+    result = await settled(stage, team, waiting, always(Edit(receiver="sales")))
+    assert result.output == "Sold."
