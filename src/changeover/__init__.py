@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
+    from changeover.routing.experiment import Experiment as Experiment
     from changeover.routing.profiles import Profile as Profile
     from changeover.routing.router import Recommendation as Recommendation
     from changeover.routing.routing import Routing as Routing
@@ -116,6 +117,7 @@ _HOMES = {
     "Edit": "guards.approval",
     "Expectations": "handoffs.package",
     "Expects": "handoffs.expecting",
+    "Experiment": "routing.experiment",
     "File": "messages",
     "FileReference": "handoffs.package",
     "Full": "handoffs.strategies",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.faults import team_faults
 from changeover.agent.roster import Roster, Seat, seat
+from changeover.agent.trial import tried_model
 from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
 from changeover.guards.breaker import CircuitBreaker, breaker_among
@@ -24,9 +29,11 @@ from changeover.models.resolving import NOTHING, Resolver
 from changeover.observe.hooks import Hook, hook_faults
 from changeover.relay.ports import Clock, Log, Model
 from changeover.relay.world import Ask, World
+from changeover.routing.experiment import Experiment
 from changeover.routing.profiles import profile_of
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing
+from changeover.routing.trials import concerned, experiment_faults, sound_of, trials_of
 from changeover.toolkits.function import FunctionToolkit
 
 if TYPE_CHECKING:
@@ -55,6 +62,7 @@ class Declared:
     strategy: Strategy | None = None
     briefing: Briefing | None = None
     routing: Routing | None = None
+    experiments: Sequence[Experiment] = ()
 
 
 DEFAULT: tuple[Guard, ...] = (Deadlock(), CircuitBreaker())
@@ -71,11 +79,12 @@ def assemble(declared: Declared) -> World:
     members = declared.members
     agents = [member for member in members if isinstance(member, Agent)] if isinstance(members, Sequence) else []
     models, model_faults = _models(agents, declared.model)
+    tried, tried_faults = _tried_models(agents, declared.experiments)
     helper, helper_faults = _helper(declared.helper_model)
     toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
     limits = declared.limits or Limits()
     override = os.environ.get(HANDOFFS, "")
-    ids = [member.id for member in members if isinstance(member, Member)] if isinstance(members, Sequence) else []
+    ids = [member.id for member in _members(members)]
     faults = [
         *team_faults(members, declared.start, bool(declared.handoffs_enabled)),
         *rule_faults(declared.rules, ids),
@@ -91,6 +100,8 @@ def assemble(declared: Declared) -> World:
         *_store_faults(declared.store),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
         *model_faults,
+        *experiment_faults(declared.experiments, _members(members)),
+        *tried_faults,
         *helper_faults,
         *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
         *(f"Team({name}=…) is not supported by this version; leave it out" for name in _unbuilt(declared)),
@@ -115,10 +126,11 @@ def assemble(declared: Declared) -> World:
         switch=None if switch.is_off or switch == ON else switch,
         gotos=tuple(rule for rule in declared.rules if rule.goto),
         judges=tuple(rule for rule in declared.rules if not rule.goto),
+        trials=trials_of(declared.experiments, members),
     )
     return World(
         roster,
-        models,
+        {**models, **tried},
         toolkits,
         declared.clock or SystemClock(),
         declared.ask,
@@ -126,6 +138,26 @@ def assemble(declared: Declared) -> World:
         registry=Registry(profile_of(member) for member in members),
         routing=declared.routing or Routing(),
     )
+
+
+def joined(declared: Declared, member: Member, world: World) -> tuple[Declared, World]:
+    """The team with one more member, or one MisconfiguredError; the others go on with what they have."""
+    more = dataclasses.replace(declared, members=(*declared.members, member))
+    anew, before = assemble(more), world.roster
+    functions = {id: each for id, each in before.seats.items() if isinstance(each, Function)}
+    roster = replace(anew.roster, seats={**anew.roster.seats, **functions}, handoffs_enabled=before.handoffs_enabled)
+    return more, replace(
+        anew,
+        roster=roster,
+        models={**anew.models, **world.models},
+        toolkits={**anew.toolkits, **world.toolkits},
+        clock=world.clock,
+        helper=world.helper,
+    )
+
+
+def _members(declared: object) -> list[Member]:
+    return [each for each in declared if isinstance(each, Member)] if isinstance(declared, Sequence) else []
 
 
 def _judge_faults(limits: Limits, helper: Any) -> list[str]:
@@ -174,6 +206,23 @@ def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], lis
                     continue  # whoever claims its work may need none
                 faults.setdefault(fault, []).append(agent.id)
     return models, [line for fault, ids in faults.items() for line in _told(fault, ids)]
+
+
+def _tried_models(agents: Sequence[Agent], experiments: object) -> tuple[dict[str, Model], list[str]]:
+    """What agents think with in the variants of experiments, and what is wrong with it, once for each variant."""
+    resolver = Resolver()
+    models: dict[str, Model] = {}
+    faults: dict[str, None] = {}
+    found = sound_of(experiments) if isinstance(experiments, Sequence) else []
+    by_id = {agent.id: agent for agent in agents}
+    for each in (experiment for experiment in found if experiment.on == "model"):
+        for id, (variant, model) in product(concerned(each, agents), each.variants.items()):
+            agent = by_id[id]
+            try:
+                models[tried_model(id, each.name, variant)] = resolver.resolve(model, agent.settings, agent.output)
+            except MisconfiguredError as error:
+                faults |= {f"experiment {each.name!r} variant {variant!r} has {fault}": None for fault in error.faults}
+    return models, list(faults)
 
 
 def _told(fault: str, agents: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -274,6 +274,10 @@ class TicketStatus(Struct, frozen=True, kw_only=True, gc=False):
     """Since when it waits, or waited."""
     deadline: float | None = None
     reason: str = ""
+
+
+NoTakers: TypeAlias = Literal["return", "queue"]
+"""What becomes of a task that nobody wants: it comes back, or it waits in the queue of whoever fits best."""
 
 
 class HandoffResult(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import Person
 from changeover.agent.roster import Roster
 from changeover.errors import MisconfiguredError, PackageError, UnknownAgentError
+from changeover.facts import NoTakers
 from changeover.guards.limits import Limits
 from changeover.handoffs.context import METADATA
 from changeover.handoffs.expecting import fault
@@ -21,6 +22,8 @@ from changeover.messages import File
 from changeover.relay.events import UserSpoke
 from changeover.relay.offered import offer_of
 from changeover.relay.spoken import spoken
+from changeover.routing import profiles
+from changeover.routing.routing import taker_faults
 
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -74,6 +77,29 @@ def said(
 def offered(roster: Roster, package: HandoffPackage, now: float, queued: bool = False) -> Said:
     """What a program wants recorded that offers a package, or submits it: then it waits until somebody claims it, if
     its receiver is no person, who is asked at once."""
+    told = _handed(roster, package, list(roster.seats), now)
+    claimed = queued and not isinstance(roster.seats[package.metadata.receiver], Person)
+    return told._replace(spoken=replace(told.spoken, queued=True)) if claimed else told
+
+
+def brokered(roster: Roster, capability: str, package: HandoffPackage, now: float, no_takers: NoTakers) -> Said:
+    """What a program wants recorded that has a package for whoever can do it."""
+    metadata = package.metadata
+    if not isinstance(capability, str) or not (wanted := profiles.key(capability)):
+        raise MisconfiguredError(f"{capability!r} is no capability; give its name, such as 'contract-law'")
+    if faults := taker_faults(no_takers):
+        raise MisconfiguredError(*faults)
+    if metadata.receiver:
+        wrong = f"names {metadata.receiver!r}; offer it to that one, or leave it empty so that somebody is found"
+        raise PackageError("$.metadata.receiver", wrong)
+    others = (each for each in metadata.required_capabilities if profiles.key(each) != wanted)
+    whole = replace(package, metadata=replace(metadata, required_capabilities=(capability, *others)))
+    told = _handed(roster, whole, None, now)
+    return told._replace(spoken=replace(told.spoken, no_takers=no_takers))
+
+
+def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None, now: float) -> Said:
+    """What is recorded of any package that a program hands over."""
     if not roster.handoffs_enabled:
         raise MisconfiguredError("each agent of this team works alone (handoffs_enabled=False), so nothing is offered")
     if (schema := package.expectations.output_schema) and (wrong := fault(schema)):
@@ -84,9 +110,7 @@ def offered(roster: Roster, package: HandoffPackage, now: float, queued: bool = 
     # A key of its own kind: a run may have the same without being the same.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""
     where = _conversation(metadata.conversation or None, key)
-    told = offer_of(package, list(roster.seats), now)
-    claimed = queued and not isinstance(roster.seats[metadata.receiver], Person)
-    return Said(where, replace(told, queued=True) if claimed else told, key)
+    return Said(where, offer_of(package, available, now), key)
 
 
 def package_of(given: HandoffPackage | Mapping[str, Any] | str | bytes) -> HandoffPackage:

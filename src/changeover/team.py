@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from changeover.agent.agent import Member
 from changeover.agent.roster import Roster
-from changeover.assembly import Declared, assemble
+from changeover.assembly import Declared, assemble, joined
 from changeover.claiming import LEASE, TicketClaim, claimed, lease_faults, worker_name
 from changeover.engines import cancelling
 from changeover.engines.approvals import decide
@@ -29,8 +29,9 @@ from changeover.errors import (
     MisconfiguredError,
     UnknownAgentError,
 )
-from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, RunResult, Ticket, TicketStatus
+from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, NoTakers, RunResult, Ticket, TicketStatus
 from changeover.facts import State as Standing
+from changeover.finding import Router
 from changeover.guards.approval import Decision, is_names
 from changeover.guards.breaker import Circuit
 from changeover.guards.guard import Guard
@@ -41,6 +42,7 @@ from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
+from changeover.observe.experiments import keep, verdicts
 from changeover.observe.hooks import Hook, Hooks
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.events import Entry, UserSpoke
@@ -50,8 +52,10 @@ from changeover.relay.result import handoffs_of
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem, recorded
 from changeover.relay.world import Ask, World
+from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
-from changeover.saying import RunOptions, offered, package_of, said
+from changeover.routing.verdict import Verdict
+from changeover.saying import RunOptions, Said, brokered, offered, package_of, said
 from changeover.stores.memory import MemoryLog
 
 if TYPE_CHECKING:
@@ -83,6 +87,7 @@ class Team:
         strategy: Strategy | None = None,
         briefing: Briefing | None = None,
         routing: Routing | None = None,
+        experiments: Sequence[Experiment] = (),
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -102,6 +107,7 @@ class Team:
             strategy=strategy,
             briefing=briefing,
             routing=routing,
+            experiments=tuple(experiments) if isinstance(experiments, list) else experiments,
         )
         self._set_up(assemble(self._declared))
 
@@ -126,6 +132,17 @@ class Team:
     def roster(self) -> Roster:
         """Who is in the team, and which ways lead from one member to another."""
         return self._world.roster
+
+    @property
+    def router(self) -> Router:
+        """Who fits a task, who there is, and what the store says of them."""
+        return Router(self.on_engine)
+
+    def register(self, member: Member) -> None:
+        """Take in one more member, as if it had been there from the start; what is under way goes on."""
+        self._declared, self._world = joined(self._declared, member, self._world)
+        for engine in self._engines:
+            engine.directory.declare(self._world)
 
     def thinks(self, agent: str) -> bool:
         """Whether an agent has a model of its own; one that only others serve may have none."""
@@ -156,11 +173,17 @@ class Team:
         so, and the same package with the same idempotency key gives what came of it later.
         """
         whole = package_of(package)
-        told = offered(self.roster, whole, self._world.clock.now())
-        handoff = handoff_of(await self._home.carry(partial(self._run, *told)), whole)
-        if handoff.state is Standing.TIMEOUT:
-            raise HandoffTimeoutError(handoff)
-        return handoff
+        return await self._handed(offered(self.roster, whole, self._world.clock.now()), whole)
+
+    async def broker(
+        self, capability: str, package: HandoffPackage | Mapping[str, Any] | str, *, no_takers: NoTakers | None = None
+    ) -> HandoffResult:
+        """`offer` to whoever can do it: all who have the capability are asked in turn, those who fit best first, until
+        one takes it. If nobody does it comes back, or waits in the queue of the best; what `no_takers` leaves open is
+        said by the team's `Routing`."""
+        whole, otherwise = package_of(package), no_takers or self._world.routing.no_takers
+        told = brokered(self.roster, capability, whole, self._world.clock.now(), otherwise)
+        return await self._handed(told, whole)
 
     async def submit(self, package: HandoffPackage | Mapping[str, Any] | str, *, key: str | None = None) -> Ticket:
         """Put a package into the queue of its receiver, where it waits until somebody claims it.
@@ -283,6 +306,15 @@ class Team:
         since, until = window_of(window, self._world.clock.now())
         return await self.on_engine(lambda engine: measured(engine.log.measures, since, until))
 
+    async def measure(self, conversation: str, name: str, value: float) -> None:
+        """Note something of a conversation that only you can measure, such as how content somebody was."""
+        now = self._world.clock.now()
+        await self.on_engine(lambda engine: keep(engine.log.trials, conversation, (name, value), now))
+
+    async def experiments(self, measure: str = "success") -> list[Verdict]:
+        """What the team's experiments say so far, by success, tokens, cost, seconds, or a measure of your own."""
+        return await self.on_engine(lambda engine: verdicts(engine.log.trials, self._declared.experiments, measure))
+
     async def history(self, conversation: str) -> list[Recorded]:
         """Everything that was recorded of a conversation and its delegates, in order."""
         return list(recorded(await self._home.carry(partial(self._tree, conversation))))
@@ -340,6 +372,13 @@ class Team:
             return False
         others = [other for other in self._engines if other is not self._engine]
         return any(other.busy(conversation) and other.loop not in self._home.blocked for other in others)
+
+    async def _handed(self, told: Said, package: HandoffPackage) -> HandoffResult:
+        run = await self._home.carry(partial(self._run, *told))
+        handoff = handoff_of(run, package, told.spoken.no_takers is not None)
+        if handoff.state is Standing.TIMEOUT:
+            raise HandoffTimeoutError(handoff)
+        return handoff
 
     async def _run(self, conversation: str, spoken: UserSpoke, key: str, reading: Reading | None = None) -> RunResult:
         engine = self._running()

@@ -17,7 +17,7 @@ from changeover.testing import Reply, ScriptedModel, hands_off, says
 from changeover.tools.definition import ToolDefinition
 
 BROKEN, STOP = "broken", "stop"
-COOLDOWN = 0.5
+THRESHOLD, COOLDOWN = 3, 0.5
 PAUSE = 0.05
 
 
@@ -44,7 +44,7 @@ def team_at(url: str, folder: Path) -> Team:
         Function("clerk", work),
         Function("deputy", work),
     ]
-    breaker = CircuitBreaker(threshold=3, cooldown=COOLDOWN)
+    breaker = CircuitBreaker(THRESHOLD, COOLDOWN)
     return Team(members, model=ScriptedModel(play), store=Store(url, 30.0), guards=[breaker])
 
 

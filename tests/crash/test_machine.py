@@ -20,13 +20,16 @@ from changeover import Agent, RunContext, RunResult, Team, tool
 from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
 from changeover.facts import ApprovalRequest
 from changeover.messages import Assistant, User
+from changeover.relay.agents import Agents
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
+from changeover.relay.experience import Lessons
 from changeover.relay.measuring import Measures
-from changeover.relay.ports import Breakers, Circuits, Head, Model, Request, Reserve, ToolOutcome, Toolkit
+from changeover.relay.ports import Breakers, Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.relay.trials import Trials
 from changeover.relay.world import World
 from changeover.stores.memory import MemoryLog
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
@@ -175,12 +178,24 @@ class TroubledLog:
         return self._log.contexts
 
     @property
+    def agents(self) -> Agents:
+        return self._log.agents
+
+    @property
     def breakers(self) -> Breakers:
         return self._log.breakers
 
     @property
+    def trials(self) -> Trials:
+        return self._log.trials
+
+    @property
     def measures(self) -> Measures:
         return self._log.measures
+
+    @property
+    def experience(self) -> Lessons:
+        return self._log.experience
 
     async def forget(self, root: str) -> bool:
         return await self._log.forget(root)

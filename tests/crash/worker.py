@@ -24,11 +24,14 @@ from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest
 from changeover.handoffs.tokens import load
+from changeover.relay.agents import Agents
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
+from changeover.relay.experience import Lessons
 from changeover.relay.measuring import Measures
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim, Queue
+from changeover.relay.trials import Trials
 from changeover.saying import RunOptions
 from changeover.stores import postgres, sql, sqlite
 from changeover.stores.open import Store, open_log
@@ -133,12 +136,24 @@ class StoppingLog:
         return self._log.contexts
 
     @property
+    def agents(self) -> Agents:
+        return self._log.agents
+
+    @property
     def breakers(self) -> Breakers:
         return self._log.breakers
 
     @property
+    def trials(self) -> Trials:
+        return self._log.trials
+
+    @property
     def measures(self) -> Measures:
         return self._log.measures
+
+    @property
+    def experience(self) -> Lessons:
+        return self._log.experience
 
     async def forget(self, root: str) -> bool:
         return await self._log.forget(root)

@@ -86,7 +86,11 @@ async def test_any_package_is_the_same_offer_however_it_is_written(whole: Handof
         assert await team.offer(form) == first
     [shown] = seen
     task = replace(given.task, id=given.task.id or first.handoff_id)
-    assert shown == replace(given, task=task, metadata=replace(given.metadata, timestamp=shown.metadata.timestamp))
+    when, tokens = shown.metadata.timestamp, shown.metadata.estimated_tokens
+    assert (tokens or 0) >= 1
+    assert given.metadata.estimated_tokens in (None, tokens)
+    filled = replace(given.metadata, timestamp=when, estimated_tokens=tokens)
+    assert shown == replace(given, task=task, metadata=filled)
     with pytest.raises(KeyConflict):
         await team.offer(replace(given, task=replace(given.task, description=f"{given.task.description}, please")))
 

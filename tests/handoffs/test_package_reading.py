@@ -16,7 +16,7 @@ PACKAGES = parts(HandoffPackage)
 PLACES = list(places(package_schema()))
 KINDS: list[Any] = [None, True, 7, "tomorrow", [[]], {"a": {}}]
 """One value of each kind that JSON has."""
-NULLABLE = {"timestamp", "deadline", "max_iterations", "timeout"}
+NULLABLE = {"timestamp", "deadline", "max_iterations", "estimated_tokens", "timeout"}
 
 
 def kind_of(value: object) -> type:

@@ -12,6 +12,7 @@ from changeover import (
     Allow,
     Approve,
     Deny,
+    Experiment,
     Function,
     Handover,
     Limits,
@@ -188,6 +189,14 @@ async def looks_for_somebody(hooks: dict[str, Any]) -> None:
     await team.close()
 
 
+async def takes_part(hooks: dict[str, Any]) -> None:
+    """A run that takes part in an experiment."""
+    experiment = Experiment("words", {"plain": "Be plain.", "fancy": "Be fancy."}, on="instructions")
+    team = Team([Agent("a")], model=ScriptedModel({"a": [says("Well.")]}), hooks=hooks, experiments=[experiment])
+    await team.run("go")
+    await team.close()
+
+
 async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     noticed: list[Recorded] = []
     team = a_team(dict.fromkeys(EVENTS, noticed.append))
@@ -198,6 +207,7 @@ async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     await looks_for_somebody(dict.fromkeys(EVENTS, noticed.append))
     await is_ruled(dict.fromkeys(EVENTS, noticed.append))
     await is_left_alone(dict.fromkeys(EVENTS, noticed.append))
+    await takes_part(dict.fromkeys(EVENTS, noticed.append))
     assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
 
 

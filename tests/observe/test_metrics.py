@@ -1,6 +1,5 @@
 """Metrics: how handoffs went in a window of time, the same wherever a team keeps its conversations."""
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -9,12 +8,16 @@ from math import inf, nan
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import Struct
 
 from changeover import (
     Agent,
+    Allow,
+    Command,
+    Deny,
     Function,
     HandoffPackage,
-    Handover,
+    Ledger,
     Metrics,
     Rejected,
     Team,
@@ -25,6 +28,7 @@ from changeover import (
     tool,
 )
 from changeover.errors import ChangeoverError, MisconfiguredError, ModelError
+from changeover.guards.guard import Answer, Facts, Offer
 from changeover.observe.metrics import times_of
 from changeover.relay.events import CallRefused, HandoffExpired, HandoffOffered, HandoffRejected, ModelReplied
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
@@ -64,39 +68,56 @@ class Desk(NamedTuple):
                         found["timeouts", *pairs[f"{record.conversation}:{call}"]] += 1
                     case CallRefused(why="guard", receiver=receiver, reason=reason) if "deadlock" in reason:
                         found["deadlocks", record.agent, receiver] += 1
-                    case ModelReplied(agent=agent, usage=usage) if usage:
-                        found["tokens", agent] += usage.total_tokens
+                    case ModelReplied(agent=agent, usage=usage):
+                        found["tokens", agent] += usage.total_tokens if usage else 0
                         found["turns", agent] += 1
                     case _:
                         pass
         return found
 
 
+class NotTo(Struct, frozen=True):
+    """Lets nothing be handed to this receiver."""
+
+    receiver: str
+
+    def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+        return Deny("not to that one") if offer.receiver == self.receiver else Allow()
+
+
+ALWAYS = {
+    "broken": fails("no line", retryable=False),
+    "ping": hands_off("pong", "yours"),
+    "pong": hands_off("ping", "yours"),
+    "patron": delegates("stuck", "sign"),
+    "stuck": calls(("sign", {})),
+}
+"""What some agents do whatever they are told."""
+
+
 def _says(agent: str, messages: Any, tools: Any) -> Any:
-    """What each agent does about the word it was given."""
+    """What each agent does about what it was told last."""
     last = messages[-1].text
     if last.startswith("refused") or "did not take it" in last:
         return says("Then not.", usage=PAID)
     match agent:
-        case "triage":
-            return (
-                hands_off(last.split()[-1], "yours")
-                if last.split()[-1] in RECEIVERS
-                else says("At your service.", usage=PAID)
-            )
-        case "broken":
-            return fails("no line", retryable=False)
-        case "ping" | "pong":
-            return hands_off("pong" if agent == "ping" else "ping", "yours")
+        case "triage" if last.split()[-1] in RECEIVERS:
+            return hands_off(last.split()[-1], "yours")
         case "boss" if last.startswith("transferred"):
             return delegates("aide", "count")
         case "billing" | "aide" if last != "worked":
             return calls(("work", {}))
         case _:
-            return says("Done.", usage=PAID)
+            return ALWAYS.get(agent, says("Done.", usage=PAID))
 
 
-RECEIVERS = ("billing", "shy", "slow", "broken", "boss", "ping")
+RECEIVERS = ("billing", "shy", "slow", "broken", "boss", "ping", "stuck", "patron")
+
+
+@tool(approval=True)
+def sign() -> str:
+    """Sign, if somebody says so."""
+    return "signed"
 
 
 @pytest.fixture(params=["memory", *KINDS])
@@ -126,6 +147,8 @@ async def desk(request: pytest.FixtureRequest) -> AsyncIterator[Desk]:
         Agent("boss", handoffs=[delegate("aide")]),
         Agent("aide", tools=[work], handoffs=()),
         Agent("ping", handoffs=["pong"]),
+        Agent("patron", handoffs=[delegate("stuck")]),
+        Agent("stuck", tools=[sign], handoffs=()),
         Agent("pong", handoffs=["ping"]),
     ]
     store = None
@@ -163,7 +186,7 @@ async def test_every_handoff_is_counted_by_its_pair_and_by_its_receiver(desk: De
     assert (totals.count, totals.done, totals.failed, totals.rejected, totals.timeouts) == (12, 6, 3, 2, 1)
     assert (totals.sent, totals.deadlocks, totals.breaker_openings, totals.success_rate) == (12, 1, 1, 0.5)
     counted = await desk.recounted(*(word.partition(" ")[0] for word in words))
-    assert _told(found) == counted
+    assert _told(found) == +counted
 
 
 def _told(found: Metrics) -> Counter[tuple[str, ...]]:
@@ -173,7 +196,7 @@ def _told(found: Metrics) -> Counter[tuple[str, ...]]:
     agents = {
         (name, agent): getattr(each, name) for agent, each in found.agents.items() for name in ("tokens", "turns")
     }
-    return Counter({key: count for key, count in (pairs | agents).items() if count or key[0] == "tokens" and key})
+    return Counter({key: count for key, count in (pairs | agents).items() if count})
 
 
 async def test_times_are_those_that_passed(desk: Desk):
@@ -190,7 +213,7 @@ async def test_what_agents_spent_is_theirs_alone(desk: Desk):
     found = await desk.team.metrics()
     hello = found.agents["triage"]
     assert (hello.runs, hello.turns, hello.input_tokens, hello.output_tokens, hello.tokens) == (2, 2, 100, 20, 120)
-    assert found.agents["aide"].tokens == 120
+    assert (hello.cost, found.agents["aide"].tokens) == (None, 120)
     assert (found.totals.tokens, found.totals.cost) == (360, None)
     assert found.pairs["triage", "boss"].tokens_before == found.pairs["triage", "boss"].tokens_after > 0
 
@@ -227,15 +250,19 @@ async def test_deadlocks_are_counted_when_they_happen(desk: Desk):
 
 
 async def test_what_goes_on_is_open_and_what_is_cancelled_says_nothing_of_success(desk: Desk):
-    running = asyncio.ensure_future(desk.team.run("stuck", conversation="stuck"))
-    while not (await desk.team.metrics()).pairs:
-        await asyncio.sleep(0.01)
+    await desk.hears("stuck")
     [pair] = (await desk.team.metrics()).pairs.values()
     assert (pair.count, pair.open, pair.success_rate, pair.work_time.count) == (1, 1, None, 0)
     await desk.team.cancel("stuck")
-    assert (await running).status == "cancelled"
     [pair] = (await desk.team.metrics()).pairs.values()
     assert (pair.count, pair.open, pair.withdrawn, pair.success_rate) == (1, 0, 1, None)
+
+
+async def test_a_delegate_that_is_called_back_is_not_done(desk: Desk):
+    await desk.hears("patron")
+    await desk.team.cancel("patron")
+    pair = (await desk.team.metrics()).pairs["patron", "stuck"]
+    assert (pair.count, pair.done, pair.withdrawn, pair.success_rate) == (1, 0, 1, None)
 
 
 async def test_what_is_forgotten_counts_no_longer(desk: Desk):
@@ -253,13 +280,42 @@ async def test_where_nothing_happened_there_is_nothing(desk: Desk):
 
 
 async def test_what_goes_round_among_code_is_a_deadlock_too():
-    members = [Function("left", lambda context: Handover("right")), Function("right", lambda context: Handover("left"))]
+    members = [
+        Function("left", lambda context: Command(goto="right")),
+        Function("right", lambda context: Command(goto="left")),
+    ]
     team = Team(members)
     with pytest.raises(ChangeoverError, match="deadlock"):
         await team.run("go")
     found = await team.metrics()
     assert (found.totals.deadlocks, "" in found.agents) == (1, False)
     assert sum(pair.deadlocks for pair in found.pairs.values()) == 0
+
+
+async def test_what_another_guard_refuses_is_no_deadlock():
+    team = Team(
+        [Agent("left", handoffs=[handoff("right")]), Agent("right")],
+        model=ScriptedModel({"left": [hands_off("right", "x"), says("Then not.")]}),
+        guards=[NotTo("right")],
+    )
+    await team.run("go")
+    found = await team.metrics()
+    assert {pair: (each.count, each.refused, each.deadlocks) for pair, each in found.pairs.items()} == {
+        ("left", "right"): (0, 1, 0)
+    }
+    assert (found.agents["left"].refused, found.agents["right"].refused, found.totals.refused) == (1, 0, 1)
+
+
+async def test_an_alternative_that_is_refused_counts_too():
+    shy = Agent("shy", accepts=lambda package: Rejected("not today"))
+    team = Team(
+        [Agent("left", handoffs=[handoff("shy", alternatives=["right"])]), shy, Agent("right")],
+        model=ScriptedModel({"left": [hands_off("shy", "x"), says("Then not.")]}),
+        guards=[NotTo("right")],
+    )
+    await team.run("go")
+    found = await team.metrics()
+    assert (found.pairs["left", "shy"].rejected, found.pairs["left", "right"].refused) == (1, 1)
 
 
 @pytest.mark.parametrize("window", [0, -1, nan, inf, True, "1h", timedelta()])

@@ -29,6 +29,7 @@ from changeover import (
     handoff,
     tool,
 )
+from changeover.agent.trial import Trial, Trials
 from changeover.engines import hosting
 from changeover.engines.local import LocalEngine
 from changeover.engines.taking import take
@@ -138,7 +139,10 @@ RULES = [
     Rule("ask", if_=lambda ctx: ctx.agent == "a", approval=True),
 ]
 UNRULED = a_world(MEMBERS, ScriptedModel({}))
-ROSTER = msgspec.structs.replace(UNRULED.roster, gotos=tuple(RULES[:2]), judges=tuple(RULES[2:]))
+WORDS = Trial("words", {"plain": "Be plain.", "fancy": "Be fancy."}, lambda root: "fancy")
+STAND_INS = Trial("stand-ins", {"old": "b", "new": "q"}, lambda root: "new")
+TRIALS: Trials = {("instructions", "a"): WORDS, ("receiver", "b"): STAND_INS}
+ROSTER = msgspec.structs.replace(UNRULED.roster, gotos=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
 WORLD = msgspec.structs.replace(UNRULED, roster=ROSTER)
 
 AGENTS = st.sampled_from(["a", "b", "fn", "q", "gone", ""])
@@ -229,7 +233,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "expected": st.none() | st.sampled_from([Expected({"type": "object"}), Expected(criteria=("It is short.",))]),
     **dict.fromkeys(("problem", "partial"), TEXTS),
     "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
-    **dict.fromkeys(("code", "queued", "worn_out"), st.booleans()),
+    **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off"), st.booleans()),
+    "no_takers": st.sampled_from([None, "return", "queue"]),
     "priority": st.integers(-1, 2),
     "timeout": st.none() | st.floats(0, 10),
     "ticket": st.sampled_from(["c:3.0", "c:3.0+1", "c:2", "c:4.0", "other"]),
@@ -259,7 +264,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "limit": st.sampled_from(["max_handoffs", "max_turns", "max_tokens", "max_cost", "max_agents", "timeout"]),
     "agents": st.sampled_from([(), ("a",), ("b", "gone")]),
     **dict.fromkeys(("step", "capability"), TEXTS),
+    "score": st.floats(0, 1),
     "tier": st.sampled_from(["simple", "medium", "complex"]),
+    "experiment": st.sampled_from(["words", "stand-ins", "gone"]),
+    "variant": st.sampled_from(["plain", "fancy", "old", "new", "gone"]),
     "on_expiry": st.sampled_from(["reject", "approve"]),
     "output": st.none() | TEXTS,
     "spent": st.builds(Spent, NUMBERS, NUMBERS),
@@ -435,7 +443,8 @@ MESSAGES = st.lists(SPOKEN, min_size=1, max_size=3)
 
 def decides(request: ApprovalRequest) -> Decision:
     if request.kind == "approval":
-        return Edit({}) if request.tool == "sign" else Approve()
+        # Of where a tool leads there are no arguments to edit.
+        return Edit({}) if request.tool == "sign" and not request.receiver else Approve()
     return Edit(receiver="a") if request.kind == "escalation" else Respond("Here I am.")
 
 

@@ -1,6 +1,7 @@
 """Of those who fit equally well, whoever has least to do."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from changeover.routing.draws import draws
 from changeover.routing.load import MANY, Busy, Load, Refuses, Takes, Waits, busy_faults, by_load, place
 from changeover.routing.router import Recommendation
+from changeover.routing.routing import Routing
 from tests.routing.candidates import candidate
 
 AGENTS = st.sampled_from([f"agent-{number}" for number in range(12)])
@@ -128,3 +130,9 @@ def test_without_candidates_there_is_nobody_to_ask():
 def test_what_becomes_of_busy_receivers_is_one_of_three_words():
     assert [busy_faults(each) for each in ("next", "queue", "reject")] == [[], [], []]
     assert busy_faults("wait") == ["when_busy='wait'; give 'next', 'queue' or 'reject'"]
+
+
+def test_what_is_said_of_tasks_that_nobody_takes_is_one_of_two_things():
+    assert [Routing(no_takers=each).faults() for each in ("return", "queue")] == [[], []]
+    wrong: Any = "drop"
+    assert Routing(no_takers=wrong).faults() == ["Routing(…) has no_takers='drop'; give 'return' or 'queue'"]

@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from changeover.facts import Share
 from changeover.guards.approval import Approve
-from changeover.relay.events import Entry, HandoffOffered, ModelReplied
+from changeover.relay.events import CallRefused, Entry, HandoffOffered, VariantChosen
 from changeover.relay.ports import Head, Log, Reserve, Spending
-from tests.stores.entries import DONE, WORKING, answer, asked, decided, delegate, handing_over, more, opening
+from tests.stores.entries import DONE, WORKING, answer, asked, decided, delegate, handing_over, opening
 
 SPENT = (Spending(1, "front", 2.0, Share(1, 1)),)
 
@@ -22,13 +22,22 @@ async def lived(log: Log, id: str) -> None:
         await log.append(delegate(below, id), WORKING)
         await log.append(offering(3, below, id), WORKING)
         await log.append(asked(5, "4.0", below, id), WORKING)
-        await log.append(more(6, "", below, id), Head("cancelled", "billing", False, spent=SPENT))
+        await log.append(trying(6, below, id), Head("cancelled", "billing", False, spent=SPENT))
     await log.append(answer(8, 7, id), replace(DONE, spent=SPENT), Reserve(1, 1, 100, 100))
+    for name in ("content", "polite"):
+        await log.trials.measure(id, name, 4.5, 5.0)
     await log.contexts.put(id, "x", f"what was said in {id}", 50.0)
     await log.contexts.put(id, "y", f"what was said in {id}")
 
 
+def trying(position: int, conversation: str, root: str) -> Entry:
+    """The tree takes part in one more experiment."""
+    chosen = VariantChosen(f"words-{conversation.count('/')}", "plain", 2, "billing")
+    return Entry(conversation, root, position, f"said@{position}", 2.0, (chosen,))
+
+
 def offering(position: int, conversation: str, root: str) -> Entry:
-    """Somebody is offered something, and does not answer."""
-    events = (ModelReplied("billing", 2, "Who?"), HandoffOffered(f"{position}.0", 2, "billing", "nobody", "yours"))
+    """Somebody must not be offered something; somebody else is, and does not answer."""
+    refused = CallRefused("2.0", 2, "refused: deadlock: round and round", "guard", "front")
+    events = (refused, HandoffOffered(f"{position}.0", 2, "billing", "nobody", "yours"))
     return Entry(conversation, root, position, "2", 4.0, events)

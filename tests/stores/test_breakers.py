@@ -201,7 +201,7 @@ async def test_whoever_hands_over_to_one_who_works_waits_for_nobody(postgres: st
     await mine.breakers.reset(WHO, 2.0)
     session = mine._writer._database.connect()
     session.begin()
-    session.run([mine._sql.breakers.lock(receivers=[WHO])])
+    session.run([mine._sql.breakers.lock(receivers=mine._sql.listed([WHO]))])
     async with asyncio.timeout(5):
         scribe = Scribe(theirs, "free")
         await scribe.write(offer("b"), 3.0)

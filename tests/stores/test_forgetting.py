@@ -34,7 +34,10 @@ from tests.stores.test_queue_plans import explained
 
 Another = Callable[..., SqlLog]
 
-NOT_OF_A_CONVERSATION = {"processes", "changeover_version", "forgotten", "breakers", "breaker_openings"}
+NOT_OF_A_CONVERSATION = {
+    *("processes", "changeover_version", "forgotten"),
+    *("agents", "breakers", "breaker_openings", "unlearned"),
+}
 GONE_WHEN_IT_IS_OVER = {"tickets"}
 
 

@@ -128,7 +128,7 @@ async def test_no_take_comes_between_the_check_of_a_claim_and_what_is_written_by
     await take(log, token="mine", lease=OVER)
     writer = log._database.connect()
     writer.begin()
-    writer.run([log._sql.queue.lock(ids=["t"])])
+    writer.run([log._sql.queue.lock(ids=log._sql.listed(["t"]))])
     async with asyncio.timeout(1):
         assert await taken(log, token="theirs") == []
     writer.commit()

@@ -3,11 +3,13 @@
 import os
 
 from tests.stories import (
+    absence,
     alternatives,
     answers,
     approvals,
     branches,
     breakers,
+    brokering,
     budgets,
     busy,
     cancelling,
@@ -25,9 +27,11 @@ from tests.stories import (
     inboxes,
     lapsing,
     lateness,
+    learning,
     limits,
     mistakes,
     modes,
+    occupied,
     offers,
     overdue,
     packages,
@@ -47,6 +51,7 @@ from tests.stories import (
     tools,
     transfers,
     trees,
+    trials,
     turns,
     variables,
     withdrawing,
@@ -56,11 +61,12 @@ from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
     *(transfers, variables, turns, limits, budgets, guards, rules, ruled, modes),
-    *(mistakes, tools, functions, thinking, conversations),
+    *(mistakes, tools, functions, thinking, conversations, trials),
     *(delegates, trees, commands, branches, approvals, breakers, cancelling),
     *(answers, busy, declining, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
-    *(specialists, packing, referring, offers, packages, lateness, expectations, rollbacks, cleaning),
-    *(queued, submitting, claiming, lapsing, overdue, withdrawing, workers, shifts),
+    *(specialists, absence, occupied, brokering),
+    *(packing, referring, offers, packages, lateness, expectations, rollbacks, cleaning),
+    *(learning, queued, submitting, claiming, lapsing, overdue, withdrawing, workers, shifts),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

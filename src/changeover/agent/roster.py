@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from changeover.agent.moves import (
     generic_transfer,
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
+from changeover.agent.trial import Trials
 from changeover.agent.variable import Check, compile_variables
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
@@ -33,6 +34,9 @@ from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import as_tool
 
 Definitions: TypeAlias = tuple[ToolDefinition, ...]
+
+ABSENT = "it is not available now"
+"""What is said to an offer for somebody to whom nothing is handed."""
 
 
 class Seat(Struct, frozen=True):
@@ -59,8 +63,12 @@ class Seat(Struct, frozen=True):
     @property
     def transfers(self) -> tuple[str, ...]:
         """Everybody this agent can hand off to."""
-        ways = [definition for definition in self.definitions if not definition.delegate]
-        return tuple(dict.fromkeys(name for definition in ways for name in definition.receivers))
+        return _named(definition for definition in self.definitions if not definition.delegate)
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """Everybody this agent can hand off to, or ask."""
+        return _named(self.definitions)
 
     def lacks(self, variables: Mapping[str, Any]) -> tuple[str, ...]:
         """What it would have to know before it takes a handoff, and cannot find in these."""
@@ -99,6 +107,10 @@ class Roster(Struct, frozen=True):
     """The rules that lead somewhere."""
     judges: tuple[Rule, ...] = ()
     """The rules that judge what is handed over."""
+    trials: Trials = {}
+    """What is tried in several variants."""
+    absent: frozenset[str] = frozenset()
+    """Members to whom nothing is handed now; what they have begun they go on with."""
 
     def hands_off(self, root: str, agent: str) -> bool:
         """Whether an agent may hand off, or delegate, in the tree of this conversation."""
@@ -109,6 +121,15 @@ class Roster(Struct, frozen=True):
         """What the agents of the team say they can do."""
         agents = [seat.agent for seat in self.seats.values() if isinstance(seat, Seat)]
         return [name for agent in agents for name in (*agent.capabilities, agent.specialization) if name]
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Everybody to whom something may be handed."""
+        return tuple(id for id in self.seats if id not in self.absent) if self.absent else tuple(self.seats)
+
+    def missing(self, member: str) -> str:
+        """What to say of somebody to whom nothing can be handed."""
+        return f"{member!r} is not available now" if member in self.absent else f"no agent is called {member!r}"
 
     def pulls(self, member: str) -> bool:
         """Whether a member is served by whoever claims what it is to do."""
@@ -143,18 +164,25 @@ class Roster(Struct, frozen=True):
         return declared or own or self.strategy or Recent()
 
 
-def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[ToolDefinition], transfers: bool) -> Seat:
-    """Compile one agent. `definitions` are those of its tools, in their order."""
+def seat(
+    agent: Agent,
+    members: Mapping[str, Member],
+    definitions: Sequence[ToolDefinition],
+    transfers: bool,
+    absent: frozenset[str] = frozenset(),
+) -> Seat:
+    """Compile one agent. `definitions` are those of its tools, in their order; of ways that lead only to those who are
+    `absent` its model is not told."""
     moves: dict[str, Move] = {
         definition.name: UseTool(as_tool(declared), definition)
         for declared, definition in zip(agent.tools, definitions, strict=True)
     }
     if transfers:
-        moves |= {way.definition.name: way for way in _ways(agent, members)}
+        moves |= {way.definition.name: way for way in _ways(agent, members, absent)}
     return Seat(
         agent,
         moves,
-        tuple(move.definition for move in moves.values()),
+        tuple(move.definition for move in moves.values() if not absent or _is_shown(agent.id, move, absent)),
         tuple(move.definition for move in moves.values() if isinstance(move, UseTool)),
         {name: move for name, move in moves.items() if isinstance(move, UseTool)},
         not agent.accepts_handoffs or bool(agent.accepts or agent.requires or agent.max_concurrency or agent.pull),
@@ -165,15 +193,30 @@ def seat(agent: Agent, members: Mapping[str, Member], definitions: Sequence[Tool
     )
 
 
+def _named(ways: Iterable[ToolDefinition]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for way in ways for name in way.receivers))
+
+
 def _own_breaker(move: Move) -> CircuitBreaker | None:
     return breaker_among(move.guards) if isinstance(move, Transfer | DelegateTo) else None
 
 
-def _ways(agent: Agent, members: Mapping[str, Member]) -> list[TransferToAny | Transfer | DelegateTo]:
+def _is_shown(agent: str, move: Move, absent: frozenset[str]) -> bool:
+    """Whether a move leads to somebody who is there, and is not the agent itself where it could name others."""
+    if isinstance(move, TransferToAny):
+        return bool(set(move.receivers) - {agent})
+    return absent.isdisjoint(move.definition.receivers)
+
+
+def _ways(
+    agent: Agent, members: Mapping[str, Member], absent: frozenset[str]
+) -> list[TransferToAny | Transfer | DelegateTo]:
+    there = [id for id in members if id not in absent]
     if agent.handoffs is AUTO:
-        return [generic_transfer(list(members), members)] if len(members) > 1 else []
+        return [generic_transfer(there, members)] if len(members) > 1 else []
     bare = [way for way in agent.handoffs if isinstance(way, str)]
-    ways: list[TransferToAny | Transfer | DelegateTo] = [generic_transfer(bare, members)] if bare else []
+    named = [way for way in bare if way not in absent]
+    ways: list[TransferToAny | Transfer | DelegateTo] = [generic_transfer(named, members)] if bare else []
     for way in agent.handoffs:
         if isinstance(way, Handoff):
             ways.append(declared_transfer(way, members))

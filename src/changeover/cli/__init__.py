@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from changeover.cli import approving, breaking, looking, stores, unsticking
+from changeover.cli import approving, breaking, enrolling, learning, looking, stores, trying, unsticking
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.drawing import graph
+from changeover.cli.measuring import metrics
 from changeover.cli.starting import init
 from changeover.cli.talking import chat, resume, run
 from changeover.cli.trouble import EXITS
@@ -53,6 +54,10 @@ for verb in (unsticking.stuck, unsticking.retry, unsticking.cancel):
 app.add_typer(looking.handoffs, name="handoffs")
 app.add_typer(approving.app, name="approvals")
 app.add_typer(breaking.app, name="breakers")
+app.add_typer(enrolling.app, name="agents")
+app.add_typer(learning.app, name="router")
+app.add_typer(trying.app, name="experiments")
 app.command()(graph)
+app.command()(metrics)
 app.add_typer(stores.app, name="db")
 app.command()(doctor)

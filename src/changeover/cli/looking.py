@@ -215,12 +215,12 @@ def show_list(rows: list[Any], limit: int, as_json: bool, shown: Callable[[Any],
     if as_json:
         print_json([as_data(row) for row in rows[:limit]])
     else:
-        print_table(_filled([shown(row) for row in rows[:limit]]), nothing)
+        print_table(filled([shown(row) for row in rows[:limit]]), nothing)
     if len(rows) > limit:
         tell(f"There are more than {limit}: --limit shows more of them.")
 
 
-def _filled(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+def filled(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     """The same without columns that say nothing in any row."""
     telling = {name for row in rows for name, value in row.items() if value}
     return [{name: value for name, value in row.items() if name in telling} for row in rows]

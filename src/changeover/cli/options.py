@@ -76,6 +76,11 @@ def some_seconds(value: float) -> float:
     return value
 
 
+def is_store_here() -> bool:
+    """Whether there is a store that is meant where none is named."""
+    return bool(os.environ.get(VARIABLE)) or Path(FILE).exists()
+
+
 def store_of(url: str | None) -> Store:
     """The store that a command looks at."""
     from changeover.stores.open import Store

@@ -7,32 +7,25 @@ from typing import assert_never
 from rich.console import Console
 from rich.text import Text
 
+from changeover.cli.asides import aside
 from changeover.cli.output import clean, line_of
 from changeover.cli.requests import listed
-from changeover.errors import limit_words
 from changeover.facts import Mode, RunResult
 from changeover.messages import Call
 from changeover.relay.events import (
     AlternativeRefused,
     CallRefused,
     ContextPacked,
-    FellBack,
     HandoffConditional,
     HandoffExpired,
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
     HandoffRolledBack,
-    LimitReached,
     ModelFailed,
     ModelReplied,
-    ReceiverChosen,
-    RepairAsked,
-    RuleFailed,
-    RuleFired,
     TicketLapsed,
     TicketTaken,
-    TierChosen,
     ToolFinished,
 )
 from changeover.relay.naming import call_of
@@ -106,27 +99,13 @@ class Show:
 
     def _aside(self, agent: str, event: object) -> None:
         """What happens beside handoffs, and is good to know."""
-        match event:
-            case ContextPacked() as packed:
-                self._packed(packed)
-            case ReceiverChosen(receiver="", why=why):
-                self._line(f"{agent} finds no specialist: {why}", "yellow")
-            case ReceiverChosen(receiver=receiver, why=why):
-                self._note(f"{receiver} fits: {why}")
-            case TierChosen(tier=tier, reason=reason):
-                self._note(f"a {tier} task: {reason}")
-            case LimitReached() as reached:
-                self._line(f"{agent} is told: {limit_words(reached.limit, reached.figure, reached.spent)}", "yellow")
-            case RuleFired(words=words):
-                self._note(words)
-            case RuleFailed(words=words):
-                self._line(words, "red")
-            case FellBack(reason=reason):
-                self._line(f"{agent} goes on alone: {reason}", "yellow")
-            case RepairAsked(problem=problem):
-                self._note(f"{agent} is told what is wrong with its answer: {problem}")
-            case _:
-                pass  # of the rest nobody has to know at once
+        if isinstance(event, ContextPacked):
+            self._packed(event)
+        elif told := aside(agent, event):
+            if told.colour:
+                self._line(*told)
+            else:
+                self._note(told.text)
 
     def recall(self, recorded: Recorded) -> None:
         """Know what was recorded, without showing it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from changeover.agent.roster import ABSENT
 from changeover.engines.capacity import capacity, room
 from changeover.engines.live import Live
 from changeover.engines.timing import in_time
@@ -45,6 +46,8 @@ async def expiry(engine: LocalEngine, command: AwaitClaim) -> HandoffExpired:
 
 async def _ask(engine: LocalEngine, live: Live, command: AskReceiver) -> Answered:
     answer = await ask(engine.world, command)
+    if command.offer.receiver in engine.world.roster.absent:
+        return answered(command, Rejected(ABSENT))
     if isinstance(answer, HandoffAccepted):
         receiver, place = command.offer.receiver, _place(live, command)
         most = capacity(engine, receiver)

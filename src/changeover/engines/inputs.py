@@ -53,7 +53,7 @@ def _compare(state: State, run: int, spoken: UserSpoke, key: str) -> None:
 def _meant(spoken: UserSpoke) -> tuple[object, ...]:
     """What two inputs have in common that are the same."""
     package = fingerprint(HandoffPackage.from_dict(spoken.package)) if spoken.package else ""
-    return spoken.text, spoken.agent, spoken.context, spoken.files, package
+    return spoken.text, spoken.agent, spoken.context, spoken.files, package, spoken.no_takers
 
 
 async def call_off(engine: LocalEngine, live: Live, request: CancelRequested, opening: Started | None = None) -> bool:

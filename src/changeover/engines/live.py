@@ -119,6 +119,8 @@ class Live:
 
     def stop_waiting(self, run: int, future: asyncio.Future[RunResult]) -> None:
         """Somebody patient does not want to know any more."""
+        if future.done() and not future.cancelled():
+            future.exception()  # heard, though nobody listens: else asyncio complains
         if future in (waiting := self.patient.get(run, [])):
             waiting.remove(future)
             if not waiting:

@@ -77,7 +77,9 @@ class LocalEngine:
         elsewhere: Callable[[str], bool] = lambda conversation: False,
     ) -> None:
         self.log, self.patience, self._observer = log, patience, observer
-        self.world = replace(world, contexts=log.contexts, directory=LiveDirectory(self, world.registry))
+        self.world = world
+        """What effects act upon; another, when what is said of agents changes."""
+        self.directory = LiveDirectory(self, world)
         self.elsewhere = elsewhere
         """Whether another loop of this process works on a conversation."""
         self.loop = asyncio.get_running_loop()
@@ -277,7 +279,7 @@ class LocalEngine:
     ) -> Sequence[Command]:
         """Fold and commit; only what is committed may have effects. The caller holds the lock, and the ticket that it
         claims, if what it records depends on that."""
-        state, world = live.state, self.world
+        state, world = live.state, self.world if self.directory.known else await self.directory.look()
         claim, tickets = claim or self.holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         before = standing(state, world.roster) if in_tree(state) else NOTHING

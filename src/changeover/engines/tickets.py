@@ -83,7 +83,7 @@ async def _result(engine: LocalEngine, state: State, id: str) -> HandoffResult |
     outcome = _outcome(state, id)
     if outcome is not None and outcome.run.spoken.package is not None:
         package = HandoffPackage.from_dict(outcome.run.spoken.package)
-        came = handoff_of(result_of(state.id, outcome), package)
+        came = handoff_of(result_of(state.id, outcome), package, outcome.run.spoken.no_takers is not None)
         return came if came.error or came.reason else replace(came, error=_error(state.id, outcome))
     record = _record(state, id)
     if record is None:

@@ -1,4 +1,4 @@
-"""Keeping watch: what other processes say to the conversations at work here, and what they leave behind."""
+"""Keeping watch: what other processes say, of agents and to the conversations at work here, and leave behind."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Watch:
         while True:
             await asyncio.sleep(self._engine.patience)
             try:
+                await self._engine.directory.look()
                 await self._heed()
                 if self._recovers:
                     await self._engine.recover()

@@ -182,6 +182,8 @@ class Metadata(Part, frozen=True, kw_only=True):
     """Which offer of this task it is, counted from 1."""
     max_iterations: Count | None = None
     """How many model turns the receiver may take; as many as its team allows, if null."""
+    estimated_tokens: Count | None = None
+    """About how many tokens the task and its context are; filled in for whoever is asked to take it, if it is null."""
     conversation: str = ""
     """The conversation that it belongs to."""
     correlation_id: str = ""

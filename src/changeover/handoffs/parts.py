@@ -123,6 +123,8 @@ def _expect(value: Any, kind: Any, called: str) -> Any:
 
 
 def _single(kind: Any, value: Any) -> Any:
+    if kind is str and type(value) is str and value.isascii():
+        return value  # as most are: nothing can be wrong with it
     # In JSON 2.0 is an integer, and some write it so.
     whole = int(value) if type(value) is float and value.is_integer() else value
     try:

@@ -42,6 +42,6 @@ def answered(command: AskReceiver, answer: Answer) -> Answered:
         case Rejected(reason=reason, suggested_alternative=suggested):
             return HandoffRejected(*who, reason, suggested or "")
         case Conditional():
-            return HandoffConditional(*who, answer.needs_more_context, answer.needs_permission)
+            return HandoffConditional(*who, answer.needs_more_context, answer.needs_permission, offer.brokered)
         case _:
             assert_never(answer)

@@ -44,7 +44,7 @@ def _wanted(call: OpenCall, command: str) -> bool:
         case "?":
             return isinstance(phase, Fresh | Directed)
         case "@":
-            return isinstance(phase, Fresh) and call.chosen is None
+            return isinstance(phase, Fresh | Directed) and call.chosen is None
         case "!":
             return isinstance(phase, Asked) and f"{phase.request.call}!" == command
         case "^":

@@ -112,7 +112,7 @@ class Reading:
             self._end(event.call, event.receiver, None)
 
     def condition(self, event: HandoffConditional) -> None:
-        if event.needs_context and self.offers.pop(event.call, None) is None:
+        if (event.needs_context or event.put_off) and self.offers.pop(event.call, None) is None:
             self._end(event.call, event.receiver, None)
 
     def expire(self, event: HandoffExpired) -> None:

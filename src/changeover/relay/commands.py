@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -37,6 +38,8 @@ class CallModel(Struct, frozen=True, gc=False):
     """Whether this is the last reply the run may take: no tools, an answer."""
     fetches: bool = False
     """Whether there is something that the agent may fetch."""
+    variants: Mapping[str, str] = {}
+    """Which are tried here, by experiment."""
 
 
 class CallFunction(Struct, frozen=True, gc=False):
@@ -98,6 +101,8 @@ class FindReceiver(Struct, frozen=True, gc=False):
     wish: Wish
     among: tuple[str, ...] = ()
     """Who may be chosen; anybody but the sender, if nobody is named."""
+    brokered: bool = False
+    """All who can do it are asked in turn, busy or not."""
 
 
 class JudgeTask(Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from changeover.handoffs.chapters import can_fetch
 from changeover.messages import View
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, Record
 from changeover.relay.context import context_of
-from changeover.relay.deciding import answering, delegates, expecting, people, rolling, ruling, tiering
+from changeover.relay.deciding import answering, delegates, expecting, people, rolling, ruling, tiering, trying
 from changeover.relay.deciding.failing import overdue
 from changeover.relay.deciding.turns import act
 from changeover.relay.events import FellBack, LimitReached, RunCancelled, RunCompleted, RunFailed, RunStarted
@@ -35,9 +35,9 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     run = state.run
     if state.unreadable:
         return ()  # whoever wrote it knows what to do
-    if state.rollbacks or state.returning is not None:
-        return _tidy(state, run, roster)
-    return _next(state, run, roster)
+    tidy = state.rollbacks or state.returning is not None
+    decision = _tidy(state, run, roster) if tidy else _next(state, run, roster)
+    return trying.told_first(state, decision, roster) if roster.trials else decision
 
 
 def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
@@ -69,7 +69,7 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
     if spoken.package is not None:
         return Record(RunStarted(run, spoken.package.get("metadata", {}).get("sender") or CODE, code=True))
     agent = spoken.agent or state.return_to or state.agent
-    if agent not in roster.seats and not spoken.agent:
+    if (agent not in roster.seats or agent in roster.absent) and not spoken.agent:
         agent = roster.start  # nobody yet, or somebody who has left the team since
     claimed = spoken.given is not None and spoken.given.ticket
     return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
@@ -112,6 +112,7 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
             limits.max_handoffs > 0 and not run.told and roster.hands_off(state.root, state.agent),
             last,
             bool(state.chapters) and can_fetch(state.chapters),
+            state.variants,
         )
     ]
 
@@ -168,7 +169,7 @@ def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
         return RefusalFault(state.agent, mistake.reason)
     if mistake is not None and mistake.why in ("receiver", "command"):
         # A model can hand off where its tools lead, code to anybody.
-        possible = seat.transfers if mistake.why == "receiver" else tuple(roster.seats)
+        possible = seat.transfers if mistake.why == "receiver" else roster.present
         return ReceiverFault(state.agent, mistake.receiver, possible)
     return ModelFault(state.agent, mistake.reason if mistake else "its calls could not be carried out")
 

@@ -14,10 +14,11 @@ from changeover.relay.events import UserSpoke
 from changeover.relay.naming import call_of
 
 
-def offer_of(package: HandoffPackage, available: list[str], now: float) -> UserSpoke:
-    """The event that records an offer; raises if nobody can be its receiver, before anything is recorded."""
+def offer_of(package: HandoffPackage, available: list[str] | None, now: float) -> UserSpoke:
+    """The event that records an offer; raises if nobody can be its receiver, before anything is recorded. Where the
+    receiver is still to be found, nobody is `available` yet."""
     receiver, metadata = package.metadata.receiver, package.metadata
-    if receiver not in available:
+    if available is not None and receiver not in available:
         raise UnknownAgentError(receiver, available)
     stamped = replace(
         package, metadata=replace(metadata, timestamp=metadata.timestamp or datetime.fromtimestamp(now, UTC))
@@ -31,23 +32,24 @@ def offer_of(package: HandoffPackage, available: list[str], now: float) -> UserS
     )
 
 
-def handoff_of(result: RunResult, package: HandoffPackage) -> HandoffResult:
-    """What came of the package that this run is about."""
-    record = _record(result)
-    if record is None:
+def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = False) -> HandoffResult:
+    """What came of the package that this run is about, whose receiver may have been found by a broker."""
+    back, tries = result.returned[0] if result.returned else None, _tries(result)
+    if not tries:
         id, receiver = result.conversation_id, package.metadata.receiver
-        return HandoffResult(
-            handoff_id="", agent=receiver, state=Standing.RETURNED, reason="cancelled", conversation_id=id
-        )
-    back = result.returned[0] if result.returned else None
+        state, reason = (Standing.REJECTED, back.error) if back else (Standing.RETURNED, "cancelled")
+        return HandoffResult(handoff_id="", agent=receiver, state=state, reason=reason, conversation_id=id)
+    record = tries[-1]
     declined = record.state in (Standing.REJECTED, Standing.RETURNED, Standing.TIMEOUT) and not (back and back.success)
+    refused = brokered and record.state is Standing.REJECTED
+    why = "; ".join(f"{each.receiver}: {each.error}" for each in tries) if refused else _why(record, back)
     awaited = ", ".join(request.receiver or request.kind for request in result.pending)
     return HandoffResult(
         handoff_id=record.id,
         agent=record.receiver,
         state=record.state,
         result=back.response if back else result.output,
-        reason=f"waits for {awaited}" if awaited else _why(record, back) if declined else "",
+        reason=f"waits for {awaited}" if awaited else why if declined else "",
         error="" if declined else record.error or (back.error if back else ""),
         summary=back.summary if back else "",
         iterations=back.iterations if back else result.ledger.turns,
@@ -63,11 +65,11 @@ def _why(record: HandoffRecord, back: DelegateResult | None) -> str:
     return back.error if back and settled else record.error
 
 
-def _record(result: RunResult) -> HandoffRecord | None:
-    """The last attempt at what code offered: its first handoff of the run, or the ones that followed when it was
-    declined; None if it was called off before anybody was asked."""
+def _tries(result: RunResult) -> list[HandoffRecord]:
+    """All attempts at what code offered: its first handoff of the run, and the ones that followed when it was declined;
+    none if it was called off before anybody was asked, or there was nobody to ask."""
     chain = result.handoff_chain
     if not chain:
-        return None
+        return []
     call = call_of(chain[0].id.rpartition(":")[2])
-    return [record for record in chain if call_of(record.id.rpartition(":")[2]) == call][-1]
+    return [record for record in chain if call_of(record.id.rpartition(":")[2]) == call]

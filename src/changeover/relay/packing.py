@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from changeover.facts import Mode
 from changeover.handoffs.history import history_of
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
+from changeover.handoffs.tokens import count
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver
 from changeover.relay.run import Run
@@ -45,6 +47,7 @@ def package_of(command: AskReceiver) -> HandoffPackage:
             deadline=None if command.deadline is None else datetime.fromtimestamp(command.deadline, UTC),
             attempt=offer.attempt,
             max_iterations=offer.max_iterations or None,
+            estimated_tokens=count(described or offer.receiver) + (packed.after if packed is not None else offer.after),
             conversation=context.conversation,
             correlation_id=context.correlation_id,
             user=context.user,
@@ -89,6 +92,10 @@ def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
     """The package that code offers, as it stands at this attempt."""
     offer, where, task = command.offer, command.context.conversation, given["task"]
     who = {"sender": offer.sender, "receiver": offer.receiver, "attempt": offer.attempt, "conversation": where}
+    if given.get("metadata", {}).get("estimated_tokens") is None:
+        known = given.get("context")
+        context = json.dumps(known, ensure_ascii=False) if known else ""
+        who["estimated_tokens"] = max(1, count(f"{task['description']}\n{context}"))
     return _with(given, who, {"id": task.get("id") or f"{where}:{offer.call}"})
 
 

@@ -10,6 +10,7 @@ from changeover.agent.agent import Function
 from changeover.agent.moves import Transfer
 from changeover.agent.roster import Seat
 from changeover.agent.specialist import ToSpecialist, guidance
+from changeover.agent.trial import tried_model
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
@@ -72,14 +73,15 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
     seat = world.roster.seats[agent]
     assert isinstance(seat, Seat)
     try:
-        instructions = seat.agent.instructions
+        tried = _tried(world, command) if command.variants else {}
+        instructions = tried.get("instructions", seat.agent.instructions)
         if not isinstance(instructions, str):
             written = instructions(command.context)
             instructions = written if isinstance(written, str) else await written
         if seat.seeks and command.handoffs and not command.last:
             instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
         request = _request(seat, command, instructions)
-        model = world.models[agent]
+        model = world.models[tried.get("model", agent)]
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
         reply = reply_of(given, command.id)
     except TROUBLE as error:
@@ -87,6 +89,19 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         return ModelFailed(agent, command.task, words_of(error), _retry_at(world, command, error))
     usage = None if reply.usage == ONE_REQUEST else reply.usage
     return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage, reply.extra)
+
+
+def _tried(world: World, command: CallModel) -> dict[str, Any]:
+    """What the agent has here in place of its own: instructions, and under which name its model is found."""
+    agent, found = command.context.agent, dict[str, Any]()
+    for subject in ("instructions", "model"):
+        trial = world.roster.trials.get((subject, agent))
+        variant = command.variants.get(trial.name) if trial else None
+        if trial is None or variant not in trial.variants:
+            continue  # it is not tried out, or was given up since
+        named = subject == "model"
+        found[subject] = tried_model(agent, trial.name, variant) if named else trial.variants[variant]
+    return found
 
 
 def _guided(world: World, seat: Seat) -> str:

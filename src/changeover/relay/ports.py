@@ -10,11 +10,14 @@ from msgspec import Struct
 from changeover.facts import ApprovalRequest, Share, Ticket
 from changeover.guards.breaker import Circuit, Ended
 from changeover.messages import Message, Reply
+from changeover.relay.agents import Agents
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, Event
+from changeover.relay.experience import Lessons
 from changeover.relay.measuring import Measures
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.relay.trials import Trials
 from changeover.tools.command import Directive
 from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
@@ -229,6 +232,11 @@ class Log(Protocol):
         ...
 
     @property
+    def agents(self) -> Agents:
+        """What people say of agents, beside what was declared."""
+        ...
+
+    @property
     def breakers(self) -> Breakers:
         """How the receivers of handoffs do."""
         ...
@@ -236,6 +244,16 @@ class Log(Protocol):
     @property
     def measures(self) -> Measures:
         """How handoffs went."""
+        ...
+
+    @property
+    def trials(self) -> Trials:
+        """What came of experiments."""
+        ...
+
+    @property
+    def experience(self) -> Lessons:
+        """What became of tasks whose receivers were looked for."""
         ...
 
     async def forget(self, root: str) -> bool:

@@ -196,6 +196,10 @@ class Run(Account):
         self.queued = False
         """Whether something was offered to somebody who is served by claims."""
 
+    def brokers(self, turn: Turn) -> bool:
+        """Whether code wants somebody found who can do it, and this is the turn that says so."""
+        return turn.code and self.spoken.no_takers is not None
+
     def account(self, agent: str) -> Account:
         """What this agent has spent."""
         found = self.accounts.get(agent)

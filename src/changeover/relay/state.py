@@ -57,6 +57,7 @@ class State:
         "thread",
         "unreadable",
         "variables",
+        "variants",
         "workflow_state",
     )
 
@@ -99,6 +100,8 @@ class State:
         """Limits of the whole tree that stood in the way here."""
         self.granted = 0
         """How many handoffs this run may make in all, if that is one of them."""
+        self.variants: dict[str, str] = {}
+        """Which this tree has, by experiment, as far as they mattered here."""
         self.unreadable = ""
         """The tag of an event that only a newer version understands."""
 
@@ -255,6 +258,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.RepairAsked: runs.repair,
     events.LimitReached: runs.reach_limit,
     events.TierChosen: runs.limit,
+    events.VariantChosen: runs.try_out,
     events.FellBack: runs.fall_back,
     events.RuleFired: ruling.fire,
     events.RuleFailed: ruling.misjudge,

@@ -13,6 +13,7 @@ from changeover.relay.events import (
     ApprovalDecided,
     CircuitFound,
     ContextPacked,
+    HandoffConditional,
     HandoffOffered,
     ReceiverChosen,
     RollbackRequested,
@@ -156,6 +157,8 @@ class OpenCall(Struct, gc=False):
     """A person said yes to it."""
     chosen: ReceiverChosen | None = None
     """Who was found for it, if it names nobody."""
+    conditions: tuple[HandoffConditional, ...] = ()
+    """On what conditions somebody would take it, to be weighed when nobody else is left to ask."""
     ruled: tuple[tuple[str, str], ...] = ()
     """The rules that have judged it, each with the receiver that it was about."""
     passed: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from changeover.agent.agent import Agent, Member, purpose
+from changeover.agent.faults import SLUG
 
 APART = re.compile(r"[\s_-]+")
 DIGITS = re.compile(r"\d+")
@@ -47,6 +48,19 @@ def profile_of(member: Member) -> Profile:
         member.accepts_handoffs,
         member.max_concurrency,
     )
+
+
+def profile_faults(profile: Profile) -> list[str]:
+    """What is wrong with a profile that was not declared in code."""
+    most = profile.max_concurrency
+    return [
+        *(
+            []
+            if SLUG.fullmatch(profile.id)
+            else [f"{profile.id!r} is no id; use letters, digits, '-' and '_', at most 64"]
+        ),
+        *([] if most is None or most >= 1 else [f"max_concurrency={most!r}; give 1 or more, or None for no limit"]),
+    ]
 
 
 def key(capability: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from changeover.facts import NoTakers
 from changeover.routing.draws import Draws
 from changeover.routing.learned import Learned, reorder
 from changeover.routing.load import Load, Placement, WhenBusy, busy_faults, by_load, place
@@ -19,6 +20,8 @@ class Routing(Struct, frozen=True, kw_only=True):
     learning: Learning | None = DEFAULT
     when_busy: WhenBusy = "next"
     """What becomes of a task if the best for it can do no more now: the next best, its queue, or nobody."""
+    no_takers: NoTakers = "return"
+    """What becomes of what `Team.broker` finds no taker for: it comes back, or waits in the queue of the best."""
     judge: bool = True
     """Whether a model is asked when neither capabilities nor words tell who fits."""
 
@@ -27,7 +30,13 @@ class Routing(Struct, frozen=True, kw_only=True):
         learning = self.learning.faults() if isinstance(self.learning, Learning) else []
         if self.learning is not None and not isinstance(self.learning, Learning):
             learning = [f"learning={self.learning!r}; give Learning(…), or None to switch it off"]
-        return [f"Routing(…) has {fault}" for fault in (*learning, *busy_faults(self.when_busy))]
+        found = (*learning, *busy_faults(self.when_busy), *taker_faults(self.no_takers))
+        return [f"Routing(…) has {fault}" for fault in found]
+
+
+def taker_faults(no_takers: object) -> list[str]:
+    """What is wrong with what was said of tasks that nobody takes."""
+    return [] if no_takers in ("return", "queue") else [f"no_takers={no_takers!r}; give 'return' or 'queue'"]
 
 
 def ordered(

@@ -17,6 +17,7 @@ from changeover.stores.past import Foreseen, SqlPast
 from changeover.stores.places import Place, Places
 from changeover.stores.projections import project
 from changeover.stores.queue.tickets import Tickets
+from changeover.stores.rounds import Round
 from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
 from changeover.stores.tally import Tally
@@ -42,14 +43,17 @@ class Batch:
         self._session.begin()
         if careful:
             self._places.forget()
-        self._places.look(self._session, jobs, self._me if self._lease.valid else None)
+        appends = [job for job in jobs if isinstance(job, Append)]
+        # Rows are locked before anything is read that only their owner may change; all of it takes one round trip.
+        asked = Round(self._session)
+        self._places.look(asked, jobs, self._me if self._lease.valid else None)
+        self._tickets.look(asked, jobs)
+        self._foreseen = Foreseen(asked, self._sql, appends, self._legs)
+        self._board.look(asked, jobs)
+        asked.run()
         if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
-        self._tickets.look(self._session, jobs)
-        self._board.look(self._session, jobs)
-        before = self._recorded([job for job in jobs if isinstance(job, Append) and (careful or job.tried)])
-        appends = [job for job in jobs if isinstance(job, Append)]
-        self._foreseen = Foreseen(self._session, self._sql, appends, self._legs)
+        before = self._recorded([append for append in appends if careful or append.tried])
         for job in jobs:
             if isinstance(job, Append):
                 self._append(job, before.get(job.conversation))
@@ -190,7 +194,7 @@ class Batch:
             writes.append((self._sql.lease.bury.sql, [()]))
         if self._sql.notify and self._moved:
             topics = {append.root for append, _, _ in self._moved} | self.bells
-            writes.append((self._sql.notify.sql, [(sorted(topics),)]))
+            writes.append((self._sql.notify.sql, [(self._sql.listed(sorted(topics)),)]))
         return writes
 
 

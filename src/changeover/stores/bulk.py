@@ -5,24 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from operator import itemgetter
 from typing import NamedTuple
 
-import msgspec
-
 from changeover.stores.database import Call, Row
+from changeover.stores.listed import rows as listed
 
 BOUND = r"%s(?:::\w+)?(?: COLLATE \"C\")?"
-INSERT = re.compile(rf"INSERT INTO (\w+) \(([\w, ]+)\) VALUES \({BOUND}(?:, {BOUND})*\)")
-UPDATE = re.compile(
-    rf"UPDATE (\w+) SET (\w+={BOUND}(?:, \w+={BOUND})*) WHERE ([\w.]+ = {BOUND}(?: AND [\w.]+ = {BOUND})*)"
-)
-DELETE = re.compile(rf"DELETE FROM (\w+) WHERE ([\w.]+ = {BOUND}(?: AND [\w.]+ = {BOUND})*)")
-
-_ENCODER = msgspec.json.Encoder()
-
-
-class Listed(bytes):
-    """Rows as JSON, which goes out as it is."""
+SAME = rf"[\w.]+ = {BOUND}"
+ANEW = r"\w+ = excluded\.\w+"
+INSERT = re.compile(rf"INSERT INTO (\w+) \(([\w, ]+)\) VALUES \({BOUND}(?:, {BOUND})*\)(.*)")
+UPSERT = re.compile(rf" ON CONFLICT \(([\w, ]+)\) DO UPDATE SET ({ANEW}(?:, {ANEW})*)")
+UPDATE = re.compile(rf"UPDATE (\w+) SET (\w+={BOUND}(?:, \w+={BOUND})*) WHERE ({SAME}(?: AND {SAME})*)")
+DELETE = re.compile(rf"DELETE FROM (\w+) WHERE ({SAME}(?: AND {SAME})*)")
 
 
 class Bulk(NamedTuple):
@@ -30,60 +25,59 @@ class Bulk(NamedTuple):
 
     sql: str
     fields: tuple[str, ...]
-    keys: int
-    """How many of the fields, at the end, say which row is meant; none if it adds rows."""
+    keys: tuple[str, ...] = ()
+    """The fields that say which row is meant; none if it only adds rows."""
 
     def __call__(self, rows: Sequence[Row]) -> Call:
-        if self.keys:  # of several changes to one row the last one holds, as if they were made one after the other
-            rows = list({row[-self.keys :]: row for row in rows}.values())
-        return self.sql, (_listed(self.fields, rows),)
+        if self.keys and len(rows) > 1:
+            # Of several changes to one row the last one holds, as if they were made one after the other.
+            key = itemgetter(*map(self.fields.index, self.keys))
+            rows = list({key(row): row for row in rows}.values())
+        return self.sql, (listed(self.fields, rows),)
 
 
 @cache
 def bulk(sql: str) -> Bulk | None:
-    """The statement for one row as one for many; nothing if what it does to one may depend on the one before."""
-    flat = " ".join(sql.split())
-    if found := INSERT.fullmatch(flat):
-        table, columns = found.groups()
-        return Bulk(
-            f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {_rows(table)}", tuple(columns.split(", ")), 0
-        )
-    if found := UPDATE.fullmatch(flat):
-        table, values, which = found.groups()
-        columns, keys = re.findall(r"(\w+)=", values), _keys(which)
-        new = ", ".join(f"{name}=new.{name}" for name in columns)
-        change = f"UPDATE {table} SET {new} FROM {_rows(table)} WHERE {_same(table, keys)}"
-        return Bulk(change, (*columns, *keys), len(keys))
-    if found := DELETE.fullmatch(flat):
-        table, which = found.groups()
-        keys = _keys(which)
-        return Bulk(f"DELETE FROM {table} USING {_rows(table)} WHERE {_same(table, keys)}", tuple(keys), len(keys))
+    """The statement for one row as one for many; nothing if what it does to a row depends on how that stands."""
+    said = " ".join(sql.split())
+    if inserts := INSERT.fullmatch(said):
+        return _insert(*inserts.groups())
+    if updates := UPDATE.fullmatch(said):
+        return _update(*updates.groups())
+    if deletes := DELETE.fullmatch(said):
+        return _delete(*deletes.groups())
     return None
 
 
-def holdable(text: str) -> str:
-    """A text as PostgreSQL can hold it: every character but one."""
-    return text.replace("\0", "\ufffd")
+def _insert(table: str, columns: str, more: str) -> Bulk | None:
+    fields, keys = tuple(columns.split(", ")), ()
+    if more:
+        upsert = UPSERT.fullmatch(more)
+        keys = tuple(upsert[1].split(", ")) if upsert else ()
+        if upsert is None or {*keys, *re.findall(r"(\w+) =", upsert[2])} != set(fields):
+            return None
+    return Bulk(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {_rows(table)}{more}", fields, keys)
+
+
+def _update(table: str, values: str, which: str) -> Bulk:
+    columns, keys = re.findall(r"(\w+)=", values), _keys(which)
+    new = ", ".join(f"{name}=new.{name}" for name in columns)
+    change = f"UPDATE {table} SET {new} FROM {_rows(table)} WHERE {_same(table, keys)}"
+    return Bulk(change, (*columns, *keys), keys)
+
+
+def _delete(table: str, which: str) -> Bulk:
+    keys = _keys(which)
+    return Bulk(f"DELETE FROM {table} USING {_rows(table)} WHERE {_same(table, keys)}", keys, keys)
 
 
 def _rows(table: str) -> str:
     return f"json_populate_recordset(NULL::{table}, %s) AS new"
 
 
-def _keys(which: str) -> list[str]:
-    return re.findall(r"(\w+) = ", which)
+def _keys(which: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"(\w+) = ", which))
 
 
 def _same(table: str, keys: Sequence[str]) -> str:
     return " AND ".join(f"{table}.{name} = new.{name}" for name in keys)
-
-
-def _listed(fields: Sequence[str], rows: Sequence[Row]) -> Listed:
-    listed = _ENCODER.encode([dict(zip(fields, row, strict=True)) for row in rows])
-    if b"\\u0000" in listed:  # the one character that no text of PostgreSQL holds, or what looks like it
-        listed = _ENCODER.encode([dict(zip(fields, map(_holdable, row), strict=True)) for row in rows])
-    return Listed(listed)
-
-
-def _holdable(value: object) -> object:
-    return holdable(value) if isinstance(value, str) else value

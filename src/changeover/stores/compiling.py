@@ -17,6 +17,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from changeover.stores.database import Call
+from changeover.stores.listed import texts
 
 
 class Statement:
@@ -52,18 +53,25 @@ class Compiler:
     def among(self, column: sa.ColumnElement[str], name: str) -> sa.ColumnElement[bool]:
         """Whether a value is in the list that is bound by this name; see `listed`."""
         if self.postgresql:
-            return column == sa.func.any(bind(name, postgresql.ARRAY(sa.Text)))
+            # An array, which is made once; each of a list would be joined.
+            return column == sa.func.any(sa.func.array(sa.select(_texts(name)).scalar_subquery()))
         return column.in_(sa.select(sa.literal_column("value")).select_from(sa.func.json_each(bind(name))))
+
+    def each(self, name: str) -> sa.ColumnElement[str]:
+        """Each of the list that is bound by this name, as a table to select from; see `listed`."""
+        if self.postgresql:
+            return _texts(name).table_valued("id").render_derived().c.id
+        return sa.func.json_each(bind(name)).table_valued("value").c.value
 
     def listed(self, values: Sequence[str]) -> Any:
         """A list as it is bound."""
-        return list(values) if self.postgresql else msgspec.json.encode(values).decode()
+        return texts(values) if self.postgresql else msgspec.json.encode(values).decode()
 
     def new_numbers(self) -> sa.TextClause:
         """As many new numbers of conversations as the list `ids` is long."""
         if self.postgresql:
             sequence = "pg_get_serial_sequence('conversations', 'number')"
-            return sa.text(f"SELECT nextval({sequence}) FROM unnest(CAST(:ids AS TEXT[]))")
+            return sa.text(f"SELECT nextval({sequence}) FROM json_array_elements_text(:ids)")
         # None is given twice, also not that of a conversation which was forgotten.
         last = ", ".join(f"(SELECT coalesce(max(number), 0) FROM {name})" for name in ("conversations", "forgotten"))
         return sa.text(f"SELECT max({last}) + 1 + key FROM json_each(:ids)")
@@ -77,6 +85,12 @@ class Compiler:
         construct = postgresql.insert if self.postgresql else sqlite.insert
         names = [column.name for column in table.columns if column is not table.autoincrement_column]
         return construct(table).values({name: bind(name) for name in names} | values)
+
+
+def _texts(name: str) -> sa.Function[str]:
+    """Each of the list that is bound by this name, in PostgreSQL. By nothing but its plan does the server know how
+    many there are, so that one plan does for all."""
+    return sa.func.json_array_elements_text(bind(name))
 
 
 def bind(name: str, type_: Any = None) -> sa.BindParameter[Any]:

@@ -14,10 +14,12 @@ from changeover.stores.schema import (
     forgotten,
     handoffs,
     ledgers,
+    measures,
     messages,
     refusals,
     tasks,
     tickets,
+    trials,
 )
 
 c, e, f = conversations.c, entries.c, forgotten.c
@@ -38,7 +40,7 @@ class ForgetStatements:
         self.conversations = say(sa.delete(conversations).where(c.number == bind("number")))
         self.by_conversation = [
             say(sa.delete(table).where(table.c.conversation == bind("conversation")))
-            for table in (tasks, messages, ledgers, refusals)
+            for table in (tasks, messages, ledgers, refusals, trials, measures)
         ]
         self.by_id = [say(_of_a_conversation(table)) for table in (handoffs, approvals)]
         newest = sa.select(sa.func.max(f.number)).scalar_subquery()

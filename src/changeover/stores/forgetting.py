@@ -88,7 +88,7 @@ class Forgetting:
 
     def _news(self, root: str) -> list[Write]:
         """Whoever follows it has to hear that it is gone."""
-        return [(self._sql.notify.sql, [([root],)])] if self._sql.notify else []
+        return [(self._sql.notify.sql, [(self._sql.listed([root]),)])] if self._sql.notify else []
 
 
 def _hindrance(tree: Sequence[Standing], alive: Collection[str], tickets: Sequence[Row]) -> Owned | None:

@@ -84,12 +84,9 @@ def pass_over(sheet: Sheet, event: AlternativeRefused) -> None:
 
 
 def condition(sheet: Sheet, event: HandoffConditional) -> None:
-    if event.needs_context:
-        reason = f"it has to know {', '.join(event.needs_context)}"
-        sheet.end_handoff(event.call, Standing.RETURNED, reason)
-    else:
-        reason = f"it needs permission for {', '.join(event.needs_permission)}"
-    _note(sheet, event.call, event.task, f"{event.receiver} did not accept yet: {reason}")
+    if event.needs_context or event.put_off:
+        sheet.end_handoff(event.call, Standing.RETURNED, event.words)
+    _note(sheet, event.call, event.task, f"{event.receiver} did not accept yet: {event.words}")
 
 
 def expire(sheet: Sheet, event: HandoffExpired) -> None:

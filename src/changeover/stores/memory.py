@@ -15,13 +15,16 @@ from changeover.relay.events import Entry
 from changeover.relay.measuring import Measures
 from changeover.relay.ports import Circuits, Head, Reserve, Spending
 from changeover.relay.queue import Claim
+from changeover.stores.agents.memory import MemoryAgents
 from changeover.stores.breakers.memory import MemoryBreakers
 from changeover.stores.contexts.memory import MemoryContexts
+from changeover.stores.experience.memory import MemoryLessons
 from changeover.stores.over import CLAIMABLE, at_work, forgotten
 from changeover.stores.pending import Pending
 from changeover.stores.queue.claims import about_tickets
 from changeover.stores.queue.memory import MemoryQueue
 from changeover.stores.tally import Tally
+from changeover.stores.trials.memory import MemoryTrials, Tree
 
 if TYPE_CHECKING:
     from changeover.stores.measures.memory import Kept
@@ -47,10 +50,14 @@ class MemoryLog:
         self._tallies: dict[str, Tally] = {}
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
         """What was spent in the runs of each conversation, by the entries with which they ended."""
+        self._own: dict[str, dict[str, float]] = {}
+        """What users measured of each root."""
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
         self._contexts = MemoryContexts(self._lock)
         self._breakers = MemoryBreakers(self._lock)
+        self._agents = MemoryAgents(self._lock, now)
+        self._lessons = MemoryLessons(self._lock, self._cost)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -96,6 +103,7 @@ class MemoryLog:
             self._note_work(entry, head)
             self._note_rest(conversation, root, head)
             self._pending.note(entry)
+            self._lessons.note(entry)
             if about_tickets(head, claim):
                 self._queue.note(head, claim)
 
@@ -140,6 +148,10 @@ class MemoryLog:
         return self._contexts
 
     @property
+    def agents(self) -> MemoryAgents:
+        return self._agents
+
+    @property
     def breakers(self) -> MemoryBreakers:
         return self._breakers
 
@@ -148,6 +160,14 @@ class MemoryLog:
         from changeover.stores.measures.memory import memory_measures
 
         return memory_measures(self._kept)
+
+    @property
+    def experience(self) -> MemoryLessons:
+        return self._lessons
+
+    @property
+    def trials(self) -> MemoryTrials:
+        return MemoryTrials(self._tried)
 
     async def forget(self, root: str) -> bool:
         with self._lock:
@@ -159,9 +179,11 @@ class MemoryLog:
             for conversation in conversations:
                 del self._entries[conversation]
                 self._pending.forget(conversation)
+                self._lessons.forget(conversation)
                 self._spent.pop(conversation, None)
             self._contexts.forget(root)
             self._tallies.pop(root, None)
+            self._own.pop(root, None)
             return self._trees.pop(root, None) is not None
 
     def may_begin(self) -> bool:
@@ -188,6 +210,31 @@ class MemoryLog:
         with self._lock:
             trees = [list(tree) for tree in self._trees.values()]
             return Kept(trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.opened))
+
+    def _cost(self, conversation: str) -> float | None:
+        """What was spent there, as far as it has ended; None if nobody knows. By whoever has the lock."""
+        spendings = (each for _, spent in self._spent.get(conversation, ()) for each in spent)
+        # A run that was taken up again ends again, and has spent more by then.
+        costs = {(each.run, each.agent): each.share.cost for each in spendings}.values()
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known and len(known) == len(costs) else None
+
+    def _tried(self, root: str | None) -> list[Tree]:
+        """All trees, or that of one root, for whoever counts experiments."""
+        with self._lock:
+            roots = list(self._trees) if root is None else [root] if root in self._trees else []
+            return [self._tree_of(each) for each in roots]
+
+    def _tree_of(self, root: str) -> Tree:
+        entries = list(self._trees[root])
+        spent = {
+            (conversation, each.run, each.agent): each
+            for conversation in dict.fromkeys(entry.conversation for entry in entries)
+            for _, together in self._spent.get(conversation, ())
+            for each in together
+        }
+        over = root not in self._running and root not in self._resting
+        return Tree(root, entries, spent, over, self._own.setdefault(root, {}))
 
     def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
         """Raise Owned if anything goes on in a tree, or is going to."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from changeover.relay.events import Event, HandoffAccepted, HandoffOffered, ToolFinished, Unreadable
 from changeover.stores.codec import decode
-from changeover.stores.database import Session
+from changeover.stores.compiling import Statement
+from changeover.stores.database import Row, Session
 from changeover.stores.jobs import Append
 from changeover.stores.legs import Leg, Legs, Offered
+from changeover.stores.rounds import Round
 from changeover.stores.statements import Statements
 
 
@@ -20,14 +23,19 @@ class Foreseen:
 
     __slots__ = ("legs", "offers")
 
-    def __init__(self, session: Session, sql: Statements, appends: Sequence[Append], legs: Legs) -> None:
-        moved = [each for each in appends if each.entry.position and not legs.knows(each)]
-        offers = [id for append in appends for id in _accepted(append)]
-        calls = [sql.views.leg(conversation=append.conversation) for append in moved]
-        calls += [sql.views.offer(id=id) for id in offers]
-        found = session.run(calls) if calls else []
-        self.legs = {append.conversation: rows for append, rows in zip(moved, found, strict=False)}
-        self.offers = dict(zip(offers, found[len(moved) :], strict=True))
+    def __init__(self, asked: Round, sql: Statements, appends: Sequence[Append], legs: Legs) -> None:
+        moved = [each.conversation for each in appends if each.entry.position and not legs.knows(each)]
+        accepted = [id for append in appends for id in _accepted(append)]
+        self.legs: dict[str, Row | None] = dict.fromkeys(moved)
+        self.offers: dict[str, Row | None] = dict.fromkeys(accepted)
+        if moved:
+            asked.later(sql.views.legs(ids=sql.listed(moved)), partial(_sort_in, self.legs))
+        if accepted:
+            asked.later(sql.views.offers(ids=sql.listed(accepted)), partial(_sort_in, self.offers))
+
+
+def _sort_in(found: dict[str, Row | None], rows: list[Row]) -> None:
+    found.update((id, tuple(row)) for id, *row in rows)
 
 
 def _accepted(append: Append) -> Iterator[str]:
@@ -47,10 +55,8 @@ class SqlPast:
         self._session, self._sql, self._conversation, self._foreseen = session, sql, conversation, foreseen
 
     def leg(self) -> Leg | None:
-        rows = self._foreseen.legs.get(self._conversation)
-        if rows is None:
-            [rows] = self._session.run([self._sql.views.leg(conversation=self._conversation)])
-        return replace(Leg(*rows[0]), widened=None) if rows else None
+        row = self._look_up(self._conversation, self._foreseen.legs, self._sql.views.legs)
+        return replace(Leg(*row), widened=None) if row else None
 
     def widened(self, turn: str) -> dict[str, dict[str, Any]]:
         [rows] = self._session.run([self._sql.log.read(conversation=self._conversation, after=int(turn))])
@@ -69,7 +75,10 @@ class SqlPast:
         return events[position - first] if position - first < len(events) else None
 
     def offer(self, id: str) -> Offered | None:
-        rows = self._foreseen.offers.get(id)
-        if rows is None:
-            [rows] = self._session.run([self._sql.views.offer(id=id)])
-        return Offered(*rows[0]) if rows else None
+        row = self._look_up(id, self._foreseen.offers, self._sql.views.offers)
+        return Offered(*row) if row else None
+
+    def _look_up(self, id: str, foreseen: dict[str, Row | None], statement: Statement) -> Row | None:
+        if id not in foreseen:
+            _sort_in(foreseen, self._session.run([statement(ids=self._sql.listed([id]))])[0])
+        return foreseen.get(id)

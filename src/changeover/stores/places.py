@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from changeover.stores.database import Call, Row, Session
+from changeover.stores.database import Row
 from changeover.stores.jobs import Append, Job
 from changeover.stores.legs import KEPT
+from changeover.stores.rounds import Round
 from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
 from changeover.stores.tally import Tally
@@ -79,15 +80,15 @@ class Places:
         self.alive: Collection[str] = ()
         """The processes that live, by the clock of the database."""
 
-    def look(self, session: Session, jobs: Sequence[Job[Any]], me: str | None) -> None:
+    def look(self, asked: Round, jobs: Sequence[Job[Any]], me: str | None) -> None:
         """Find out how the conversations of these jobs stand. `me` is who we are, if our lease certainly holds."""
-        if not session.undisturbed() or len(self._known) > KEPT:
+        if not asked.session.undisturbed() or len(self._known) > KEPT:
             self.forget()
         new = [job.conversation for job in jobs if isinstance(job, Append) and job.entry.position == 0]
         if me and (self._last or not new) and all(self._knows(job, me) for job in jobs):
             self.alive = (me,)
         else:
-            self._read(session, sorted({id for job in jobs for id in (job.conversation, job.root)}), new)
+            self._read(asked, sorted({id for job in jobs for id in (job.conversation, job.root)}), new)
 
     def get(self, conversation: str) -> Place | None:
         return self._known.get(conversation)
@@ -114,13 +115,21 @@ class Places:
             return job.root == job.conversation and isinstance(job, Append) and job.entry.position == 0
         return place.owner in (None, me) and job.root in self._known
 
-    def _read(self, session: Session, ids: list[str], new: list[str]) -> None:
+    def _read(self, asked: Round, ids: list[str], new: list[str]) -> None:
         log, listed = self._sql.log, self._sql.listed
-        asked: list[Call] = [log.places(ids=listed(ids)), log.alive()]
-        asked += [log.numbers(ids=listed(new))] if new else []
-        rows, alive, *numbers = session.run(asked)
         for id in ids:
             self._known.pop(id, None)
+        self._numbers = []
+        asked.later(log.places(ids=listed(ids)), self._learn)
+        asked.later(log.alive(), self._see)
+        if new:
+            asked.later(log.numbers(ids=listed(new)), self._count)
+
+    def _learn(self, rows: list[Row]) -> None:
         self._known.update({row[1]: Place(row) for row in rows})
+
+    def _see(self, alive: list[Row]) -> None:
         self.alive = {name for (name,) in alive}
-        self._numbers = [number for found in numbers for (number,) in found]
+
+    def _count(self, numbers: list[Row]) -> None:
+        self._numbers = [number for (number,) in numbers]

@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.adapt import Buffer, Dumper
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import ExecStatus
 from psycopg.types.string import StrDumper
 from sqlalchemy import Engine, NullPool, create_engine
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.bulk import Listed, bulk, holdable
+from changeover.stores.bulk import bulk
 from changeover.stores.database import CHANNEL, Call, Row, Trouble, Write
+from changeover.stores.listed import Listed, holdable
 
 DEFAULTS = {
     "application_name": "changeover",
@@ -32,6 +34,16 @@ PAUSE = 0.2
 """For how many seconds a watch waits for the server to tell."""
 LOOK = 3.0
 """After how many seconds it looks by itself."""
+
+BY_KEY = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+"""Whoever writes finds every row by its key, whatever is bound: a plan is made once. One that was made while a table
+was small, or by what the server last counted, would read all of it; and no statement is worth being compiled."""
 
 TROUBLES = {
     ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"): Trouble.LOST,
@@ -60,15 +72,16 @@ class PostgresSession:
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
         with self.connection.pipeline():
             self._begin()
-            cursors = [self.connection.execute(sql, args) for sql, args in calls]
-        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+            # Prepared from the first time on: there are few statements, and each is said again and again.
+            cursors = [self.connection.execute(sql, args, prepare=True) for sql, args in calls]
+        return [cursor.fetchall() if _found(cursor) else [] for cursor in cursors]
 
     def commit(self, writes: Sequence[Write] = ()) -> None:
         with self.connection.pipeline(), self.connection.cursor() as cursor:
             self._begin()
             for sql, rows in writes:
                 if whole := bulk(sql):
-                    cursor.execute(*whole(rows))
+                    cursor.execute(*whole(rows), prepare=True)
                 else:
                     cursor.executemany(sql, rows)
             self.connection.execute("COMMIT")
@@ -91,6 +104,8 @@ class PostgresSession:
     def _limit(self) -> None:
         """A process that is stopped in mid-transaction must not keep others waiting until they lose their leases."""
         self.connection.execute(f"SET idle_in_transaction_session_timeout = {self._pause}")
+        settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in BY_KEY.items())
+        self.connection.execute(f"SELECT {settings}")
         if self.connection.info.server_version >= 170000:
             # One that is stopped while it sends is not idle, for all the server knows.
             self.connection.execute(f"SET transaction_timeout = {2 * self._pause}")
@@ -101,6 +116,11 @@ class PostgresSession:
             # Whatever the server's default: after a lock was waited for, we must see what its holder wrote.
             self.connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             self._beginning = False
+
+
+def _found(cursor: psycopg.Cursor[Row]) -> bool:
+    """Whether a statement was one that finds rows; `description` would tell too, but describes every column."""
+    return cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
 
 
 class PostgresWatch:
@@ -175,7 +195,7 @@ class TextDumper(StrDumper):
 
 
 class ListedDumper(Dumper):
-    """Rows that are JSON already."""
+    """What is JSON already."""
 
     oid = psycopg.adapters.types["json"].oid
 

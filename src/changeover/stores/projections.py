@@ -53,6 +53,7 @@ from changeover.relay.events import (
     ToolStarted,
     Unreadable,
     UserSpoke,
+    VariantChosen,
 )
 from changeover.relay.naming import call_of
 from changeover.stores import asking, handing, rolling
@@ -136,6 +137,12 @@ def _choose_tier(sheet: Sheet, event: TierChosen) -> None:
     sheet.note("status_change", f"a {event.tier} task: {event.reason}")
 
 
+def _try_out(sheet: Sheet, event: VariantChosen) -> None:
+    words = f"{event.variant}, of the experiment {event.experiment}"
+    sheet.say(("status_change", words, sheet.task(event.task), sheet.agent, None))
+    sheet.rows.trials.append((sheet.entry.root, event.experiment, event.variant, sheet.at))
+
+
 def _fall_back(sheet: Sheet, event: FellBack) -> None:
     sheet.say(("error", event.reason, sheet.task(event.task), sheet.agent, None))
 
@@ -207,6 +214,7 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     RepairAsked: _nothing,
     ReceiverChosen: _choose,
     TierChosen: _choose_tier,
+    VariantChosen: _try_out,
     FellBack: _fall_back,
     RuleFired: _fire,
     RuleFailed: _misjudge,

@@ -49,7 +49,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "handoffs": (
         *("id", "conversation", "run_id", "sender_task_id", "task_id", "sender", "receiver", "mode", "state", "tool"),
         *("strategy", "merge", "offered_at", "accepted_at", "ended_at", "deadline", "attempt", "retry_of", "variables"),
-        *("message", "reason", "tokens_before", "tokens_after", "strategy_error"),
+        *("message", "reason", "tokens_before", "tokens_after", "strategy_error", "capability"),
     ),
     "packed_handoffs": ("strategy", "tokens_after", "strategy_error", "id"),
     "accepted_handoffs": ("state", "task_id", "accepted_at", "id"),
@@ -70,6 +70,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         *("input_tokens", "output_tokens", "cost"),
     ),
     "refusals": ("conversation", "position", "at", "sender", "receiver", "kind", "reason"),
+    "trials": ("conversation", "experiment", "variant", "at"),
 }
 """What stands where in the rows of each statement."""
 
@@ -103,6 +104,7 @@ class Rows:
         self.withdrawn_handoffs: list[Row] = []
         self.ledgers: list[Row] = []
         self.refusals: list[Row] = []
+        self.trials: list[Row] = []
 
     def add_task(self, entry: Entry, leg: Leg, parent: str | None) -> None:
         id, at = entry.conversation, entry.at
@@ -123,7 +125,7 @@ class Rows:
         how = (tool, offer.strategy, offer.merge)
         times = (at, accepted, None, offer.deadline, offer.attempt, offer.retry_of or None)
         told = (as_json(offer.variables), offer.message, None, offer.before, offer.after, None)
-        self.handoffs.append((*names, *who, *how, *times, *told))
+        self.handoffs.append((*names, *who, *how, *times, *told, offer.capability or None))
 
     def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
         id, at = entry.conversation, entry.at

@@ -192,13 +192,22 @@ handoffs = Table(
     _number("tokens_before"),
     _number("tokens_after"),
     Column("strategy_error", Text),
+    Column("capability", Text),
 )
 """Every handoff that was offered; `task_id` is the task that its receiver got, a delegate's in its own conversation.
 `retry_of` is the handoff of the same task that was declined before; `reason` says why this one was, or failed;
-the tokens are those of the sender's context and of what the receiver got of it."""
+the tokens are those of the sender's context and of what the receiver got of it; `capability` is what the receiver was
+looked for by, if it was not named."""
 
 # With the ids: whoever reads a window page by page goes on after the last of them.
 Index("handoffs_offered", handoffs.c.offered_at, handoffs.c.id)
+_looked_for = column("capability").is_not(None)
+_learnt = (handoffs.c.capability, handoffs.c.ended_at)
+Index("handoffs_learnt", *_learnt, sqlite_where=_looked_for, postgresql_where=_looked_for)
+
+unlearned = Table("unlearned", METADATA, _text("capability", key=True), _text("agent", key=True), _time("at"))
+"""Until when what became of handoffs counts no longer for whom to ask: at all capabilities, or of all agents, where
+there is no name."""
 
 refusals = Table(
     "refusals",
@@ -214,6 +223,28 @@ refusals = Table(
 """Handoffs that a guard, a condition or a rule did not let be offered: a deadlock, or another refusal."""
 
 Index("refusals_at", refusals.c.at)
+
+trials = Table(
+    "trials",
+    METADATA,
+    _text("conversation", key=True),
+    _text("experiment", key=True),
+    _text("variant"),
+    _time("at"),
+)
+"""Which variant of each experiment a root and its tree have, since it first mattered there."""
+
+Index("trials_experiment", trials.c.experiment)
+
+measures = Table(
+    "measures",
+    METADATA,
+    _text("conversation", key=True),
+    _text("name", key=True),
+    Column("value", Double, nullable=False),
+    _time("at"),
+)
+"""What users measured of their conversations, such as how content somebody was."""
 
 approvals = Table(
     "approvals",
@@ -310,6 +341,19 @@ breaker_openings = Table(
     "breaker_openings", METADATA, _text("receiver", key=True), _number("number", key=True), _time("at")
 )
 """When a receiver went from working to failing, each time."""
+
+agents = Table(
+    "agents",
+    METADATA,
+    _text("id", key=True),
+    Column("profile", Text),
+    Column("enabled", Boolean, nullable=False),
+    Column("removed", Boolean, nullable=False),
+    _time("updated_at"),
+    _number("version"),
+)
+"""What people say of agents beside what code declares: a profile as JSON, none if it is as declared. `version` counts
+the changes of the row, which is never deleted."""
 
 forgotten = Table("forgotten", METADATA, _number("number", key=True))
 """The highest number among conversations that were forgotten. SQLite would give it to the next, and whoever remembers

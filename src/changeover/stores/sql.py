@@ -14,10 +14,12 @@ from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.queue import Claim
+from changeover.stores.agents.sql import SqlAgents
 from changeover.stores.breakers.sql import SqlBreakers
 from changeover.stores.codec import entry_of
 from changeover.stores.contexts.sql import SqlContexts
 from changeover.stores.database import Database, Row, Session
+from changeover.stores.experience.sql import SqlLessons
 from changeover.stores.feed import Feed
 from changeover.stores.forgetting import Forget
 from changeover.stores.jobs import Append, Own, Release
@@ -25,8 +27,10 @@ from changeover.stores.lease import Lease
 from changeover.stores.measures.sql import SqlMeasures
 from changeover.stores.queue.sql import SqlQueue
 from changeover.stores.reader import Reader
-from changeover.stores.statements import statements
+from changeover.stores.statements import Statements, statements
+from changeover.stores.together import Together
 from changeover.stores.tree_news import TreeNews
+from changeover.stores.trials.sql import SqlTrials
 from changeover.stores.upgrade import make_current
 from changeover.stores.writer import Writer
 
@@ -40,6 +44,7 @@ class SqlLog:
         self._sql = statements(database.dialect)
         self._lease = Lease(self._sql.lease, lease)
         self._reader = Reader(database)
+        self._together = _together(self._sql, self._reader)
         self._feed = Feed(database)
         self._writer = Writer(database, session, self._sql, self._lease, self._feed)
         self._closed = False
@@ -58,7 +63,11 @@ class SqlLog:
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         self._check()
-        rows = await self._reader.rows(self._sql.log.read(conversation=conversation, after=after))
+        # What no database, or not every one, can write is asked for alone, and refused alone.
+        if self._together and not after and conversation.isascii() and conversation.isprintable():
+            rows = await self._together.rows(conversation)
+        else:
+            rows = await self._reader.rows(self._sql.log.read(conversation=conversation, after=after))
         return [entry_of(row) for row in rows]
 
     async def tree(self, conversation: str) -> list[Entry]:
@@ -124,6 +133,10 @@ class SqlLog:
         return SqlContexts(self._sql.contexts, self._writer, self._reader, self._check)
 
     @property
+    def agents(self) -> SqlAgents:
+        return SqlAgents(self._sql.agents, self._writer, self._reader, self._check)
+
+    @property
     def breakers(self) -> SqlBreakers:
         return SqlBreakers(self._sql.breakers, self._writer, self._reader, self._check)
 
@@ -131,6 +144,15 @@ class SqlLog:
     def measures(self) -> SqlMeasures:
         self._check()
         return SqlMeasures(self._sql.measures, self._reader.large)
+
+    @property
+    def experience(self) -> SqlLessons:
+        return SqlLessons(self._sql.lessons, self._writer, self._reader, self._check)
+
+    @property
+    def trials(self) -> SqlTrials:
+        self._check()
+        return SqlTrials(self._sql.trials, self._writer, self._reader.large)
 
     async def forget(self, root: str) -> bool:
         self._check()
@@ -182,6 +204,12 @@ def _current(database: Database) -> Session:
         session.close()
         raise
     return session
+
+
+def _together(sql: Statements, reader: Reader) -> Together | None:
+    """How several logs are read at once, where that is quicker than one after the other."""
+    read_all = sql.log.read_all
+    return Together(reader, lambda ids: read_all(ids=sql.listed(ids))) if read_all else None
 
 
 def _pending_of(row: Row) -> ApprovalRequest:

@@ -6,12 +6,13 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
+from changeover.stores.agents.statements import AgentStatements
 from changeover.stores.breakers.statements import BreakerStatements
 from changeover.stores.compiling import Compiler, Statement, bind, now
 from changeover.stores.contexts.statements import ContextStatements
 from changeover.stores.database import CHANNEL
+from changeover.stores.experience.statements import LessonStatements
 from changeover.stores.forget_statements import ForgetStatements
 from changeover.stores.measures.statements import MeasureStatements
 from changeover.stores.queue.statements import QueueStatements, TicketWrites
@@ -26,7 +27,9 @@ from changeover.stores.schema import (
     processes,
     refusals,
     tasks,
+    trials,
 )
+from changeover.stores.trials.statements import TrialStatements
 
 a, c, e, h, p, t = approvals.c, conversations.c, entries.c, handoffs.c, processes.c, tasks.c
 
@@ -51,6 +54,7 @@ class LogStatements:
         found = sa.select(e.position, e.at, e.seq, e.body).where(e.conversation == c.number)
         self.find = say(found.where(here, e.cause == bind("cause")))
         self.read = say(ENTRY.where(here, e.position >= _number("after")).order_by(e.position))
+        self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
         upto = ENTRY.where(here, e.position <= _number("position")).order_by(e.position.desc())
         self.entry_at = say(upto.limit(ONE).offset(ZERO))
         # The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
@@ -95,10 +99,11 @@ class ViewStatements:
     """Read models."""
 
     def __init__(self, say: Compiler) -> None:
-        leg = sa.select(t.position, t.run_id, t.handoff_id, t.agent, t.status, t.context, t.input)
-        last = leg.where(t.conversation == bind("conversation")).order_by(t.position.desc())
-        self.leg = say(last.limit(ONE).offset(ZERO))
-        self.offer = say(sa.select(h.merge, h.variables, h.mode).where(h.id == bind("id")))
+        leg = sa.select(t.conversation, t.position, t.run_id, t.handoff_id, t.agent, t.status, t.context, t.input)
+        id, task = say.each("ids"), tasks.alias()
+        last = sa.select(sa.func.max(task.c.position)).where(task.c.conversation == id).scalar_subquery()
+        self.legs = say(leg.where(t.conversation == id, t.position == last))
+        self.offers = say(sa.select(h.id, h.merge, h.variables, h.mode).where(say.among(h.id, "ids")))
         what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message, a.kind)
         pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry, a.roles).where(PENDING)
         self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
@@ -130,6 +135,8 @@ def writes(say: Compiler) -> dict[str, Statement]:
         "withdrawn_handoffs": say(_taken_back(sa.and_(h.conversation == bind("conversation"), OFFERED))),
         "ledgers": say(_spent(say)),
         "refusals": say(say.insert(refusals)),
+        # The first counts: a delegate that works at the same time may say the same.
+        "trials": say(say.insert(trials).on_conflict_do_nothing()),
     }
 
 
@@ -143,10 +150,11 @@ class Statements:
         self.queue, self.tickets = QueueStatements(say), TicketWrites(say)
         self.contexts, self.forget = ContextStatements(say), ForgetStatements(say)
         self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
-        topics = sa.func.unnest(bind("topics", ARRAY(sa.Text)))
-        self.notify = (
-            say(sa.select(sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), topics))) if say.postgresql else None
-        )
+        self.trials = TrialStatements(say)
+        self.lessons = LessonStatements(say)
+        self.agents = AgentStatements(say)
+        told = sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), say.each("topics"))
+        self.notify = say(sa.select(told)) if say.postgresql else None
 
 
 @cache
@@ -180,6 +188,13 @@ def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Updat
     """Bound in the order of these fields, of which the last ones say which row it is."""
     update = sa.update(table).where(*(table.c[name] == bind(name) for name in fields[-keys:]))
     return update.ordered_values(*((table.c[name], bind(name)) for name in fields[:-keys]))
+
+
+def _of_each(id: sa.ColumnElement[str]) -> sa.Select[Any]:
+    """The entries of each of these conversations, which are found as if it were the only one."""
+    # OFFSET: nothing is joined, so that no plan by what the server last counted reads all entries for a few.
+    one = ENTRY.where(c.id == id).order_by(e.position).offset(ZERO).lateral()
+    return sa.select(*one.c).select_from(id.table, one)
 
 
 def _by_seq(say: Compiler, *parts: sa.Select[Any]) -> Statement:

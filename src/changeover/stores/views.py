@@ -23,6 +23,7 @@ from changeover.stores.open import Store, database_of
 from changeover.stores.reader import Reader
 from changeover.stores.records import TABLES, R, Record, record_of
 from changeover.stores.statements import ONE, ZERO, statements
+from changeover.stores.trials.sql import TrialReader
 from changeover.stores.upgrade import version_found
 
 PAGE = 200
@@ -65,6 +66,11 @@ class Views:
     def measures(self) -> SqlMeasures:
         """What can be counted there."""
         return SqlMeasures(statements(self._database.dialect).measures, self._reader.large)
+
+    @property
+    def trials(self) -> TrialReader:
+        """What came of experiments there."""
+        return TrialReader(statements(self._database.dialect).trials, self._reader.large)
 
     async def tree(self, conversation: str) -> list[Entry]:
         """All that was recorded of a conversation and its delegates, in order."""

@@ -10,12 +10,14 @@ from contextlib import suppress
 from typing import Any
 
 from changeover.errors import LeaseLost, StoreUnavailable
+from changeover.stores.agents.jobs import AgentJob, change
 from changeover.stores.batch import Batch
 from changeover.stores.beside import Beside, Waiting
 from changeover.stores.breakers.jobs import BreakerJob, turn
 from changeover.stores.contexts.jobs import ContextJob
 from changeover.stores.contexts.keeping import keep
 from changeover.stores.database import TRIES, Database, Session, Trouble, connect_again
+from changeover.stores.experience.jobs import Reset, unlearn
 from changeover.stores.feed import Feed
 from changeover.stores.forgetting import Forget, Forgetting
 from changeover.stores.jobs import LARGEST, Append, Job, tell
@@ -25,6 +27,7 @@ from changeover.stores.places import Places
 from changeover.stores.queue.claiming import Claiming
 from changeover.stores.queue.jobs import QueueJob
 from changeover.stores.statements import Statements
+from changeover.stores.trials.jobs import Measure, keep_measures
 
 logger = logging.getLogger("changeover.stores")
 
@@ -38,7 +41,7 @@ class Writer:
         self._places, self._legs = Places(sql), Legs()
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
-        self._beside = Waiting(QueueJob, ContextJob, BreakerJob, Forget)
+        self._beside = Waiting(QueueJob, ContextJob, BreakerJob, Reset, AgentJob, Measure, Forget)
         self._bells: set[str] = set()
         self._stopping = self._over = False
         self.commits = 0
@@ -125,14 +128,10 @@ class Writer:
             match jobs:
                 case [QueueJob(), *_]:
                     self._write_claims(jobs)
-                case [ContextJob(), *_]:
-                    keep(self._session, self._sql, jobs)
-                    self.commits += 1
-                case [BreakerJob(), *_]:
-                    turn(self._session, self._sql.breakers, jobs)
-                    self.commits += 1
                 case [Forget() as forget]:
                     self._forget(forget)
+                case [Beside(), *_]:
+                    self._write_beside(jobs)
                 case _:
                     self._write_entries(jobs, careful)
         except Exception as error:
@@ -160,6 +159,23 @@ class Writer:
         claiming.write(jobs)
         self.commits += 1
         self._bells |= claiming.bells
+
+    def _write_beside(self, jobs: Sequence[Job[Any]]) -> None:
+        """What nobody has to be told of."""
+        match jobs:
+            case [ContextJob(), *_]:
+                keep(self._session, self._sql, jobs)
+            case [BreakerJob(), *_]:
+                turn(self._session, self._sql.breakers, jobs)
+            case [Reset(), *_]:
+                unlearn(self._session, self._sql.lessons, jobs)
+            case [Measure(), *_]:
+                keep_measures(self._session, self._sql, jobs)
+            case [AgentJob() as job]:
+                change(self._session, job)
+            case _:
+                raise AssertionError(f"nobody writes {jobs!r}")
+        self.commits += 1
 
     def _forget(self, forget: Forget) -> None:
         Forgetting(self._session, self._sql).write(forget)

@@ -19,11 +19,14 @@ from msgspec import Struct
 
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
+from changeover.relay.agents import Agents
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
+from changeover.relay.experience import Lessons
 from changeover.relay.measuring import Measures
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim, Queue
+from changeover.relay.trials import Trials
 from changeover.stores.memory import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects
@@ -101,14 +104,29 @@ class MortalLog:
         return self._log.contexts
 
     @property
+    def agents(self) -> Agents:
+        self._alive()
+        return self._log.agents
+
+    @property
     def breakers(self) -> Breakers:
         self._alive()
         return self._log.breakers
 
     @property
+    def trials(self) -> Trials:
+        self._alive()
+        return self._log.trials
+
+    @property
     def measures(self) -> Measures:
         self._alive()
         return self._log.measures
+
+    @property
+    def experience(self) -> Lessons:
+        self._alive()
+        return self._log.experience
 
     async def forget(self, root: str) -> bool:
         self._alive()

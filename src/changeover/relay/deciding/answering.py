@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.agent.agent import Function, Person
-from changeover.agent.roster import Roster, Seat
+from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
 from changeover.facts import Mode, RequestKind
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
@@ -17,6 +17,8 @@ from changeover.guards.guard import Tripped
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
 from changeover.relay.context import context_of
+from changeover.relay.deciding import brokering
+from changeover.relay.deciding.brokering import Step
 from changeover.relay.deciding.guarding import passed_on
 from changeover.relay.deciding.offering import until
 from changeover.relay.deciding.packing import Asker, pack, strategy_of, travelling
@@ -60,6 +62,8 @@ def _is_taken_at_once(phase: Offered, roster: Roster) -> bool:
 def _takes_all(receiver: str, roster: Roster) -> bool:
     """Whether it takes whatever it is offered, so that nobody has to be asked."""
     seat = roster.seats.get(receiver)
+    if roster.absent and receiver in roster.absent:
+        return False
     return not seat.asks if type(seat) is Seat else type(seat) is Function
 
 
@@ -90,12 +94,14 @@ def _answer_of(
 ) -> Record | AskReceiver | PackContext | None:
     """The receiver's answer, if its declaration gives it; else what has to be made for it, and the question."""
     offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
-    if (found := phase.tripped) is not None:
-        return _rejected(state, offer, open_words(Tripped(found.receiver, found.failures, found.until)))
+    if left_alone := _left_alone(phase, roster):
+        return _rejected(state, offer, left_alone)
     if isinstance(seat, Person):
         return _ask(state, call, offer, "task")
     if phase.needs:
         return _ask(state, call, offer, "permission", {"permission": list(phase.needs)})
+    if offer.needs_context or offer.needs_permission:
+        return _condition(state, offer, offer.needs_context, offer.needs_permission)
     if refusal := _refusal(state, phase, seat):
         return refusal
     if _unpacked(phase):
@@ -104,6 +110,13 @@ def _answer_of(
     if not asks and not offer.queued:
         return _accepted(state, phase)
     return question(state, run, turn, phase) if call.id in turn.idle else None
+
+
+def _left_alone(phase: Offered, roster: Roster) -> str:
+    """Why nobody is asked, though the offer was made; nothing if somebody is."""
+    if (found := phase.tripped) is not None:
+        return open_words(Tripped(found.receiver, found.failures, found.until))
+    return ABSENT if phase.offer.receiver in roster.absent else ""
 
 
 def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
@@ -126,7 +139,7 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
     if not seat.agent.accepts_handoffs:
         return _rejected(state, offer, "it takes no handoffs")
     if lacks := seat.lacks({**state.variables, **offer.variables}):
-        return Record(HandoffConditional(offer.call, state.task, offer.receiver, needs_context=lacks))
+        return _condition(state, offer, lacks)
     return None
 
 
@@ -139,6 +152,12 @@ def _accepted(state: State, phase: Offered, by: str = "") -> Record:
 
 def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", by: str = "") -> Record:
     return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, suggested, by))
+
+
+def _condition(
+    state: State, offer: HandoffOffered, context: tuple[str, ...] = (), permission: tuple[str, ...] = ()
+) -> Record:
+    return Record(HandoffConditional(offer.call, state.task, offer.receiver, context, permission, offer.brokered))
 
 
 def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record:
@@ -171,16 +190,20 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if named := _named(phase, roster):
-        return Record(_offer_to(state, run, (turn, call), phase, named, roster))
+        return Record(_offer_to(state, run, (turn, call), phase, Step(named, run.spoken.queued), roster))
+    if run.brokers(turn):
+        if (step := brokering.step(run, call, phase, roster)) is None:
+            return _tell(state, turn, call, phase)
+        return Record(_offer_to(state, run, (turn, call), phase, step, roster))
     asked = {*offer.declined_by, offer.receiver, *phase.refused}
-    others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.seats and name not in asked]
+    others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.present and name not in asked]
     if offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out:
         if turn.deaf or not (roster.fallback or turn.rule):
             return _escalate(state, call, phase)
         if not (run.fell_back or turn.rule):
             return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
     elif others and not phase.needs:
-        following = _offer_to(state, run, (turn, call), phase, others[0], roster)
+        following = _offer_to(state, run, (turn, call), phase, Step(others[0], run.spoken.queued), roster)
         unjudged = turn.code or call.branch_of
         return Record(following) if unjudged else passed_on(state, run, (turn, call), offer.call, following, roster)
     return _tell(state, turn, call, phase)
@@ -190,7 +213,7 @@ def _named(phase: Declined, roster: Roster) -> str:
     """Whom a person wants to be asked next, if one said so."""
     if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
         return phase.verdict.decision.receiver
-    return phase.suggested if phase.by and phase.suggested in roster.seats else ""
+    return phase.suggested if phase.by and phase.suggested in roster.present else ""
 
 
 def _tell(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
@@ -212,9 +235,9 @@ def _told(phase: Declined) -> str:
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
 
 
-def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> HandoffOffered:
+def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step, roster: Roster) -> HandoffOffered:
     """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
-    before = phase.offer
+    before, receiver = phase.offer, step.receiver
     offer = replace(
         before,
         call=offered_again(before.call),
@@ -223,12 +246,15 @@ def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, receiver: s
         retry_of=f"{state.id}:{before.call}",
         declined_by=(*before.declined_by, before.receiver, *phase.refused),
         deadline=None,
-        queued=run.spoken.queued,
+        queued=step.queued,
+        brokered=step.brokered,
+        needs_context=step.needs_context,
+        needs_permission=step.needs_permission,
     )
     offer = until(state, offer, phase.timeout, roster)
     # Whoever gets its own task back starts nothing afresh.
     asked = before.receiver if receiver == before.sender else receiver
-    strategy = strategy_of(before, asked, asker[1].call.name, roster)
+    strategy = strategy_of(state, before, asked, asker[1].call.name, roster)
     return travelling(state, run, asker, offer, strategy, roster)
 
 

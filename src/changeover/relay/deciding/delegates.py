@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from changeover.agent.handoff import TIMEOUT
 from changeover.agent.moves import BadArguments, DelegateTo, patience
-from changeover.agent.roster import Roster
+from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.context import strip_metadata
 from changeover.messages import Call
@@ -14,6 +16,7 @@ from changeover.relay.deciding.failing import alone, forbidden, may_hand_off, ov
 from changeover.relay.deciding.guarding import branched, guarded
 from changeover.relay.deciding.offering import following, packed, until
 from changeover.relay.deciding.packing import briefing_of, task_of, travelling
+from changeover.relay.deciding.trying import receiver_in, strategy_in
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -32,7 +35,9 @@ def delegate(
         return Record(CallRefused(call.id, state.task, reason, "arguments"))
     declared = move.delegate
     found = call.chosen
-    receiver = (call.edit.receiver if call.edit else "") or (found.receiver if found else declared.receiver)
+    receiver = _goal(state, call, found.receiver if found else declared.receiver, roster)
+    if isinstance(receiver, Record):
+        return receiver
     if not call.cleared and (approval := move.approval) is not None:
         context = context_of(state, run, call.id)
         return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
@@ -54,10 +59,10 @@ def delegate(
         alternatives=found.alternatives if found else declared.alternatives,
         expected=move.expected,
         capability=found.capability if found else "",
-        queued=found is not None and found.queued,
+        queued=found is not None and found.queued and receiver == found.receiver,
     )
     offer = following(state, run, call, until(state, offer, patience(declared), roster))
-    strategy = roster.delegate_strategy(receiver, declared.strategy)
+    strategy = strategy_in(state, receiver, roster.delegate_strategy(receiver, declared.strategy), roster)
     return guarded(state, run, (turn, call), travelling(state, run, (turn, call), offer, strategy, roster), roster)
 
 
@@ -65,8 +70,12 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
     """Offer one branch of a Command to its receiver."""
     if not may_hand_off(state, turn, roster):
         return alone(state, run, turn, (branch, errand.receiver))
-    if errand.receiver not in roster.seats:
-        reason = f"no agent is called {errand.receiver!r}; this team has: {', '.join(roster.seats)}"
+    receiver = errand.receiver if turn.code else receiver_in(state, turn.agent, errand.receiver, roster)
+    if isinstance(receiver, Record):
+        return receiver
+    errand = replace(errand, receiver=receiver)
+    if errand.receiver not in (roster.seats if turn.code else roster.present):
+        reason = f"{roster.missing(errand.receiver)}; this team has: {', '.join(roster.present)}"
         return Record(CallRefused(branch, state.task, reason, "ignored", errand.receiver))
     if refusal := too_much(state, run, (branch, errand.receiver), roster):
         return refusal
@@ -79,14 +88,32 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         mode=Mode.DELEGATE,
         variables=errand.context,
     )
+    sender = turn.calls[branch.rpartition(".")[0]]
     if run.spoken.package is not None and turn.code:
-        offer = packed(state, offer, run.spoken, roster)
+        offer = packed(state, offer, run.spoken, sender.chosen, roster)
     else:
         offer = until(state, offer, TIMEOUT, roster)
-    strategy = roster.delegate_strategy(errand.receiver, None)
-    sender = turn.calls[branch.rpartition(".")[0]]
+    strategy = strategy_in(state, errand.receiver, roster.delegate_strategy(errand.receiver, None), roster)
     offer = travelling(state, run, (turn, sender), offer, strategy, roster)
     return Record(offer) if turn.code else branched(state, run, (turn, sender), offer, roster)
+
+
+def _goal(state: State, call: OpenCall, wanted: str, roster: Roster) -> str | Record:
+    """Who is asked: whom a person named, else whoever is tried in place of the one that is wanted."""
+    if call.edit and call.edit.receiver:
+        return call.edit.receiver
+    goal = receiver_in(state, state.agent, wanted, roster)
+    if not roster.absent or isinstance(goal, Record) or goal not in roster.absent:
+        return goal
+    # Of a choice among several, the next is asked when this one declines.
+    return wanted if call.chosen or wanted not in roster.absent else _unavailable(state, call, wanted, roster)
+
+
+def _unavailable(state: State, call: OpenCall, receiver: str, roster: Roster) -> Record:
+    seat = roster.seats[state.agent]
+    names = seat.receivers if isinstance(seat, Seat) else ()
+    reason = f"{roster.missing(receiver)}; you can hand off to: {', '.join(names) or 'nobody'}"
+    return Record(CallRefused(call.id, state.task, reason, "receiver", receiver))
 
 
 def too_much(state: State, run: Run, call: tuple[str, str], roster: Roster) -> Record | None:
@@ -125,6 +152,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             state.chapters if packed is not None and packed.retold else (),
             offer.include,
             offer.exclude,
+            state.variants,
         ),
         run.spoken.files,
     )

@@ -10,7 +10,7 @@ from changeover.agent.roster import Roster, Seat
 from changeover.facts import Expected, Mode
 from changeover.handoffs.briefing import brief_of, briefed_by
 from changeover.handoffs.package import HandoffPackage
-from changeover.relay.events import HandoffOffered, UserSpoke
+from changeover.relay.events import HandoffOffered, ReceiverChosen, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import OpenCall, way_of
@@ -30,8 +30,10 @@ def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Ro
     return replace(offer, deadline=state.at + timeout)
 
 
-def packed(state: State, offer: HandoffOffered, spoken: UserSpoke, roster: Roster) -> HandoffOffered:
-    """The offer with what the package says that code hands over."""
+def packed(
+    state: State, offer: HandoffOffered, spoken: UserSpoke, found: ReceiverChosen | None, roster: Roster
+) -> HandoffOffered:
+    """The offer with what the package says that code hands over, and with who was found for it."""
     package = HandoffPackage.from_dict(spoken.package)
     metadata, expects = package.metadata, package.expectations
     offer = until(state, replace(offer, queued=spoken.queued), expects.timeout, roster)
@@ -46,10 +48,12 @@ def packed(state: State, offer: HandoffOffered, spoken: UserSpoke, roster: Roste
         about=about if offer.mode is Mode.DELEGATE else "",
         max_iterations=metadata.max_iterations or 0,
         deadline=offer.deadline if due == inf else min(due, offer.deadline or inf),
-        alternatives=package.context.escalation_path,
+        alternatives=found.alternatives if found else package.context.escalation_path,
         expected=Expected(expects.output_schema, expects.success_criteria) if wanted else None,
         attempt=metadata.attempt,
         priority=metadata.priority,
+        capability=found.capability if found else "",
+        brokered=found is not None,
     )
 
 

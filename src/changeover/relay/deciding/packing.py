@@ -16,6 +16,7 @@ from changeover.handoffs.strategies import BUILT_IN, PURE, Full, Strategy, name_
 from changeover.handoffs.tokens import count, weight
 from changeover.messages import Message, Note, ToolResult, User
 from changeover.relay.commands import PackContext
+from changeover.relay.deciding.trying import strategy_in
 from changeover.relay.events import HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -67,8 +68,13 @@ def _weight(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOf
     return weight(*view_of(offer, None, run.spoken, said_before(state.thread, turn, call)))
 
 
-def strategy_of(offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
-    """How much a receiver sees: as the handoff's declaration says, else as is that receiver's custom."""
+def strategy_of(state: State, offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
+    """How much a receiver sees: what is tried here, else as the handoff's declaration says, else as is that receiver's
+    custom."""
+    return strategy_in(state, receiver, _declared(offer, receiver, tool, roster), roster)
+
+
+def _declared(offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
     move = roster.move_of(offer.sender, tool)
     if isinstance(move, DelegateTo):
         return roster.delegate_strategy(receiver, move.delegate.strategy)
@@ -88,7 +94,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     variables = {**state.variables, **offer.variables} if offer.variables else state.variables
     seat = roster.seats.get(offer.receiver)
     agent = seat.agent if isinstance(seat, Seat) else None
-    strategy, brief = strategy_of(offer, offer.receiver, call.call.name, roster), _brief(state, run, turn, offer)
+    strategy, brief = strategy_of(state, offer, offer.receiver, call.call.name, roster), _brief(state, run, turn, offer)
     if isinstance(strategy, PURE) and not turn.code:
         brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
     return PackContext(

@@ -12,6 +12,7 @@ from changeover.guards.rules import Misjudged, Rule, holds
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.packing import Asker
+from changeover.relay.deciding.trying import stands_in
 from changeover.relay.events import HandoffOffered, RuleFailed, RuleFired
 from changeover.relay.keepable import text_of
 from changeover.relay.limiting import handoffs_left
@@ -29,7 +30,7 @@ def lead(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | No
         return None
     context = context_of(state, run, phase.due)
     for rule in roster.gotos:
-        if not _may_lead(rule, state, run):
+        if not _may_lead(rule, state, run, roster):
             continue
         held = holds(rule, context)
         if held is True:
@@ -39,8 +40,10 @@ def lead(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | No
     return None
 
 
-def _may_lead(rule: Rule, state: State, run: Run) -> bool:
+def _may_lead(rule: Rule, state: State, run: Run, roster: Roster) -> bool:
     if rule.name in run.fired or rule.goto == state.agent or not rule.concerns(state.agent):
+        return False
+    if rule.goto in roster.absent or stands_in(state.agent, rule.goto, roster):
         return False
     # A delegate does what it was asked, and comes back; unless a rule is about just that one.
     return not state.depth or bool(rule.agents)

@@ -55,6 +55,7 @@ from changeover.relay.events.runs import (
     Started,
     TierChosen,
     UserSpoke,
+    VariantChosen,
 )
 
 __all__ = [
@@ -105,6 +106,7 @@ __all__ = [
     "ToolStarted",
     "Unreadable",
     "UserSpoke",
+    "VariantChosen",
 ]
 
 SCHEMA = 1
@@ -161,6 +163,7 @@ Event = (
     | TicketTaken
     | TierChosen
     | TicketLapsed
+    | VariantChosen
 )
 """What this version can write."""
 

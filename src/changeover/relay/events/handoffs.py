@@ -61,6 +61,11 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """How many the receiver gets of it, unless that has to be made first."""
     capability: str = ""
     """What the receiver was looked for by, if it was not named."""
+    brokered: bool = False
+    """Others could take it too: a condition of the receiver is weighed when all of them were asked."""
+    needs_context: tuple[str, ...] = ()
+    needs_permission: tuple[str, ...] = ()
+    """On what condition the receiver would take it, as it said before, so that it is not asked again."""
 
 
 class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):
@@ -166,6 +171,15 @@ class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
     receiver: str
     needs_context: tuple[str, ...] = ()
     needs_permission: tuple[str, ...] = ()
+    put_off: bool = False
+    """Others are asked first; the offer is over."""
+
+    @property
+    def words(self) -> str:
+        """What the receiver lacks."""
+        if self.needs_context:
+            return f"it has to know {', '.join(self.needs_context)}"
+        return f"it needs permission for {', '.join(self.needs_permission)}"
 
 
 class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):

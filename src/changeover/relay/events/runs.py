@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from changeover.facts import Expected, Fault, LimitName, Usage
+from changeover.facts import Expected, Fault, LimitName, NoTakers, Usage
 from changeover.guards.limits import Limits, Tier
 from changeover.handoffs.chapters import Chapter
 from changeover.messages import Call, File
@@ -47,6 +47,8 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     """What is shown of the context variables, and what is not."""
+    variants: dict[str, str] = {}
+    """Which were chosen by then, by experiment."""
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
@@ -65,6 +67,8 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     """What code hands over, in its JSON form, if it was code that asks somebody of the team."""
     queued: bool = False
     """That waits until somebody claims it."""
+    no_takers: NoTakers | None = None
+    """What becomes of that if nobody takes it, where whoever can do it is to be found; None if a receiver is named."""
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):
@@ -144,6 +148,16 @@ class TierChosen(Recordable, frozen=True, tag="tier_chosen"):
     by: Literal["words", "judge"] = "words"
     usage: Usage | None = None
     """What it took to ask the judge."""
+
+
+class VariantChosen(Recordable, frozen=True, tag="variant_chosen"):
+    """An experiment matters here for the first time: from now on the conversation, and all below it, has this one."""
+
+    experiment: str
+    variant: str
+    task: int
+    agent: str = ""
+    """Whom it is about."""
 
 
 class FellBack(Recordable, frozen=True, tag="fell_back"):

@@ -52,10 +52,11 @@ def condition(state: State, run: Run, event: HandoffConditional) -> None:
     if not found:
         return
     turn, call, offered = found
-    if event.needs_context:
-        reason = f"it has to know {', '.join(event.needs_context)}"
-        _decline(state, run, call, offered, Signal.RETURN, reason)
-        at = (offered.offer, offered.lasts, reason)
+    if event.put_off:
+        call.conditions = (*call.conditions, event)
+    if event.needs_context or event.put_off:
+        _decline(state, run, call, offered, Signal.RETURN, event.words)
+        at = (offered.offer, offered.lasts, event.words)
         turn.move(call, Declined(*at, event.needs_context, commanded=offered.commanded))
     else:
         turn.move(call, replace(offered, needs=event.needs_permission))

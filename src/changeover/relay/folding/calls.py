@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from changeover.facts import DelegateResult
 from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
 from changeover.relay.naming import call_of
 from changeover.relay.run import TURNING, Acting, Run, Stopping
 from changeover.relay.turn import BEGUN, Answered, Directed, Fanned, Fresh, OpenCall, Turn
+from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -62,16 +64,30 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
         call = found[1]
         if call.branch_of:
             call.result = DelegateResult(f"{state.id}:{call.id}", event.receiver, False, error=event.reason)
+        elif turn.code and not event.receiver:  # nobody was asked, so that there is no handoff to say why
+            state.returned = (DelegateResult("", "", False, error=event.reason),)
         state.answer(run, turn, call, event.reason, ok=False)
 
 
 def choose(state: State, run: Run, event: ReceiverChosen) -> None:
     if event.usage is not None:
         run.charge(state.agent, event.usage)
-    if found := find(run, event.call, Fresh):
-        turn, call = found
-        call.chosen = event
-        turn.idle[call.id] = call
+    if not (found := find(run, event.call, (Fresh, Directed))):
+        return
+    turn, call = found
+    if isinstance(phase := call.phase, Directed):
+        if not run.brokers(turn):
+            return
+        call.phase = replace(phase, directive=_towards(event.receiver, phase.directive))
+    call.chosen = event
+    turn.idle[call.id] = call
+
+
+def _towards(receiver: str, directive: Directive) -> Directive:
+    """What code asked for, now that it is known of whom."""
+    if not directive.sends:
+        return replace(directive, goto=receiver)
+    return replace(directive, sends=tuple(replace(errand, receiver=receiver) for errand in directive.sends))
 
 
 def _hold_against(run: Run, turn: Turn, event: CallRefused) -> None:

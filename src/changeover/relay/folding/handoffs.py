@@ -42,6 +42,8 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
     if not (found := find(run, event.call, OFFERABLE)):
         return
     call = found[1]
+    if call.conditions and (event.needs_context or event.needs_permission):
+        call.conditions = tuple(each for each in call.conditions if each.receiver != event.receiver)
     commanded = call.phase.commanded if isinstance(call.phase, Declined) else isinstance(call.phase, Directed)
     if delegated:
         call.phase = Offered(event, state.at)

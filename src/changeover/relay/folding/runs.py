@@ -30,6 +30,7 @@ from changeover.relay.events import (
     TierChosen,
     Unreadable,
     UserSpoke,
+    VariantChosen,
 )
 from changeover.relay.naming import call_of
 from changeover.relay.passing import IN_WORK, given_of
@@ -108,6 +109,7 @@ def _receive(state: State, spoken: UserSpoke) -> None:
     state.path[:0] = given.path
     state.handed = given_of(given, spoken, state.path)
     state.artifacts, state.workflow_state = given.artifacts, given.workflow_state
+    state.variants = {**given.variants, **state.variants}
     if given.briefing:
         state.add(Note(given.briefing, given.sender))
     if given.chapters:
@@ -211,6 +213,11 @@ def limit(state: State, run: Run, event: TierChosen) -> None:
     run.limits, run.tier = event.limits, event.tier
     if event.usage is not None:
         run.charge(state.agent, event.usage)
+
+
+def try_out(state: State, run: Run, event: VariantChosen) -> None:
+    # A new one each time: whoever was given the old one reads it as it was.
+    state.variants = {event.experiment: event.variant, **state.variants}
 
 
 def fall_back(state: State, run: Run, event: FellBack) -> None:

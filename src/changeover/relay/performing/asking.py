@@ -84,8 +84,9 @@ def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
         return "there are no arguments to change; give a receiver"
     if decision.receiver and not request.receiver:
         return f"{request.tool} is no handoff, so it has no receiver to change"
-    if decision.receiver and decision.receiver not in world.roster.seats:
-        return f"no agent is called {decision.receiver!r}; this team has: {', '.join(world.roster.seats)}"
+    if decision.receiver and decision.receiver not in world.roster.present:
+        there = ", ".join(world.roster.present)
+        return f"{world.roster.missing(decision.receiver)}; this team has: {there}"
     if decision.arguments is None:
         return "" if decision.receiver else "an Edit changes the arguments, the receiver, or both"
     return _arguments_misfit(world, request, decision.arguments)

@@ -4,7 +4,7 @@ event, so that it is not found out again."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from changeover.agent.specialist import Wish
 from changeover.facts import Usage
@@ -18,11 +18,11 @@ from changeover.relay.world import World
 from changeover.routing.draws import draws
 from changeover.routing.judge import judge_prompt
 from changeover.routing.learned import Learned
-from changeover.routing.load import Refuses, Waits
+from changeover.routing.load import Load, Placement, Refuses, Takes, Waits
 from changeover.routing.profiles import Profile, key
 from changeover.routing.registry import Registry
 from changeover.routing.router import Found, Nobody, Recommendation, Undecided, decided, find_for_task, recommend
-from changeover.routing.routing import ordered, placed
+from changeover.routing.routing import Routing, ordered, placed
 
 PATIENCE = 30.0
 """How many seconds the judge has; the user waits for it."""
@@ -32,9 +32,9 @@ OTHERS = 4
 
 async def find_receiver(world: World, command: FindReceiver) -> ReceiverChosen:
     """Who is asked first, and who after that; nobody, if nobody fits."""
-    registry, wish = _selectable(world, command), command.wish
+    registry, wish = selectable(world, command.sender, command.among), command.wish
     required = _required(registry, wish)
-    task = wish.task if required else f"{wish.kind}: {wish.task}"
+    task = wish.task if required or not wish.kind else f"{wish.kind}: {wish.task}"
     found, usage = find_for_task(registry, task, required), None
     if isinstance(found, Undecided):
         found, usage = await _judged(world, command, found)
@@ -46,14 +46,14 @@ async def find_receiver(world: World, command: FindReceiver) -> ReceiverChosen:
     return await _placed(world, command, candidates, capability, usage)
 
 
-def _selectable(world: World, command: FindReceiver) -> Registry:
-    """Everybody of the team who may be chosen for this."""
+def selectable(world: World, sender: str = "", among: Sequence[str] = ()) -> Registry:
+    """Everybody of the team whom this sender may choose."""
     assert world.directory is not None
-    seats, among = world.roster.seats, command.among
+    seats = world.roster.seats
     fit = [
         profile
         for profile in world.directory.registry
-        if profile.id in seats and profile.id != command.sender and (not among or profile.id in among)
+        if profile.id in seats and profile.id != sender and (not among or profile.id in among)
     ]
     return Registry(fit) if len(fit) != len(world.directory.registry) else world.directory.registry
 
@@ -109,13 +109,18 @@ async def _placed(
     learned = await _learned(world, world.directory, candidates, capability)
     chance = draws(command.conversation, command.id)
     order = ordered(candidates, capability, loads, learned, chance, world.routing)
-    call, placement = command.id[:-1], placed(order, loads, world.routing)
+    call, placement = command.id[:-1], _place(order, loads, world.routing, command.brokered)
     if isinstance(placement, Refuses):
         return ReceiverChosen(call, command.task, why=str(placement), capability=capability, usage=usage)
     best = next(each for each in order if each.agent == placement.agent)
-    others = [each.agent for each in order if each is not best][:OTHERS]
+    others = [each.agent for each in order if each is not best][: None if command.brokered else OTHERS]
     how = (best.agent, best.step, best.why, best.score, capability, tuple(others))
     return ReceiverChosen(call, command.task, *how, queued=isinstance(placement, Waits), usage=usage)
+
+
+def _place(order: Sequence[Recommendation], loads: Mapping[str, Load], routing: Routing, brokered: bool) -> Placement:
+    """Who is asked first; whoever is busy says so itself where everybody is asked."""
+    return Takes(order[0].agent) if brokered else placed(order, loads, routing)
 
 
 async def _learned(

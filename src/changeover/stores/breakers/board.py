@@ -12,6 +12,7 @@ from changeover.stores.breakers.statements import BreakerStatements, circuit_of,
 from changeover.stores.breakers.weighing import weighed
 from changeover.stores.database import Row, Session, Write
 from changeover.stores.jobs import Append, Job
+from changeover.stores.rounds import Round
 
 NOTHING: dict[str, Circuit] = {}
 
@@ -27,15 +28,16 @@ class Board:
         self._weighed = NOTHING
         self._opened: list[Row] = []
 
-    def look(self, session: Session, jobs: Sequence[Job[Any]]) -> None:
+    def look(self, asked: Round, jobs: Sequence[Job[Any]]) -> None:
         """See how the circuits stand that these jobs are about; who would change one has it until the end."""
-        asked = [(job.circuits, job.entry.at) for job in jobs if isinstance(job, Append) and job.circuits]
-        if not asked:
-            return
-        receivers = {name for circuits, _ in asked for name in _receivers(circuits)}
-        [rows] = session.run([self._sql.read(receivers=self._sql.listed(sorted(receivers)))])
+        about = [(job.circuits, job.entry.at) for job in jobs if isinstance(job, Append) and job.circuits]
+        if receivers := {name for circuits, _ in about for name in _receivers(circuits)}:
+            read = self._sql.read(receivers=self._sql.listed(sorted(receivers)))
+            asked.later(read, lambda rows: self._see(asked.session, about, rows))
+
+    def _see(self, session: Session, about: Sequence[tuple[Circuits, float]], rows: Sequence[Row]) -> None:
         self._known = _by_receiver(rows)
-        if self._sql.locks and (moving := self._moving(asked)):
+        if self._sql.locks and (moving := self._moving(about)):
             self.lock(session, moving)
 
     def lock(self, session: Session, receivers: Collection[str]) -> None:

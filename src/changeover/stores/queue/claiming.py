@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
 from changeover.facts import Ticket
 from changeover.relay.queue import Taken
-from changeover.stores.database import Call, Row, Session
+from changeover.stores.database import Row, Session
 from changeover.stores.jobs import Job
 from changeover.stores.listeners import bell_of
 from changeover.stores.queue.jobs import GiveBack, Renew, Retry, Take
+from changeover.stores.rounds import Round
 from changeover.stores.statements import Statements
-
-Step = tuple[Call, Callable[[list[Row]], None]]
-"""A statement, and what is done with what it finds."""
 
 
 class Claiming:
@@ -26,7 +24,7 @@ class Claiming:
     def __init__(self, session: Session, sql: Statements) -> None:
         self._session, self._sql = session, sql.queue
         self._notify, self._listed = sql.notify, sql.listed
-        self._later: list[Step] = []
+        self._round = Round(session)
         self.bells: set[str] = set()
         """The topics of those for whom there is something to take now."""
 
@@ -35,15 +33,15 @@ class Claiming:
         self._session.begin()
         takes = [job for job in jobs if isinstance(job, Take)]
         if ids := {id for job in jobs for id in job.tickets}:
-            self._do_later(self._sql.lock(ids=self._listed(sorted(ids))))
+            self._round.later(self._sql.lock(ids=self._listed(sorted(ids))))
         for job in jobs:
             self._change(job)
         if takes:
             self._begin_to_take()
         for take in takes:
             take.result = [_taken_of(row, take.token) for row in sorted(self._rows_for(take), key=_order)]
-        self._run([])
-        bells = [(self._notify.sql, [(sorted(self.bells),)])] if self._notify and self.bells else []
+        self._round.run()
+        bells = [(self._notify.sql, [(self._listed(sorted(self.bells)),)])] if self._notify and self.bells else []
         self._session.commit(bells)
 
     def _change(self, job: Job[Any]) -> None:
@@ -52,14 +50,14 @@ class Claiming:
                 job.result = []  # anew with each try
                 for claim in job.claims:
                     renewed = self._sql.renew(ticket=claim.ticket, token=claim.token, lease=job.lease)
-                    self._do_later(renewed, lambda rows: job.result.extend(id for (id,) in rows))
+                    self._round.later(renewed, lambda rows: job.result.extend(id for (id,) in rows))
             case GiveBack(claim=claim):
                 uncounted = 0 if job.counted else 1
                 back = self._sql.give_back(ticket=claim.ticket, token=claim.token, uncounted=uncounted)
-                self._do_later(back, lambda rows: self._freed(job, rows))
+                self._round.later(back, lambda rows: self._freed(job, rows))
             case Retry():
                 retry = self._sql.offer_again if job.offered else self._sql.retry
-                self._do_later(retry(ticket=job.tickets[0]), lambda rows: self._freed(job, rows))
+                self._round.later(retry(ticket=job.tickets[0]), lambda rows: self._freed(job, rows))
             case _:
                 pass  # takes come last
 
@@ -69,19 +67,21 @@ class Claiming:
 
     def _begin_to_take(self) -> None:
         if self._sql.plan:
-            self._do_later(self._sql.plan())
-        self._do_later(self._sql.free())
+            self._round.later(self._sql.plan())
+        self._round.later(self._sql.free())
 
     def _rows_for(self, take: Take) -> list[Row]:
         """What was taken, in no order."""
-        if take.tried and (rows := self._run([self._sql.taken(token=take.token)])[0]):
+        if take.tried and (rows := self._round.run([self._sql.taken(token=take.token)])[0]):
             return rows
         taken: list[Row] = []
         agents = set(take.agents)
         while agents and len(taken) < take.limit:
             shares = self._shares(take, agents, take.limit - len(taken))
             how = {"token": take.token, "lease": take.lease, "most": take.most, "now": take.now}
-            found = self._run([self._sql.take(agent=agent, limit=share, **how) for agent, share in shares.items()])
+            found = self._round.run(
+                [self._sql.take(agent=agent, limit=share, **how) for agent, share in shares.items()]
+            )
             taken += (row for rows in found for row in rows)
             # Others were quicker than we are: what is left of ours is to be had from the other agents.
             short = {agent for (agent, share), rows in zip(shares.items(), found, strict=True) if len(rows) < share}
@@ -96,21 +96,10 @@ class Claiming:
             return {next(iter(agents)): limit}
         looked = sorted(agents)
         peeks = [self._sql.peek(agent=agent, most=take.most, now=take.now, limit=limit) for agent in looked]
-        keys = [(_urgency(*row), agent) for agent, rows in zip(looked, self._run(peeks), strict=True) for row in rows]
+        keys = [
+            (_urgency(*row), agent) for agent, rows in zip(looked, self._round.run(peeks), strict=True) for row in rows
+        ]
         return Counter(agent for _, agent in sorted(keys)[:limit])
-
-    def _do_later(self, call: Call, heed: Callable[[list[Row]], None] = lambda rows: None) -> None:
-        """With what is asked next, in one round trip."""
-        self._later.append((call, heed))
-
-    def _run(self, calls: Iterable[Call]) -> list[list[Row]]:
-        """Carry these out, after what was put off."""
-        later, self._later = self._later, []
-        asked = [*(call for call, _ in later), *calls]
-        found = self._session.run(asked) if asked else []
-        for (_, heed), rows in zip(later, found, strict=False):
-            heed(rows)
-        return found[len(later) :]
 
 
 def ticket_of(row: Row) -> Ticket:

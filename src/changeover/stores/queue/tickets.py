@@ -9,10 +9,11 @@ from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
 from changeover.relay.queue import Claim
-from changeover.stores.database import Session, Write
+from changeover.stores.database import Row, Write
 from changeover.stores.jobs import Job
 from changeover.stores.listeners import bell_of
 from changeover.stores.queue.claims import lost
+from changeover.stores.rounds import Round
 from changeover.stores.statements import Statements
 
 
@@ -38,13 +39,15 @@ class Tickets:
         self.bells: set[str] = set()
         """The topics of those for whom there may be something to take now."""
 
-    def look(self, session: Session, jobs: Sequence[Job[Any]]) -> None:
+    def look(self, asked: Round, jobs: Sequence[Job[Any]]) -> None:
         """See how the tickets of these jobs stand; nobody can take them until the transaction ends."""
         # All at once and in one order: of two who are about the same, one waits for the other, and never each for the
         # other.
         if ids := {id for job in jobs for id in job.tickets}:
-            [rows] = session.run([self._sql.queue.lock(ids=self._sql.listed(sorted(ids)))])
-            self._seen = {id: Seen(*how) for id, *how in rows}
+            asked.later(self._sql.queue.lock(ids=self._sql.listed(sorted(ids))), self._see)
+
+    def _see(self, rows: list[Row]) -> None:
+        self._seen = {id: Seen(*how) for id, *how in rows}
 
     def refusal(self, claim: Claim) -> ClaimLost | None:
         """Why nothing may be written by this claim; nothing if it holds."""

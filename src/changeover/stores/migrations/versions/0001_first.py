@@ -17,10 +17,12 @@ def upgrade() -> None:
     _log()
     _processes()
     _read_models()
+    _trials()
     _approvals()
     _tickets()
     _contexts()
     _breakers()
+    _agents()
     op.create_table("forgotten", sa.Column("number", sa.Integer, primary_key=True, autoincrement=False))
 
 
@@ -151,8 +153,16 @@ def _handoffs() -> None:
         sa.Column("tokens_before", sa.Integer, nullable=False),
         sa.Column("tokens_after", sa.Integer, nullable=False),
         sa.Column("strategy_error", sa.Text),
+        sa.Column("capability", sa.Text),
     )
     op.create_index("handoffs_offered", "handoffs", ["offered_at", "id"])
+    _partial_index("handoffs_learnt", "handoffs", ["capability", "ended_at"], "capability IS NOT NULL")
+    op.create_table(
+        "unlearned",
+        sa.Column("capability", sa.Text, primary_key=True),
+        sa.Column("agent", sa.Text, primary_key=True),
+        sa.Column("at", sa.Double, nullable=False),
+    )
     op.create_table(
         "refusals",
         sa.Column("conversation", sa.Text, primary_key=True),
@@ -164,6 +174,24 @@ def _handoffs() -> None:
         sa.Column("reason", sa.Text, nullable=False),
     )
     op.create_index("refusals_at", "refusals", ["at"])
+
+
+def _trials() -> None:
+    op.create_table(
+        "trials",
+        sa.Column("conversation", sa.Text, primary_key=True),
+        sa.Column("experiment", sa.Text, primary_key=True),
+        sa.Column("variant", sa.Text, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+    )
+    op.create_index("trials_experiment", "trials", ["experiment"])
+    op.create_table(
+        "measures",
+        sa.Column("conversation", sa.Text, primary_key=True),
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("value", sa.Double, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+    )
 
 
 def _approvals() -> None:
@@ -245,6 +273,18 @@ def _breakers() -> None:
         sa.Column("receiver", sa.Text, primary_key=True),
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("at", sa.Double, nullable=False),
+    )
+
+
+def _agents() -> None:
+    op.create_table(
+        "agents",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("profile", sa.Text),
+        sa.Column("enabled", sa.Boolean, nullable=False),
+        sa.Column("removed", sa.Boolean, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
     )
 
 

@@ -1,0 +1,74 @@
+"""What code hands to whoever can do it: all who can are asked in turn, then their conditions are weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from changeover.agent.roster import Roster
+from changeover.agent.specialist import Wish
+from changeover.relay.commands import Command, FindReceiver, Record
+from changeover.relay.events import CallRefused, HandoffConditional, HandoffOffered
+from changeover.relay.run import Run
+from changeover.relay.state import State
+from changeover.relay.turn import Declined, OpenCall, Turn
+
+
+class Step(Struct, frozen=True, gc=False):
+    """Who is asked next, and how."""
+
+    receiver: str
+    queued: bool = False
+    brokered: bool = False
+    """Others can be asked after it."""
+    needs_context: tuple[str, ...] = ()
+    needs_permission: tuple[str, ...] = ()
+    """On what condition it takes it, as it said before."""
+
+
+def find(state: State, run: Run, turn: Turn, call: OpenCall) -> Record | Sequence[Command] | None:
+    """Find who can do it; None as soon as somebody was found."""
+    chosen = call.chosen
+    if chosen is not None:
+        return None if chosen.receiver else Record(CallRefused(call.id, state.task, chosen.why, "declined"))
+    package = run.spoken.package or {}
+    required = tuple(package.get("metadata", {}).get("required_capabilities", ()))
+    wish = Wish(run.spoken.text, kind=", ".join(required), required=required)
+    return [FindReceiver(f"{call.id}@", state.task, state.id, turn.agent, wish, brokered=True)]
+
+
+def step(run: Run, call: OpenCall, phase: Declined, roster: Roster) -> Step | None:
+    """What follows when somebody did not simply take it: the next who can do it; else whoever lacks least; else, if
+    that is wanted, a place in the queue of the best; None if it goes back."""
+    offer = phase.offer
+    if phase.needs and not offer.brokered:
+        return None  # only whoever offers it can give that
+    if following := _unasked(phase, roster):
+        return Step(following, brokered=True)
+    conditions = [each for each in call.conditions if each.receiver in roster.seats]
+    if conditions:
+        least = min(conditions, key=_lacks)  # of equals the first, who fits best
+        return Step(least.receiver, needs_context=least.needs_context, needs_permission=least.needs_permission)
+    best = (*offer.declined_by, offer.receiver)[0]
+    if run.spoken.no_takers == "queue" and best in roster.seats and not _has_waited(offer):
+        return Step(best, queued=True)
+    return None
+
+
+def _unasked(phase: Declined, roster: Roster) -> str:
+    """Who has not been asked yet: whom the last suggests, if it is one of them, else whoever fits best."""
+    offer = phase.offer
+    asked = {*offer.declined_by, offer.receiver}
+    left = [name for name in offer.alternatives if name in roster.present and name not in asked]
+    return phase.suggested if phase.suggested in left else left[0] if left else ""
+
+
+def _lacks(condition: HandoffConditional) -> int:
+    return len(condition.needs_context) + len(condition.needs_permission)
+
+
+def _has_waited(offer: HandoffOffered) -> bool:
+    """Whether it was in the queue of the best already, after all had been asked."""
+    again = offer.receiver in offer.declined_by
+    return again and offer.queued and not (offer.needs_context or offer.needs_permission)

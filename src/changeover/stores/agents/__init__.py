@@ -1,0 +1,1 @@
+"""What people say of agents beside what code declares: in memory and in databases."""

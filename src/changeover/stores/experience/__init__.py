@@ -1,0 +1,1 @@
+"""What became of tasks whose receivers were looked for: in memory and in databases."""

@@ -1,0 +1,141 @@
+"""`agents`: people see who there is, and say what each is for and who gets handoffs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import PLAIN, Done, changeover, one_by_one
+
+YAML = """
+model: offline
+agents:
+  - id: desk
+    description: Greets everybody.
+    capabilities: [greeting]
+    examples: [Hello, "Is anybody there?"]
+    specialization: manners
+    max_concurrency: 4
+  - id: shy
+    accepts_handoffs: false
+"""
+
+
+BILLING = (
+    *("agents", "add", "billing", "--description", "Sends money back.", "--capability", "refunds"),
+    *("--capability", "invoices", "--specialization", "money", "--example", "I was charged twice"),
+    *("--max-concurrency", "2"),
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A folder with a team in Python and another in YAML."""
+    (tmp_path / "plain.py").write_text(PLAIN)
+    (tmp_path / "shop.yaml").write_text(YAML)
+    return tmp_path
+
+
+def by_id(done: Done) -> dict[str, dict[str, object]]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return {each["id"]: each for each in json.loads(done.stdout)}
+
+
+def test_what_is_said_of_an_agent_is_kept_and_shown(shop: Path):
+    done = one_by_one(
+        {
+            "upgrade": ("db", "upgrade"),
+            "nothing": ("agents", "list"),
+            "add": BILLING,
+            "json": ("agents", "show", "billing", "--json"),
+            "show": ("agents", "show", "billing"),
+            "list": ("agents", "list"),
+        },
+        at=shop,
+    )
+    assert (done["nothing"].returncode, done["nothing"].stdout) == (0, "")
+    assert done["nothing"].stderr == "no agents\n"
+    assert done["add"].stdout == "billing is described; see: changeover agents show billing\n"
+    shown = json.loads(done["json"].stdout)
+    assert re.fullmatch(r"[\d-]+T[\d:.]+\+00:00", shown.pop("updated_at"))
+    assert shown == {
+        "id": "billing",
+        "available": True,
+        "handoffs": "yes",
+        "source": "store",
+        "description": "Sends money back.",
+        "specialization": "money",
+        "capabilities": ["refunds", "invoices"],
+        "examples": ["I was charged twice"],
+        "max_concurrency": 2,
+    }
+    assert "capabilities     refunds; invoices\n" in done["show"].stdout
+    heads = " +".join(("agent", "handoffs", "source", "capabilities", "description"))
+    row = " +".join(("billing", "yes", "store", "refunds, invoices", "Sends money back."))
+    assert re.fullmatch(f"{heads}\n{row}\n", done["list"].stdout)
+
+
+def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Path):
+    team = "plain.py:make"
+    done = one_by_one(
+        {
+            "upgrade": ("db", "upgrade"),
+            "disable": ("agents", "disable", "echo"),
+            "remove": ("agents", "remove", "broken"),
+            "add": ("agents", "add", "stranger"),
+            "list": ("agents", "list", team, "--json"),
+            "in vain": ("run", team, "Hello"),
+            "enable": ("agents", "enable", "echo"),
+            "again": ("agents", "list", "--json"),
+            "run": ("run", team, "Hello"),
+        },
+        at=shop,
+    )
+    assert done["disable"].stdout == "echo gets no handoffs until somebody types: changeover agents enable echo\n"
+    assert done["remove"].stdout == "broken is left out; to have it back, type: changeover agents enable broken\n"
+    assert {id: (each["handoffs"], each["source"]) for id, each in by_id(done["list"]).items()} == {
+        "broken": ("removed", "code"),
+        "echo": ("disabled", "code"),
+        "front": ("yes", "code"),
+        "stranger": ("not in the team", "store"),
+    }
+    assert done["in vain"].returncode == 1
+    assert "'front' tried to hand off to 'echo', who does not exist" in done["in vain"].stderr
+    assert done["enable"].stdout == "echo may have handoffs\n"
+    assert by_id(done["again"])["echo"]["available"] is True
+    assert (done["run"].returncode, "I am here." in done["run"].stdout) == (0, True)
+
+
+def test_what_yaml_says_of_agents_lands_in_their_profiles_and_whoever_looks_makes_no_store(shop: Path):
+    found = by_id(changeover("agents", "list", "shop.yaml", "--json", at=shop))
+    assert found["desk"] == {
+        "id": "desk",
+        "available": True,
+        "handoffs": "yes",
+        "source": "code",
+        "description": "Greets everybody.",
+        "specialization": "manners",
+        "capabilities": ["greeting"],
+        "examples": ["Hello", "Is anybody there?"],
+        "max_concurrency": 4,
+        "updated_at": None,
+    }
+    assert (found["shy"]["available"], found["shy"]["handoffs"]) == (False, "it takes none")
+    assert not (shop / "changeover.db").exists()
+
+
+def test_what_cannot_be_is_said_plainly(shop: Path):
+    done = one_by_one(
+        {
+            "id": ("agents", "add", "no id!"),
+            "nothing at once": ("agents", "add", "x", "--max-concurrency", "0"),
+            "unknown": ("agents", "show", "nobody", "shop.yaml"),
+            "no store": ("agents", "disable", "desk"),
+        },
+        at=shop,
+    )
+    assert [each.returncode for each in done.values()] == [1, 2, 1, 1]
+    assert done["id"].stderr.startswith("changeover: 'no id!' is no id; use letters, digits,")
+    assert done["unknown"].stderr == "changeover: nothing is known of 'nobody'; there are: desk, shy\n"
+    assert done["no store"].stderr.startswith("changeover: which store?")

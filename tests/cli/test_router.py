@@ -1,0 +1,86 @@
+"""`router show` and `reset`: people see what was learnt of whom, and can have it forgotten."""
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from changeover import Agent, Team, Usage, specialist
+from changeover.messages import Message, ToolResult
+from changeover.testing import Reply, ScriptedModel, calls, fails, says
+from changeover.tools.definition import ToolDefinition
+from tests.cli.process import changeover
+
+TASKS = 6
+COST = Usage(10, 10, 1, 0.25)
+
+
+def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+    """The desk asks for whoever can do what it is told; the lawyer fails."""
+    if agent == "clerk":
+        return says("Done.", usage=COST)
+    if agent == "lawyer":
+        return fails("out of order", retryable=False)
+    if isinstance(messages[-1], ToolResult):
+        return says("There you are.")
+    wanted = {"specialist_type": messages[-1].text, "task": "Do it.", "reason": "I cannot."}
+    return calls(("handoff_to_specialist", wanted))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A folder with a store, on which a clerk has filed all that it was given, and a lawyer failed once."""
+
+    async def work() -> None:
+        able = {"clerk": "filing", "lawyer": "contract law"}
+        members = [Agent(name, capabilities=[what], handoffs=()) for name, what in able.items()]
+        team = Team(
+            [Agent("desk", handoffs=[specialist()]), *members],
+            model=ScriptedModel(play),
+            store=f"sqlite:///{tmp_path / 'changeover.db'}",
+        )
+        for text in (*["filing"] * TASKS, "contract law"):
+            await team.run(text)
+        await team.close()
+
+    asyncio.run(work())
+    return tmp_path
+
+
+def test_people_see_who_did_what_how_well(shop: Path):
+    shown = changeover("router", "show", at=shop)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    head, lawyer, clerk = shown.stdout.splitlines()
+    assert head.split() == ["capability", "agent", "tasks", "successes", "worth", "range", "seconds", "cost"]
+    assert re.fullmatch(r"contractlaw +lawyer +1 +0 +0\.33 ###\.{7} +0\.\d\d-0\.\d\d +\d+\.\d", lawyer)
+    assert re.fullmatch(r"filing +clerk +6 +6 +0\.\d\d #{8}\.\. +0\.\d\d-0\.\d\d +\d+\.\d +\$0\.2500", clerk)
+
+
+def test_programs_read_the_same_and_what_is_asked_for(shop: Path):
+    [told] = json.loads(changeover("router", "show", "--json", "--capability", "Filing", at=shop).stdout)
+    assert {name: told[name] for name in ("capability", "agent", "tasks", "successes", "cost")} == {
+        "capability": "filing",
+        "agent": "clerk",
+        "tasks": TASKS,
+        "successes": TASKS,
+        "cost": 0.25,
+    }
+    assert 0 < told["low"] < told["worth"] < told["high"] < 1
+    [other] = json.loads(changeover("router", "show", "--json", "--agent", "lawyer", at=shop).stdout)
+    assert (other["agent"], other["successes"], other["cost"]) == ("lawyer", 0, None)
+    assert json.loads(changeover("router", "show", "--json", "--agent", "nobody", at=shop).stdout) == []
+
+
+def test_what_was_learnt_of_one_is_forgotten_alone_and_then_of_all(shop: Path):
+    one = changeover("router", "reset", "--capability", "contract-law", at=shop)
+    assert (one.returncode, one.stdout) == (0, "1 task of lawyer at contractlaw forgotten\n")
+    again = changeover("router", "reset", "--agent", "lawyer", at=shop)
+    assert (again.returncode, again.stdout) == (0, "")
+    assert again.stderr == "nothing was learnt of that; see: changeover router show\n"
+    assert changeover("router", "reset", at=shop).stdout == f"{TASKS} tasks of clerk at filing forgotten\n"
+    shown = changeover("router", "show", at=shop)
+    assert (shown.returncode, shown.stdout) == (0, "")
+    assert shown.stderr == "nobody was looked for yet, or nothing has come of it\n"
