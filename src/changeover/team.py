@@ -15,25 +15,18 @@ from changeover.agent.agent import Member
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined
 from changeover.claiming import LEASE, TicketClaim, claimed, lease_faults, worker_name
-from changeover.engines import cancelling
-from changeover.engines.approvals import decide
 from changeover.engines.home import Home
 from changeover.engines.local import LocalEngine
 from changeover.engines.reading import Reading, read_along
-from changeover.engines.rolling import roll_back
 from changeover.engines.tickets import id_of, in_time, status, submit
 from changeover.errors import (
-    ApprovalError,
-    ConversationNotFound,
     HandoffTimeoutError,
     MisconfiguredError,
     UnknownAgentError,
 )
-from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, NoTakers, RunResult, Ticket, TicketStatus
+from changeover.facts import HandoffResult, NoTakers, RunResult, Ticket, TicketStatus
 from changeover.facts import State as Standing
 from changeover.finding import Router
-from changeover.guards.approval import Decision, is_names
-from changeover.guards.breaker import Circuit
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
@@ -42,15 +35,13 @@ from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
-from changeover.observe.experiments import keep, verdicts
+from changeover.observe.experiments import verdicts
 from changeover.observe.hooks import Hook, Hooks
-from changeover.observe.metrics import Metrics, Window, measured, window_of
-from changeover.relay.events import Entry, UserSpoke
+from changeover.overseeing import Overseer
+from changeover.relay.events import UserSpoke
 from changeover.relay.offered import handoff_of
 from changeover.relay.ports import Clock, Log
-from changeover.relay.result import handoffs_of
-from changeover.relay.state import State
-from changeover.relay.stream import Recorded, StreamItem, recorded
+from changeover.relay.stream import StreamItem
 from changeover.relay.world import Ask, World
 from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
@@ -64,7 +55,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Team:
+class Team(Overseer):
     """Agents plus policy."""
 
     def __init__(
@@ -236,95 +227,9 @@ class Team:
         finally:
             reading.leave(answer)
 
-    async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
-        """What waits for a person's decision: in a conversation and its delegates, or in all that the store holds."""
-        found = await self.on_engine(lambda engine: engine.log.approvals())
-        below = f"{conversation}/"
-        return [
-            each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(below)
-        ]
-
-    async def decide(
-        self,
-        approval: ApprovalRequest | Ticket | str,
-        decision: Decision,
-        *,
-        by: str = "",
-        roles: Sequence[str] = (),
-    ) -> None:
-        """Decide about a request as it was shown, or by its id; the run goes on from there, in this process.
-
-        Raise ApprovalError if it cannot hold: somebody decided before, what was shown is not what is awaited, or who
-        decides has none of the roles that it takes. That these are somebody's roles is for the caller to know.
-        """
-        if not is_names(roles):
-            raise ApprovalError(f"roles={roles!r} is no list of names, such as ['manager']")
-        if not isinstance(decision, Decision):
-            raise ApprovalError(f"decide by Approve(), Reject(…), Edit(…) or Respond(…), not by {decision!r}")
-        if isinstance(approval, Ticket):
-            raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
-        id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
-        if id.count(":") != 2:
-            raise ApprovalError(f"{id!r} is no id of an approval; `approvals()` lists what is awaited", approval=id)
-        await self.on_engine(lambda engine: decide(engine, id, decision, by, tuple(roles)))
-
-    async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "") -> bool:
-        """End what is under way: of a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a
-        ticket, with all that works for it. Returns when it has ended; False if nothing was under way."""
-        if not isinstance(id, str | Ticket):
-            raise MisconfiguredError(f"cancel by the id of a conversation, a run, a handoff or a ticket, not by {id!r}")
-        return await self.on_engine(lambda engine: cancelling.end(engine, id_of(id), by, reason))
-
-    async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
-        """Undo a handoff: its task goes back to its sender, with the reason and what the receiver said last, and its
-        `on_rollback` is called until it succeeds. Transfers that followed it are undone with it.
-
-        Raise IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
-        """
-        id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
-        return await self.on_engine(lambda engine: roll_back(engine, id, reason, by))
-
-    async def forget(self, conversation: str) -> bool:
-        """Remove a conversation with all that is kept of it: its log, its delegates, its handoffs, what can be fetched.
-        False if there is none. Raise Owned if something in it is under way; cancel that first."""
-        return await self.on_engine(lambda engine: engine.forget(conversation))
-
-    async def breakers(self) -> list[Circuit]:
-        """How the receivers of handoffs do that ever failed, as everybody sees it who shares the store."""
-        return await self.on_engine(lambda engine: engine.log.breakers.listed())
-
-    async def force_breaker(self, receiver: str) -> None:
-        """Leave a receiver alone: nothing is handed to it, by anybody on the store, until it is reset."""
-        await self.on_engine(lambda engine: engine.log.breakers.force(receiver, self._world.clock.now()))
-
-    async def reset_breaker(self, receiver: str) -> bool:
-        """Let a receiver have handoffs again at once, as if it had never failed; False if nothing was amiss."""
-        return await self.on_engine(lambda engine: engine.log.breakers.reset(receiver, self._world.clock.now()))
-
-    async def metrics(self, window: Window = None) -> Metrics:
-        """How handoffs went, by agent and by pair: in the last so many seconds (or a timedelta), else ever."""
-        since, until = window_of(window, self._world.clock.now())
-        return await self.on_engine(lambda engine: measured(engine.log.measures, since, until))
-
-    async def measure(self, conversation: str, name: str, value: float) -> None:
-        """Note something of a conversation that only you can measure, such as how content somebody was."""
-        now = self._world.clock.now()
-        await self.on_engine(lambda engine: keep(engine.log.trials, conversation, (name, value), now))
-
     async def experiments(self, measure: str = "success") -> list[Verdict]:
         """What the team's experiments say so far, by success, tokens, cost, seconds, or a measure of your own."""
         return await self.on_engine(lambda engine: verdicts(engine.log.trials, self._declared.experiments, measure))
-
-    async def history(self, conversation: str) -> list[Recorded]:
-        """Everything that was recorded of a conversation and its delegates, in order."""
-        return list(recorded(await self._home.carry(partial(self._tree, conversation))))
-
-    async def handoffs(self, conversation: str) -> list[HandoffRecord]:
-        """Every handoff of a conversation and its delegates, in order."""
-        entries = await self._home.carry(partial(self._tree, conversation))
-        ids = dict.fromkeys(entry.conversation for entry in entries)
-        states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
-        return sorted((record for state in states for record in handoffs_of(state)), key=lambda record: record.at)
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; what was under way can be taken up again."""
@@ -417,12 +322,6 @@ class Team:
             if let_go := getattr(model, "let_go", None):
                 await let_go()
         self._engine = self._log = None
-
-    async def _tree(self, conversation: str) -> list[Entry]:
-        entries = await self._running().log.tree(conversation)
-        if not entries:
-            raise ConversationNotFound(conversation)
-        return entries
 
 
 async def _resumed(engine: LocalEngine, conversation: str) -> RunResult:

@@ -104,6 +104,19 @@ async def a_guard_knows_the_offer_the_ledger_and_what_went_before(stage: Stage) 
 
 
 @story
+async def a_guard_may_look_at_who_spent_what(stage: Stage) -> None:
+    class Thrift:
+        def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+            own = ledger.by_agent[offer.sender]
+            return Deny(f"{offer.sender} took {own.turns} of {ledger.turns} turns, {list(ledger.by_agent)}")
+
+    members = [Agent("triage"), Agent("billing")]
+    team = stage.team(members, cast(triage=tries_then_tells), guards=[Thrift()])
+    result = await stage.say(team, "I was charged twice")
+    assert result.output == "refused: triage took 1 of 1 turns, ['triage']"
+
+
+@story
 async def a_guard_has_a_person_asked_though_the_handoff_itself_would_not(stage: Stage) -> None:
     way = handoff("billing", approval=lambda ctx, arguments: False)
     members = [Agent("triage", handoffs=[way]), Agent("billing")]

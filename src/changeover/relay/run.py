@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from changeover.facts import (
@@ -19,7 +21,7 @@ from changeover.facts import (
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
-from changeover.relay.spending import Account, joined
+from changeover.relay.spending import Account, Unreckoned, joined
 from changeover.relay.turn import Travelling, Turn
 
 NOTHING = Spent()
@@ -276,11 +278,17 @@ class Run(Account):
 
     def ledger(self, now: float) -> Ledger:
         """What the run has spent by `now`, its delegates included."""
+        return self._ledger(now, self.shares())
+
+    def passing_ledger(self, now: float) -> Ledger:
+        """The same for whoever looks at it now, and does not keep it."""
+        return self._ledger(now, Unreckoned(self.shares))
+
+    def _ledger(self, now: float, shares: Mapping[str, Share]) -> Ledger:
         below = self.below
         handoffs, turns = self.handoffs + below.handoffs, self.turns + below.turns
-        retries = self.retries + below.retries
-        in_all = (handoffs, turns, self.tokens, self.whole_cost, len(self.agents), retries, now - self.at)
-        return Ledger(*in_all, self.shares())
+        retries, agents = self.retries + below.retries, len(self.agents)
+        return Ledger(handoffs, turns, self.tokens, self.whole_cost, agents, retries, now - self.at, shares)
 
 
 class Outcome(Struct, frozen=True, gc=False):

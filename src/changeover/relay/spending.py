@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from changeover.facts import Share, Usage
 
@@ -33,6 +33,31 @@ class Account:
     def share(self) -> Share:
         """The same, to be kept."""
         return Share(self.handoffs, self.turns, self.retries, self.own_usage)
+
+
+class Unreckoned(Mapping[str, Share]):
+    """Who spent what, reckoned when somebody looks: most guards do not, and are asked with every handoff."""
+
+    __slots__ = ("_found", "_reckon")
+
+    def __init__(self, reckon: Callable[[], Mapping[str, Share]]) -> None:
+        self._reckon = reckon
+        self._found: Mapping[str, Share] | None = None
+
+    @property
+    def _shares(self) -> Mapping[str, Share]:
+        if self._found is None:
+            self._found = self._reckon()
+        return self._found
+
+    def __getitem__(self, agent: str) -> Share:
+        return self._shares[agent]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shares)
+
+    def __len__(self) -> int:
+        return len(self._shares)
 
 
 def joined(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:

@@ -84,7 +84,7 @@ def _guards_say(state: State, run: Run, asker: Asker, offer: HandoffOffered, ros
     who = (offer.sender, offer.receiver, offer.mode, offer.message)
     wanted = Offer(*who, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
     facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress)
-    return checked((*own, *roster.guards), wanted, run.ledger(state.at), facts)
+    return checked((*own, *roster.guards), wanted, run.passing_ledger(state.at), facts)
 
 
 def _denied(state: State, run: Run, turn: Turn, wanted: tuple[OpenCall, str], reason: str) -> Record:
