@@ -93,7 +93,11 @@ def test_what_a_rule_may_do_has_no_faults(effect: dict[str, Any]):
             "has an approval with roles='manager'; give a list of names, such as ['manager']",
         ),
         ({"goto": "senior", "if_": "vip"}, "has if_='vip'; give a plain function of the run's context"),
-        ({"goto": "senior", "if_": later}, f"has if_={later!r}; give a plain function of the run's context"),
+        pytest.param(
+            {"goto": "senior", "if_": later},
+            f"has if_={later!r}; give a plain function of the run's context",
+            id="async",
+        ),
     ],
 )
 def test_what_a_rule_may_not_be_is_told_with_what_it_may(options: dict[str, Any], fault: str):
@@ -104,7 +108,7 @@ def test_what_a_rule_may_not_be_is_told_with_what_it_may(options: dict[str, Any]
     ("rules", "fault"),
     [
         ("vip", "the team has rules='vip'; give a list of Rule(…)s"),
-        ([is_vip], f"the team has the rule {is_vip!r}; give Rule(…)"),
+        pytest.param([is_vip], f"the team has the rule {is_vip!r}; give Rule(…)", id="no rule"),
         ([Rule("", if_=is_vip, deny="no")], "rule '' needs a name, in words"),
         ([Rule("a", if_=is_vip, deny="no")] * 2, "2 rules are called 'a'; give each a name of its own"),
     ],
