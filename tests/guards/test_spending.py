@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from changeover import Approve, Ledger, Limits, Team, Usage
 from changeover.errors import ChangeoverError, EconomicLimitExceeded
-from changeover.relay.events import LimitReached, ModelReplied
+from changeover.relay.events import Entry, LimitReached, ModelReplied
 from changeover.relay.ports import Request
 from changeover.stores.memory import MemoryLog
 from changeover.testing import ManualClock, Reply
@@ -54,6 +54,18 @@ class Counting(Scripted):
             self._asked -= 1
 
 
+async def ran(model: Counting, limits: Limits) -> tuple[Ledger, ChangeoverError | None, list[Entry]]:
+    """What one run of a random team took, and the log of its tree."""
+    log, clock = MemoryLog(), ManualClock(auto=True)
+    ask = lambda request: Approve()  # noqa: E731
+    team = Team(members(ahead=False), model=model, clock=clock, limits=limits, ask=ask, store=log)
+    async with asyncio.timeout(20):
+        ledger, error = await spent(team)
+    entries = await log.tree("c")
+    await team.close()
+    return ledger, error, entries
+
+
 async def spent(team: Team) -> tuple[Ledger, ChangeoverError | None]:
     """What one run took, also if it failed."""
     try:
@@ -69,12 +81,8 @@ async def spent(team: Team) -> tuple[Ledger, ChangeoverError | None]:
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 90)
 async def test_no_run_of_a_random_team_goes_further_than_it_may(script: dict[str, list[Any]], limits: Limits):
-    log, model = MemoryLog(), Counting(script)
-    clock, ask = ManualClock(auto=True), lambda request: Approve()
-    team = Team(members(ahead=False), model=model, clock=clock, limits=limits, ask=ask, store=log)
-    async with asyncio.timeout(20):
-        ledger, error = await spent(team)
-    entries = await log.tree("c")
+    model = Counting(script)
+    ledger, error, entries = await ran(model, limits)
     assert_over(entries)
     assert ledger.handoffs <= limits.max_handoffs
     assert ledger.turns <= limits.max_turns
@@ -86,7 +94,6 @@ async def test_no_run_of_a_random_team_goes_further_than_it_may(script: dict[str
     assert_little_over(ledger.cost, limits.max_cost, (model.most + last_words) * PRICE)
     if isinstance(error, EconomicLimitExceeded) and error.limit_name == "max_tokens":
         assert error.overshoot == ledger.tokens - error.limit
-    await team.close()
 
 
 def assert_little_over(figure: float | None, limit: float | None, slack: float) -> None:
@@ -100,15 +107,9 @@ def assert_little_over(figure: float | None, limit: float | None, slack: float) 
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 90)
 async def test_the_ledger_is_what_a_recount_of_the_log_gives(script: dict[str, list[Any]], limits: Limits):
-    log, model = MemoryLog(), Counting(script)
-    clock, ask = ManualClock(auto=True), lambda request: Approve()
-    team = Team(members(ahead=False), model=model, clock=clock, limits=limits, ask=ask, store=log)
-    async with asyncio.timeout(20):
-        ledger, _ = await spent(team)
-    entries = await log.tree("c")
+    ledger, _, entries = await ran(Counting(script), limits)
     assert figures(ledger) == figures(recounted(entries))
     assert ledger.tokens == TOKENS * sum(isinstance(event, ModelReplied) for _, event in told(entries))
-    await team.close()
 
 
 def figures(ledger: Ledger) -> Any:

@@ -23,13 +23,11 @@ from changeover.relay.commands import PackContext
 from changeover.relay.contexts import context_id
 from changeover.relay.events import ContextPacked
 from changeover.relay.keepable import text_of
+from changeover.relay.performing.consulting import consult
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
 from changeover.relay.performing.threads import called, in_thread
-from changeover.relay.ports import Request
 from changeover.relay.world import World
 
-HELPER = "helper"
-"""As whom the model that sums up is asked."""
 SHARE, LEAST = 8, 60
 """Which part of what was said is kept word for word at most, in tokens; of little, so many in any case."""
 PATIENCE = 60.0
@@ -99,19 +97,9 @@ async def _summed_up(world: World, command: PackContext, strategy: Summary) -> M
     model = world.helper or world.models.get(handover.sender) or world.models.get(handover.receiver)
     if model is None:
         raise ModelError("nobody can sum up: the team has no helper_model")
-    instructions, text = prompt_of(handover, strategy.needs, strategy.max_tokens)
-    request = Request(
-        agent=HELPER,
-        instructions=instructions,
-        messages=[User(text)],
-        tools=(),
-        settings={},
-        conversation=command.conversation,
-        command=command.id,
-        attempt=1,
-        turn=command.turn,
-    )
-    reply = await asyncio.wait_for(model.reply(request), strategy.timeout)
+    prompt = prompt_of(handover, strategy.needs, strategy.max_tokens)
+    where = (command.conversation, command.id)
+    reply = await consult(model, prompt, where, strategy.timeout, command.turn)
     if not (summary := fitted(text_of(reply.text), strategy.max_tokens)):
         raise ModelError("the summary is empty")
     chapter = replace(await _kept(world, command, strategy), text=summary, prompt=VERSION)

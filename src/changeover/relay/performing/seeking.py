@@ -3,17 +3,15 @@ event, so that it is not found out again."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from changeover.agent.specialist import Wish
 from changeover.facts import Usage
-from changeover.messages import User
 from changeover.relay.commands import FindReceiver
 from changeover.relay.directory import Directory
 from changeover.relay.events import ReceiverChosen
+from changeover.relay.performing.consulting import consult
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.ports import Model, Request
 from changeover.relay.world import World
 from changeover.routing.draws import draws
 from changeover.routing.judge import judge_prompt
@@ -76,28 +74,12 @@ async def _judged(world: World, command: FindReceiver, undecided: Undecided) -> 
     if model is None or not world.routing.judge:
         return Nobody("nobody fits clearly, and there is no helper_model to ask"), None
     try:
-        answer, usage = await asyncio.wait_for(_asked(model, command, undecided), PATIENCE)
+        prompt, where = judge_prompt(undecided.task, undecided.candidates), (command.conversation, command.id)
+        reply = await consult(model, prompt, where, PATIENCE)
     except (*TROUBLE, TimeoutError) as error:
         let_go(error)
         return Nobody(f"nobody fits clearly, and the model that was asked failed: {words_of(error)}"), None
-    return decided(undecided, answer), usage
-
-
-async def _asked(model: Model, command: FindReceiver, undecided: Undecided) -> tuple[str, Usage]:
-    instructions, text = judge_prompt(undecided.task, undecided.candidates)
-    request = Request(
-        agent="helper",
-        instructions=instructions,
-        messages=[User(text)],
-        tools=(),
-        settings={},
-        conversation=command.conversation,
-        command=command.id,
-        attempt=1,
-        turn=0,
-    )
-    reply = await model.reply(request)
-    return reply.text, reply.usage
+    return decided(undecided, reply.text), reply.usage
 
 
 async def _placed(

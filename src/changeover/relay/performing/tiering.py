@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from changeover.facts import Usage
 from changeover.guards.limits import TIERS, Tier
 from changeover.handoffs.template import quoted
-from changeover.messages import User
 from changeover.relay.commands import JudgeTask
 from changeover.relay.events import TierChosen
+from changeover.relay.performing.consulting import consult
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.ports import Model, Request
 from changeover.relay.world import World
 
 PATIENCE = 30.0
@@ -35,31 +32,16 @@ async def judge_task(world: World, command: JudgeTask) -> TierChosen:
     if world.helper is None:
         return _by_words(command, "nobody could be asked: the team has no helper_model")
     try:
-        answer, usage = await asyncio.wait_for(_asked(world.helper, command), PATIENCE)
+        prompt, where = (INSTRUCTIONS, quoted(command.text, LONGEST)), (command.conversation, command.id)
+        reply = await consult(world.helper, prompt, where, PATIENCE)
     except (*TROUBLE, TimeoutError) as error:
         let_go(error)
         return _by_words(command, f"the judge failed: {words_of(error)}")
-    tier = _tier_of(answer)
+    tier = _tier_of(reply.text)
     if tier is None:
-        return _by_words(command, f"the judge said {answer.strip()[:40]!r}", usage)
+        return _by_words(command, f"the judge said {reply.text.strip()[:40]!r}", reply.usage)
     reason = f"the judge says so; by its words ({command.found.reason}) it is {command.found.tier}"
-    return TierChosen(command.run, tier, reason, command.limits.as_tier(tier), "judge", usage)
-
-
-async def _asked(judge: Model, command: JudgeTask) -> tuple[str, Usage]:
-    request = Request(
-        agent="helper",
-        instructions=INSTRUCTIONS,
-        messages=[User(quoted(command.text, LONGEST))],
-        tools=(),
-        settings={},
-        conversation=command.conversation,
-        command=command.id,
-        attempt=1,
-        turn=0,
-    )
-    reply = await judge.reply(request)
-    return reply.text, reply.usage
+    return TierChosen(command.run, tier, reason, command.limits.as_tier(tier), "judge", reply.usage)
 
 
 def _tier_of(answer: str) -> Tier | None:
