@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from changeover import Agent, Person, Profile, Store, Team, handoff
+from changeover import Agent, Person, Profile, Routing, Store, Team, handoff
 from changeover.errors import MisconfiguredError, UnknownAgentError
 from changeover.messages import Message
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
@@ -234,3 +234,18 @@ async def test_who_joins_may_have_been_disabled_before():
     assert await offered(mine) == "desk, lawyer, accountant"
     await mine.router.enable("ana")
     assert await offered(mine) == "desk, lawyer, accountant, ana"
+
+
+async def test_texts_may_be_compared_by_what_their_words_mean():
+    members = [
+        DESK,
+        Agent("vet", description="Cures cats and dogs."),
+        Agent("cook", description="Makes soup and bread."),
+    ]
+    task = "My puppy is ill"
+    found = {
+        match: await Team(members, model=ScriptedModel(play), routing=Routing(match=match)).router.recommend(task, n=1)
+        for match in ("words", "meaning")
+    }
+    assert [each.agent for each in found["meaning"]] == ["vet"]
+    assert found["words"] == []

@@ -135,7 +135,7 @@ def assemble(declared: Declared) -> World:
         declared.clock or SystemClock(),
         declared.ask,
         helper=helper,
-        registry=Registry(profile_of(member) for member in members),
+        registry=_registry(members, declared.routing or Routing()),
         routing=declared.routing or Routing(),
     )
 
@@ -164,6 +164,16 @@ def _judge_faults(limits: Limits, helper: Any) -> list[str]:
     if limits.auto != "judge" or helper is not None:
         return []
     return ["Limits.tier('auto', judge=True) asks the team's helper_model, and it has none"]
+
+
+def _registry(members: Sequence[Member], routing: Routing) -> Registry:
+    """Everybody's profile, and how texts are compared with them."""
+    profiles = [profile_of(member) for member in members]
+    if routing.match == "words":
+        return Registry(profiles)
+    from changeover.routing.meaning import load_wordllama
+
+    return Registry(profiles, load_wordllama())
 
 
 def _helper(declared: Any) -> tuple[Model | None, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -41,6 +41,10 @@ class Registry:
         """The same without this profile."""
         self._known(id)
         return self._with({other: profile for other, profile in self._profiles.items() if other != id})
+
+    def only(self, ids: Collection[str]) -> Registry:
+        """The same with nobody but these."""
+        return self._with({id: profile for id, profile in self._profiles.items() if id in ids})
 
     def enabled(self, id: str) -> Registry:
         """The same, and this one may be chosen."""

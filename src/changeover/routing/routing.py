@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -22,6 +23,8 @@ class Routing(Struct, frozen=True, kw_only=True):
     """What becomes of a task if the best for it can do no more now: the next best, its queue, or nobody."""
     no_takers: NoTakers = "return"
     """What becomes of what `Team.broker` finds no taker for: it comes back, or waits in the queue of the best."""
+    match: Literal["words", "meaning"] = "words"
+    """How texts are compared: by their words or, with the extra `wordllama`, by what these mean. Both work offline."""
     judge: bool = True
     """Whether a model is asked when neither capabilities nor words tell who fits."""
 
@@ -30,7 +33,9 @@ class Routing(Struct, frozen=True, kw_only=True):
         learning = self.learning.faults() if isinstance(self.learning, Learning) else []
         if self.learning is not None and not isinstance(self.learning, Learning):
             learning = [f"learning={self.learning!r}; give Learning(…), or None to switch it off"]
-        found = (*learning, *busy_faults(self.when_busy), *taker_faults(self.no_takers))
+        found = [*learning, *busy_faults(self.when_busy), *taker_faults(self.no_takers)]
+        if self.match not in ("words", "meaning"):
+            found.append(f"match={self.match!r}; give 'words' or 'meaning'")
         return [f"Routing(…) has {fault}" for fault in found]
 
 

@@ -47,13 +47,9 @@ async def find_receiver(world: World, command: FindReceiver) -> ReceiverChosen:
 def selectable(world: World, sender: str = "", among: Sequence[str] = ()) -> Registry:
     """Everybody of the team whom this sender may choose."""
     assert world.directory is not None
-    seats = world.roster.seats
-    fit = [
-        profile
-        for profile in world.directory.registry
-        if profile.id in seats and profile.id != sender and (not among or profile.id in among)
-    ]
-    return Registry(fit) if len(fit) != len(world.directory.registry) else world.directory.registry
+    registry, seats = world.directory.registry, world.roster.seats
+    fit = {each.id for each in registry if each.id in seats and each.id != sender and (not among or each.id in among)}
+    return registry.only(fit) if len(fit) != len(registry) else registry
 
 
 def _required(registry: Registry, wish: Wish) -> tuple[str, ...]:
