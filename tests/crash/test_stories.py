@@ -22,7 +22,7 @@ from tests.stories.book import STORIES, Stage, Story, stores_for
 pytestmark = pytest.mark.stress
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
-SAMPLE = list(STORIES) if STRESS else list(STORIES)[::5]
+SAMPLE = list(STORIES) if STRESS else list(STORIES)[::8]
 PATIENCE = 10.0
 """For how many seconds a story may go on before it counts as stuck."""
 LAST_BREATH = 0.5
@@ -165,7 +165,7 @@ def sweep(url: str) -> None:
 
 def places_to_die(appends: int) -> list[int]:
     """Every append, or the first, the last and some between."""
-    most = appends if STRESS else min(appends, 6)
+    most = appends if STRESS else min(appends, 4)
     return sorted({1 + round(step * (appends - 1) / max(1, most - 1)) for step in range(most)})
 
 

@@ -104,9 +104,12 @@ def assert_in_order(tickets: list[Ticket], notes: list[Any]) -> None:
     """Whoever began to take something when what is more urgent had not been taken took that first."""
     by_id = {ticket.id: ticket for ticket in tickets}
     first: dict[str, tuple[float, float]] = {}
+    taken: set[str] = set()
     for note in notes:
-        if note.what == "took" and len(note.value) == 2 and note.value[0] == 1:
-            first.setdefault(note.key, (note.value[1], note.at))
+        if note.what == "took" and note.key not in taken:
+            taken.add(note.key)  # what somebody gave back may be less urgent than what was begun since
+            if len(note.value) == 2 and note.value[0] == 1:
+                first[note.key] = (note.value[1], note.at)
     for agent in {ticket.agent for ticket in tickets}:
         mine = [(by_id[id].priority, *times) for id, times in first.items() if by_id[id].agent == agent]
         earliest_end = {p: min((end for each, _, end in mine if each < p), default=float("inf")) for p in (1, 2)}

@@ -18,7 +18,7 @@ from changeover.stores.sql import SqlLog
 from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
 from tests.stores.entries import DONE, LEFT, WORKING, answer, handing_over, kinds, more, opening, query, rows
 from tests.stores.measuring import counted, in_memory
-from tests.stories.book import STORIES, Stage, stores_for
+from tests.stories.book import STORIES, STRESS, Stage, stores_for
 
 Another = Callable[..., SqlLog]
 
@@ -200,6 +200,8 @@ async def test_after_every_story_the_read_models_say_what_the_log_says(name: str
         assert _handoffs(shared_store, conversation) == sorted(map(_told, handoffs_of(state)))
         assert _pending(shared_store, conversation) == sorted(_awaited(state))
         assert (status in ("running", "waiting")) == (state.run is not None)
+    if list(STORIES).index(name) % 4 and not STRESS:
+        return
     roots = [root for (root,) in rows(shared_store, "conversations", "id", order="id") if "/" not in root]
     assert await counted(await in_memory(log, *roots)) == await counted(log.measures)
 

@@ -158,14 +158,14 @@ async def who_is_disabled_goes_on_with_what_it_has_begun_and_the_next_message_go
 
 
 @story
-async def a_profile_that_is_kept_is_what_models_are_told(stage: Stage) -> None:
-    team = office(stage, says("Nothing to do."), None, Agent("billing", description="Old words."), Agent("sales"))
-    await team.router.put(Profile("billing", description="Sends money back.", capabilities=("refunds",)))
+async def models_are_told_what_a_profile_adds_to_the_code(stage: Stage) -> None:
+    team = office(stage, says("Nothing to do."), None, Agent("billing", description="Sends money."), Agent("sales"))
+    await team.router.put(Profile("billing", description="Other words.", capabilities=("refunds",)))
     await stage.say(team, "Hello")
     for request in stage.requests("desk"):
         [definition] = request.tools
-        assert "- billing: Sends money back.; capabilities: refunds" in definition.description
-        assert "Old words." not in definition.description
+        assert "- billing: Sends money.; capabilities: refunds" in definition.description
+        assert "Other words." not in definition.description
 
 
 @story

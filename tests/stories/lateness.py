@@ -101,5 +101,7 @@ async def a_deadline_that_passes_while_nobody_works_has_passed(stage: Stage) -> 
         await asyncio.wait({offering, asyncio.ensure_future(hold.begun.wait())}, return_when=asyncio.FIRST_COMPLETED)
         await first.close()
         await asyncio.gather(offering, return_exceptions=True)
-    assert "not done in time" in await refused(HandoffTimeoutError, second, given)
+    told = await refused(HandoffTimeoutError, second, given)
+    # Whoever died before the clerk was asked had not asked in time.
+    assert "not done in time" in told or (stage.lives > 1 and "it was not asked before the deadline" in told)
     await assert_at_rest(second)

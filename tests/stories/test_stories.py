@@ -1,6 +1,6 @@
 """Every story, told on a store in memory: once, again from its start, and read along."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from changeover.errors import ChangeoverError
 from changeover.relay.ports import Log
 from changeover.stores.memory import MemoryLog
 from changeover.testing import assert_valid_history
-from tests.stories.book import STORIES, Stage, Story
+from tests.stories.book import STORIES, STRESS, Stage, Story
 
 
 @pytest.fixture
@@ -47,11 +47,18 @@ async def test_the_story_holds_and_leaves_histories_whole_and_declarations_as_th
     assert stage.changed() == []
 
 
-@pytest.mark.parametrize("tell", STORIES.values(), ids=STORIES)
-@pytest.mark.parametrize("store", [None, MemoryLog], ids=["same teams", "new teams on the same log"])
-async def test_a_story_told_again_from_its_start_finds_everything_recorded(
-    tell: Story, store: Callable[[], Log] | None
-):
+AGAIN: dict[str, Callable[[], Log] | None] = {"same teams": None, "new teams on the same log": MemoryLog}
+
+
+def retellings() -> Iterator[tuple[str, str]]:
+    """By whom each story is told again: by the same teams and by new ones, or, but for stress, in turn."""
+    for number, name in enumerate(STORIES):
+        yield from ((who, name) for who in (AGAIN if STRESS else [list(AGAIN)[number % 2]]))
+
+
+@pytest.mark.parametrize(("who", "name"), list(retellings()))
+async def test_a_story_told_again_from_its_start_finds_everything_recorded(who: str, name: str):
+    tell, store = STORIES[name], AGAIN[who]
     stage = Stage(store=store()) if store else Stage()
     await tell(stage)
     asked, done, ends = len(stage.seen), list(stage.effects), list(map(what_is_known, stage.outcomes.values()))
