@@ -165,7 +165,7 @@ def sweep(url: str) -> None:
 
 def places_to_die(appends: int) -> list[int]:
     """Every append, or the first, the last and some between."""
-    most = appends if STRESS else min(appends, 4)
+    most = appends if STRESS else min(appends, 3)
     return sorted({1 + round(step * (appends - 1) / max(1, most - 1)) for step in range(most)})
 
 

@@ -19,7 +19,7 @@ from tests.crash.test_random_teams import Scripted, assert_over, members, script
 from tests.guards.recount import agents, recounted, told
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
-EXAMPLES = 2_000 if STRESS else 80
+EXAMPLES = 2_000 if STRESS else 40
 
 TOKENS, PRICE = 100, 0.01
 """What every reply takes."""
