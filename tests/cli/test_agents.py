@@ -89,10 +89,13 @@ def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Pat
             "enable": ("agents", "enable", "echo"),
             "again": ("agents", "list", "--json"),
             "run": ("run", team, "Hello"),
+            "known": ("agents", "disable", "front"),
         },
         at=shop,
     )
+    assert done["known"].stderr == ""
     assert done["disable"].stdout == "echo gets no handoffs until somebody types: changeover agents enable echo\n"
+    assert done["disable"].stderr == "nobody called 'echo' has worked in this store yet; mind the spelling\n"
     assert done["remove"].stdout == "broken is left out; to have it back, type: changeover agents enable broken\n"
     assert {id: (each["handoffs"], each["source"]) for id, each in by_id(done["list"]).items()} == {
         "broken": ("removed", "code"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeover.cli.options import JsonOption, StoreOption
+from changeover.cli.spelling import at_agent
 from changeover.cli.trouble import tell
 from changeover.cli.unsticking import at_store
 
@@ -34,7 +35,7 @@ def list_breakers(store: StoreOption = None, as_json: JsonOption = False) -> Non
 @app.command("open")
 def open_breaker(receiver: ReceiverArgument, store: StoreOption = None) -> None:
     """Leave a receiver alone: nobody on this store hands over to it, until it is reset."""
-    at_store(store, lambda log, views: log.breakers.force(receiver, time.time()))
+    at_agent(store, receiver, lambda log: log.breakers.force(receiver, time.time()))
     typer.echo(f"{receiver} gets no handoffs until somebody types: changeover breakers reset {receiver}")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from changeover.cli.options import JsonOption, StoreOption, is_store_here
+from changeover.cli.spelling import at_agent
 from changeover.cli.trouble import Mistake, plainly
 from changeover.cli.unsticking import at_store
 
@@ -92,7 +93,7 @@ def add(  # noqa: PLR0913 - each is a declared option
 @app.command()
 def remove(id: AgentArgument, store: StoreOption = None) -> None:
     """Leave an agent out, whoever declared it: teams on the store hand nothing to it any more."""
-    at_store(store, lambda log, views: log.agents.remove(id))
+    at_agent(store, id, lambda log: log.agents.remove(id))
     typer.echo(f"{id} is left out; to have it back, type: changeover agents enable {id}")
 
 
@@ -106,7 +107,7 @@ def enable(id: AgentArgument, store: StoreOption = None) -> None:
 @app.command()
 def disable(id: AgentArgument, store: StoreOption = None) -> None:
     """Hand nothing to an agent until it is enabled. What it has begun it goes on with."""
-    at_store(store, lambda log, views: log.agents.switch(id, False))
+    at_agent(store, id, lambda log: log.agents.switch(id, False))
     typer.echo(f"{id} gets no handoffs until somebody types: changeover agents enable {id}")
 
 

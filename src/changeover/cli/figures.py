@@ -24,7 +24,11 @@ class Form:
     def agents(self, agents: Mapping[str, AgentMetrics]) -> list[dict[str, str]]:
         """What each agent was handed, and what it spent."""
         rows = self._rows("agent", agents)
+        # Where nobody handed over anything, that they worked is all there is to say.
+        alone = not any(each.count for each in agents.values())
         for row, each in zip(rows, agents.values(), strict=True):
+            if alone:
+                row["runs"] = f"{each.runs:,}"
             row["tokens"] = _short(each.tokens)
             if self._wide:
                 row["cost"] = f"${each.cost:.2f}" if each.cost else ""

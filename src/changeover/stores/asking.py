@@ -18,7 +18,7 @@ from changeover.relay.events import (
 from changeover.relay.folding.asking import refusal, settled
 from changeover.relay.naming import call_of
 from changeover.stores.sheet import Sheet
-from changeover.stores.wording import decision_words, fault_words, limit_words
+from changeover.stores.wording import decision_words, fault_words, reached_words
 
 
 def ask(sheet: Sheet, event: ApprovalRequested) -> None:
@@ -57,7 +57,7 @@ def _result(event: ApprovalDecided) -> str | None:
 
 
 def reach(sheet: Sheet, event: LimitReached) -> None:
-    sheet.note("error", limit_words(event))
+    sheet.note("error", reached_words(event))
 
 
 def want_cancelled(sheet: Sheet, event: CancelRequested) -> None:

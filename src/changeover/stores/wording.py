@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from changeover import errors
+from changeover.errors import limit_words
 from changeover.facts import (
     AgentFault,
     Fault,
@@ -36,7 +36,7 @@ def fault_words(fault: Fault) -> str:
     """Why a run could not go on."""
     match fault:
         case LimitFault():
-            return errors.limit_words(fault.limit, fault.figure, fault.spent)
+            return limit_words(fault.limit, fault.figure, fault.spent)
         case ReceiverFault():
             return f"{fault.sender} kept naming {fault.receiver!r} as a receiver, and nobody is called that"
         case AgentFault():
@@ -67,8 +67,10 @@ def returned_words(event: HandoffReturned) -> str:
     return event.error or ("cancelled" if event.cancelled else "failed")
 
 
-def limit_words(event: LimitReached) -> str:
-    """How much was left, which was too little."""
+def reached_words(event: LimitReached) -> str:
+    """How much was left, which was too little; or that more was spent than there was."""
+    if event.spent is not None:
+        return limit_words(event.limit, event.figure, event.spent)
     return f"the whole run has {event.left} left of {event.limit}={event.figure}"
 
 
