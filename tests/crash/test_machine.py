@@ -18,21 +18,16 @@ from msgspec.structs import replace
 
 from changeover import Agent, RunContext, RunResult, Team, tool
 from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
-from changeover.facts import ApprovalRequest
 from changeover.messages import Assistant, User
-from changeover.relay.agents import Agents
-from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
-from changeover.relay.experience import Lessons
-from changeover.relay.measuring import Measures
-from changeover.relay.ports import Breakers, Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome
-from changeover.relay.queue import Claim, Queue
+from changeover.relay.ports import Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome
+from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.relay.trials import Trials
 from changeover.relay.world import World
 from changeover.stores.memory import MemoryLog
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
+from changeover.testing.passing import PassingLog
 from changeover.testing.replies import resolve
 from changeover.tools.definition import ToolDefinition
 from tests.crash.checks import events_of
@@ -86,14 +81,16 @@ Owners: TypeAlias = dict[str, tuple["TroubledLog", int]]
 """Which process works on a conversation, and by which of its leases."""
 
 
-class TroubledLog:
+class TroubledLog(PassingLog):
     """One process's way to the log that all share. If `owners` are kept, one of them works on a conversation at a time;
     else all may work on the same at once, and the log alone keeps them from doing harm."""
 
+    epoch = 1
+
     def __init__(self, log: MemoryLog, owners: Owners | None) -> None:
-        self._log, self._owners = log, owners
+        super().__init__(log)
+        self._owners = owners
         self.trouble: Trouble = ""
-        self.epoch = 1
         self.dead = False
 
     def owns(self, conversation: str) -> bool:
@@ -149,18 +146,6 @@ class TroubledLog:
     def may_begin(self) -> bool:
         return self.trouble != "lease lost" and not self.dead
 
-    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
-        return await self._log.read(conversation, after)
-
-    async def tree(self, conversation: str) -> list[Entry]:
-        return await self._log.tree(conversation)
-
-    async def approvals(self) -> list[ApprovalRequest]:
-        return await self._log.approvals()
-
-    async def at_work(self, agent: str) -> list[str]:
-        return await self._log.at_work(agent)
-
     async def release(self, conversation: str, position: int, rests: str = "") -> bool:
         if self.owns(conversation):
             self._own(conversation, False)
@@ -169,45 +154,8 @@ class TroubledLog:
     async def owned(self) -> dict[str, int]:
         return {}
 
-    @property
-    def queue(self) -> Queue:
-        return self._log.queue
-
-    @property
-    def contexts(self) -> Contexts:
-        return self._log.contexts
-
-    @property
-    def agents(self) -> Agents:
-        return self._log.agents
-
-    @property
-    def breakers(self) -> Breakers:
-        return self._log.breakers
-
-    @property
-    def trials(self) -> Trials:
-        return self._log.trials
-
-    @property
-    def measures(self) -> Measures:
-        return self._log.measures
-
-    @property
-    def experience(self) -> Lessons:
-        return self._log.experience
-
-    async def forget(self, root: str) -> bool:
-        return await self._log.forget(root)
-
-    async def find(self, conversation: str, cause: str) -> int | None:
-        return await self._log.find(conversation, cause)
-
     async def unfinished(self) -> list[str]:
         return [id for id in await self._log.unfinished() if not self._is_elsewhere(id)]
-
-    def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
-        return self._log.changes(root, after_seq)
 
     async def close(self) -> None:
         """The log outlives the process."""

@@ -13,7 +13,6 @@ import sqlite3
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -22,19 +21,14 @@ import msgspec
 
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
-from changeover.facts import ApprovalRequest
 from changeover.handoffs.tokens import load
-from changeover.relay.agents import Agents
-from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
-from changeover.relay.experience import Lessons
-from changeover.relay.measuring import Measures
-from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
-from changeover.relay.queue import Claim, Queue
-from changeover.relay.trials import Trials
+from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.queue import Claim
 from changeover.saying import RunOptions
 from changeover.stores import postgres, sql, sqlite
 from changeover.stores.open import Store, open_log
+from changeover.testing.passing import PassingLog
 from tests.crash.claiming import Serve, Server
 from tests.crash.notes import Notes
 from tests.crash.playing import AGENTS, Play, essence
@@ -82,11 +76,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to stay when all is said, and go on taking up what others leave behind."""
 
 
-class StoppingLog:
+class StoppingLog(PassingLog):
     """A log whose process stops itself at an append, as if it had been sent to sleep there."""
 
     def __init__(self, log: Log, order: Order, stop: Stop, notes: Notes) -> None:
-        self._log, self._stop, self._notes, self._lease = log, stop, notes, order.lease
+        super().__init__(log)
+        self._stop, self._notes, self._lease = stop, notes, order.lease
         self._file = order.url.removeprefix("sqlite:///") if order.url.startswith("sqlite:") else None
         self._appends = 0
 
@@ -114,77 +109,6 @@ class StoppingLog:
         if self._stop.where == "after, and oversleeps":
             time.sleep(self._lease)  # meanwhile the store's own thread takes a new lease
         self._notes.write("goes on")
-
-    async def tree(self, conversation: str) -> list[Entry]:
-        return await self._log.tree(conversation)
-
-    async def approvals(self) -> list[ApprovalRequest]:
-        return await self._log.approvals()
-
-    async def at_work(self, agent: str) -> list[str]:
-        return await self._log.at_work(agent)
-
-    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
-        return await self._log.release(conversation, position, rests)
-
-    @property
-    def queue(self) -> Queue:
-        return self._log.queue
-
-    @property
-    def contexts(self) -> Contexts:
-        return self._log.contexts
-
-    @property
-    def agents(self) -> Agents:
-        return self._log.agents
-
-    @property
-    def breakers(self) -> Breakers:
-        return self._log.breakers
-
-    @property
-    def trials(self) -> Trials:
-        return self._log.trials
-
-    @property
-    def measures(self) -> Measures:
-        return self._log.measures
-
-    @property
-    def experience(self) -> Lessons:
-        return self._log.experience
-
-    async def forget(self, root: str) -> bool:
-        return await self._log.forget(root)
-
-    async def owned(self) -> dict[str, int]:
-        return await self._log.owned()
-
-    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
-        return await self._log.read(conversation, after)
-
-    async def find(self, conversation: str, cause: str) -> int | None:
-        return await self._log.find(conversation, cause)
-
-    async def unfinished(self) -> list[str]:
-        return await self._log.unfinished()
-
-    async def claim(self, conversation: str) -> bool:
-        return await self._log.claim(conversation)
-
-    def may_begin(self) -> bool:
-        return self._log.may_begin()
-
-    @property
-    def epoch(self) -> int:
-        return self._log.epoch
-
-    def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
-        return self._log.changes(root, after_seq)
-
-    async def close(self) -> None:
-        await self._log.close()
 
 
 def _wait_for_the_end_of_a_transaction(file: str) -> None:

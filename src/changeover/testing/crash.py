@@ -18,18 +18,14 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.errors import EngineError
-from changeover.facts import ApprovalRequest, RunResult
-from changeover.relay.agents import Agents
-from changeover.relay.contexts import Contexts
+from changeover.facts import RunResult
 from changeover.relay.events import Entry
-from changeover.relay.experience import Lessons
-from changeover.relay.measuring import Measures
-from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
-from changeover.relay.queue import Claim, Queue
-from changeover.relay.trials import Trials
+from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.queue import Claim
 from changeover.stores.memory import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects
+from changeover.testing.passing import PassingLog
 
 
 class Death(StrEnum):
@@ -44,11 +40,12 @@ class Died(EngineError):
     """The process is dead, as far as this rehearsal goes."""
 
 
-class MortalLog:
+class MortalLog(PassingLog):
     """A log whose process dies at the given append, counted from 1; 0 means never."""
 
     def __init__(self, log: Log, at: int = 0, death: Death = Death.AFTER) -> None:
-        self._log, self._at, self._death = log, at, death
+        super().__init__(log)
+        self._at, self._death = at, death
         self.appends = 0
         """How many were committed."""
         self.dead = False
@@ -73,93 +70,14 @@ class MortalLog:
         if self._death is Death.UNKNOWN:
             self._alive()
 
-    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
-        self._alive()
-        return await self._log.read(conversation, after)
-
-    async def tree(self, conversation: str) -> list[Entry]:
-        self._alive()
-        return await self._log.tree(conversation)
-
-    async def approvals(self) -> list[ApprovalRequest]:
-        self._alive()
-        return await self._log.approvals()
-
-    async def at_work(self, agent: str) -> list[str]:
-        self._alive()
-        return await self._log.at_work(agent)
-
-    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
-        self._alive()
-        return await self._log.release(conversation, position, rests)
-
     @property
-    def queue(self) -> Queue:
+    def _log(self) -> Log:
         self._alive()
-        return self._log.queue
-
-    @property
-    def contexts(self) -> Contexts:
-        self._alive()
-        return self._log.contexts
-
-    @property
-    def agents(self) -> Agents:
-        self._alive()
-        return self._log.agents
-
-    @property
-    def breakers(self) -> Breakers:
-        self._alive()
-        return self._log.breakers
-
-    @property
-    def trials(self) -> Trials:
-        self._alive()
-        return self._log.trials
-
-    @property
-    def measures(self) -> Measures:
-        self._alive()
-        return self._log.measures
-
-    @property
-    def experience(self) -> Lessons:
-        self._alive()
-        return self._log.experience
-
-    async def forget(self, root: str) -> bool:
-        self._alive()
-        return await self._log.forget(root)
-
-    async def owned(self) -> dict[str, int]:
-        self._alive()
-        return await self._log.owned()
-
-    async def find(self, conversation: str, cause: str) -> int | None:
-        self._alive()
-        return await self._log.find(conversation, cause)
-
-    async def unfinished(self) -> list[str]:
-        self._alive()
-        return await self._log.unfinished()
-
-    async def claim(self, conversation: str) -> bool:
-        self._alive()
-        return await self._log.claim(conversation)
-
-    def may_begin(self) -> bool:
-        # A dead process begins nothing: it does not even get to say that it may not.
-        self._alive()
-        return self._log.may_begin()
+        return super()._log
 
     @property
     def epoch(self) -> int:
-        return self._log.epoch
-
-    def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
-        self._alive()
-        return self._log.changes(root, after_seq)
+        return self.beneath.epoch
 
     async def close(self) -> None:
         """The log outlives the process."""
@@ -214,7 +132,7 @@ async def _dies_and_goes_on(team: Team, scenario: Scenario, first: MortalLog, en
     with suppress(Died):
         await _live(team, scenario, first, effects)
     where = f"died at append {first._at}, {first._death}"
-    log = first._log
+    log = first.beneath
     assert first.dead, f"{where}: the scenario took fewer appends than before"
     done = await effects.done(log)
     second = Effects()
