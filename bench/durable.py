@@ -129,7 +129,7 @@ async def bytes_on_disk() -> list[Figure]:
             kept = here / f"{runs}.db"
             shutil.copy(path, kept)
             with sqlite3.connect(kept) as db:
-                for table in ("tasks", "messages", "handoffs", "approvals"):
+                for table in ("tasks", "messages", "handoffs", "approvals", "ledgers"):
                     db.execute(f"DELETE FROM {table}")
             sizes.append((_size(kept), whole))
     # The difference: what an empty store takes is no cost of a run.

@@ -24,7 +24,7 @@ from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.postgres import server
 
-PROCESSES, TICKETS, AT_ONCE = 8, 1_000, 8
+PROCESSES, TICKETS, AT_ONCE = 8, 5_000, 8
 LATENCIES = 200
 FEW, MANY = 1_000, 100_000
 AGENT = "clerk"
