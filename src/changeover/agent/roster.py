@@ -112,6 +112,11 @@ class Roster(Struct, frozen=True):
     absent: frozenset[str] = frozenset()
     """Members to whom nothing is handed now; what they have begun they go on with."""
 
+    @property
+    def breaks(self) -> bool:
+        """Whether anybody counts the failures of receivers."""
+        return self.breaker is not None or self.own_breakers
+
     def hands_off(self, root: str, agent: str) -> bool:
         """Whether an agent may hand off, or delegate, in the tree of this conversation."""
         return self.handoffs_enabled and (self.switch is None or self.switch.is_on(root, agent))

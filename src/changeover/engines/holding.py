@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from changeover.relay.commands import AskReceiver, AwaitClaim, Command
 from changeover.relay.ports import Head
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
-from changeover.relay.tickets import has_tickets, open_tickets, resting, ticket_of
+from changeover.relay.tickets import open_tickets, resting, ticket_of
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
@@ -63,7 +63,7 @@ class Holdings:
 
     def here(self, state: State, commands: Sequence[Command]) -> Sequence[Command]:
         """The commands as they are carried out here: those that take a ticket that is not held here, by waiting."""
-        return [self._here(state, command) for command in commands] if has_tickets(state) else commands
+        return [self._here(state, command) for command in commands]
 
     def _here(self, state: State, command: Command) -> Command:
         ticket = ticket_of(state, command)
@@ -71,7 +71,7 @@ class Holdings:
         held = ticket is not None and ticket.id in self._held and not isinstance(command, AskReceiver)
         return command if ticket is None or held else AwaitClaim(command.id, state.task, ticket)
 
-    def with_tickets(self, head: Head, live: Live, commands: Sequence[Command], before: set[str]) -> Head:
+    def with_tickets(self, head: Head, live: Live, commands: Sequence[Command], before: Set[str]) -> Head:
         """The head, with what is to be claimed from now on in the conversation, and what was before."""
         state, waits = live.state, [command for command in commands if isinstance(command, AwaitClaim)]
         rests = resting(state, [*commands, *(command for _, command in live.flight.values())])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from changeover.engines.live import Live
+from changeover.engines.recording import record
 from changeover.errors import Conflict, ConversationNotFound, EngineError, KeyConflict, LeaseLost, Owned
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.relay.events import CancelRequested, Entry, Event, RunResumed, Started, UserSpoke
@@ -84,7 +85,7 @@ async def again(engine: LocalEngine, live: Live) -> int:
         if not failed:
             return run
         try:
-            commands = await engine.record(live, f"again@{live.state.position}", [RunResumed(run)])
+            commands = await record(engine, live, f"again@{live.state.position}", [RunResumed(run)])
         except Conflict:
             continue
         except (Owned, LeaseLost):
@@ -113,7 +114,7 @@ async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Even
     position = live.state.position
     try:
         if not engine.elsewhere(live.state.id):
-            engine.dispatch(live, await engine.record(live, cause, events, claim))
+            engine.dispatch(live, await record(engine, live, cause, events, claim))
             return True
     except Conflict:
         return False

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
-
-from msgspec.structs import replace
 
 from changeover.engines.directory import LiveDirectory
 from changeover.engines.following import Follower
@@ -18,40 +15,16 @@ from changeover.engines.live import Live, Reader
 from changeover.engines.lives import Lives
 from changeover.engines.overtime import Overtime
 from changeover.engines.performing import performed
-from changeover.engines.resting import Resting, due_of, works
+from changeover.engines.recording import record
+from changeover.engines.resting import Resting
 from changeover.engines.watching import Watch
-from changeover.errors import CircuitsOpen, ClaimLost, Conflict, EngineError, Exhausted, LeaseLost, Owned
+from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned
 from changeover.facts import RunResult
-from changeover.guards.guard import Tripped
 from changeover.relay.awaiting import awaits
-from changeover.relay.circuits import circuits_of, heeded, in_hand
-from changeover.relay.commands import (
-    AwaitApproval,
-    AwaitClaim,
-    CallModel,
-    CleanUp,
-    Command,
-    RunTool,
-)
-from changeover.relay.events import (
-    ApprovalDecided,
-    CancelRequested,
-    Entry,
-    Event,
-    RollbackRequested,
-    RunCancelled,
-    RunFailed,
-    RunStopped,
-    UserSpoke,
-)
-from changeover.relay.ports import Head, Log, Observer
-from changeover.relay.queue import Claim
-from changeover.relay.reserve import NOTHING, in_tree, reserve_of, standing
-from changeover.relay.result import head_of, spent_in
-from changeover.relay.settle import NOBODY, settle
+from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunTool
+from changeover.relay.events import Event, UserSpoke
+from changeover.relay.ports import Log, Observer
 from changeover.relay.state import State
-from changeover.relay.stream import recorded
-from changeover.relay.tickets import has_tickets, open_tickets
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.engine")
@@ -60,9 +33,6 @@ PATIENT = (CallModel, CleanUp)
 """What may have to wait before it is tried again."""
 
 WAITS = (AwaitApproval, AwaitClaim)
-
-ABANDONING = frozenset({ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled})
-"""Events after which something that is in flight may not be wanted any more."""
 
 
 class LocalEngine:
@@ -76,7 +46,7 @@ class LocalEngine:
         patience: float = 1.0,
         elsewhere: Callable[[str], bool] = lambda conversation: False,
     ) -> None:
-        self.log, self.patience, self._observer = log, patience, observer
+        self.log, self.patience, self.observer = log, patience, observer
         self.world = world
         """What effects act upon; another, when what is said of agents changes."""
         self.directory = LiveDirectory(self, world)
@@ -85,8 +55,8 @@ class LocalEngine:
         self.loop = asyncio.get_running_loop()
         self.lives = Lives(log)
         self.holdings = Holdings()
-        self._follower, self._resting, self._watch = Follower(self), Resting(self), Watch(self)
-        self._overtime = Overtime(self)
+        self._follower, self.resting, self._watch = Follower(self), Resting(self), Watch(self)
+        self.overtime = Overtime(self)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def speak(
@@ -165,7 +135,7 @@ class LocalEngine:
 
     def follow(self, live: Live) -> None:
         """Learn from the log how another process goes on with this conversation."""
-        self._resting.give_way(live)
+        self.resting.give_way(live)
         self._follower.follow(live)
 
     async def close(self) -> None:
@@ -213,7 +183,7 @@ class LocalEngine:
     async def intend(self, live: Live, command: str, event: Event) -> None:
         """Commit the intent of a command."""
         async with live.lock:
-            self.dispatch(live, await self.record(live, f"{command}:begun", [event]))
+            self.dispatch(live, await record(self, live, f"{command}:begun", [event]))
         await self.tell(live)
         if not self._may_begin(live):
             raise LeaseLost("the lease ran out between the intent and the effect")
@@ -232,7 +202,7 @@ class LocalEngine:
             if not awaits(live.state, command.id) and not _once(command):
                 break
             try:
-                commands = await self.record(live, command.id, [outcome])
+                commands = await record(self, live, command.id, [outcome])
                 if live.promised:
                     live.promised.pop(command.id, None)
                 return self.dispatch(live, commands, task)
@@ -249,19 +219,19 @@ class LocalEngine:
         while True:
             if live.stale:
                 await self.lives.refresh(live)
-            self._abandon(live)
+            self.abandon(live)
             state = live.state
             if state.unreadable or not (state.run or state.inbox or state.rollbacks):
                 return
             try:
-                epoch = self._epoch()
+                epoch = self.epoch
                 if self.elsewhere(state.id) or not await self.log.claim(state.id):
                     break
                 live.epoch, live.owned = epoch, True
                 if await self.log.read(state.id, state.position):
                     live.stale = True  # whoever had it before went on after this was read
                     continue
-                self.dispatch(live, await self.record(live, f"on@{state.position}", []))
+                self.dispatch(live, await record(self, live, f"on@{state.position}", []))
                 return
             except (Conflict, ClaimLost):
                 continue
@@ -269,85 +239,13 @@ class LocalEngine:
                 break
         self.follow(live)
 
-    async def record(
-        self,
-        live: Live,
-        cause: str,
-        events: Sequence[Event],
-        claim: Claim | None = None,
-        tripped: Mapping[str, Tripped] = NOBODY,
-    ) -> Sequence[Command]:
-        """Fold and commit; only what is committed may have effects. The caller holds the lock, and the ticket that it
-        claims, if what it records depends on that."""
-        state, world = live.state, self.world if self.directory.known else await self.directory.look()
-        claim, tickets = claim or self.holdings.claim_for(state), open_tickets(state)
-        position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
-        before = standing(state, world.roster) if in_tree(state) else NOTHING
-        hands = in_hand(state, events)
-        batch, outstanding = settle(state, world.roster, at, events, tripped)
-        commands = self.holdings.here(state, outstanding)
-        if not batch:
-            return commands
-        entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
-        live.stale, epoch, live.attempt = True, self._epoch(), cause if self._observer else ""
-        head = self._head(live, commands, tickets, ended)
-        try:
-            circuits = circuits_of(hands, state, world.roster, batch, self.log.breakers.calm)
-            await self.log.append(entry, head, reserve_of(before, state, world.roster), claim, circuits)
-        except ClaimLost:
-            self._lose(claim)
-            raise
-        except (Exhausted, CircuitsOpen) as refusal:
-            await self.lives.refresh(live)
-            if live.state.position != position:
-                raise Conflict(state.id, position, cause) from None
-            heeding, found = heeded(events, tripped, refusal)
-            return await self.record(live, cause, heeding, claim, found)
-        live.stale, live.known, live.epoch, live.attempt, live.owned = False, state.position, epoch, "", head.working
-        if head.gone or head.rests:
-            self.holdings.let_go(head.gone, End.DONE)
-            self.holdings.let_go(head.rests, End.RESTS)
-        state.seq = entry.seq + len(batch) - 1
-        if len(state.outcomes) > ended:
-            live.note_ends(len(state.outcomes) - ended)
-        if live.flight or live.asleep or live.readers or self._observer is not None:
-            self._heed_entry(live, entry, agent)
-        return commands
-
-    def _head(self, live: Live, commands: Sequence[Command], before: set[str], ended: int) -> Head:
-        """How the conversation stands now, with what was and is to be claimed in it."""
-        state, working = live.state, works(live, commands)
-        due = None if working or state.run is None else due_of(live, commands)
-        if not working and (end := self._overtime.end_of(state)) is not None:
-            due = end if due is None else min(end, due)
-        head = head_of(state, working, due)
-        if len(state.outcomes) > ended:
-            head = replace(head, spent=spent_in(islice(state.outcomes.values(), ended, None)))
-        return self.holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
-
-    def _lose(self, claim: Claim | None) -> None:
-        if claim is not None:
-            self.holdings.let_go([claim.ticket], End.LOST)
-
-    def _heed_entry(self, live: Live, entry: Entry, agent: str) -> None:
-        """What follows from an entry for those who sleep, work and read along."""
-        if live.asleep:
-            self._resting.rouse(live)
-        if live.flight and (live.missed or not ABANDONING.isdisjoint(map(type, entry.events))):
-            self._abandon(live)
-        if live.readers or self._observer is not None:
-            told = list(recorded([entry], agent))
-            live.publish(told)
-            if self._observer is not None:
-                live.untold += told
-
     def dispatch(
         self, live: Live, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
     ) -> Command | None:
         """Begin what is not in flight; the first of it is left to the caller's own task, if it has one."""
         following, run = None, live.state.run
         if run is not None and (run.limits or self.world.roster.limits).timeout is not None:
-            self._overtime.time(live)
+            self.overtime.time(live)
         for command in commands:
             if command.id in live.flight:
                 continue
@@ -370,7 +268,7 @@ class LocalEngine:
             return self.loop.create_future()
         return self.begin(self._drive(live, command))
 
-    def _abandon(self, live: Live) -> None:
+    def abandon(self, live: Live) -> None:
         """Stop what is not wanted any more; what must happen at most once is let go on, and its outcome recorded."""
         live.missed = False
         for id, (task, command) in list(live.flight.items()):
@@ -379,7 +277,8 @@ class LocalEngine:
                 del live.flight[id]
                 task.cancel()
 
-    def _epoch(self) -> int:
+    @property
+    def epoch(self) -> int:
         """By which lease this process is about to own something; asked before, for afterwards it may be lost."""
         return self.log.epoch or 1  # a process that has none yet takes its first
 
@@ -389,13 +288,13 @@ class LocalEngine:
 
     async def tell(self, live: Live) -> None:
         """Hooks first, then whoever waits: a caller that has its result finds its hooks called."""
-        if self._observer is not None and (live.untold or (live.telling and live.telling.locked())):
+        if self.observer is not None and (live.untold or (live.telling and live.telling.locked())):
             # Also when whoever tells is stopped in the middle of it: the others are told all the same.
-            await asyncio.shield(self.begin(self._notify(live, self._observer)))
+            await asyncio.shield(self.begin(self._notify(live, self.observer)))
         else:
             live.wake()
-        if live.may_rest and self._resting.rests(live):
-            await self._resting.fall_asleep(live)
+        if live.may_rest and self.resting.rests(live):
+            await self.resting.fall_asleep(live)
         elif live.may_rest and live.flight:
             self._follower.listen(live)
 

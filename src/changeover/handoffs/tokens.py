@@ -37,9 +37,9 @@ def count(text: str) -> int:
 
 
 def weight(*messages: Message) -> int:
-    """How many tokens messages are for whoever reads them."""
-    # In one text: the vocabulary is large, and every look into it costs more than what it finds there.
-    return ENVELOPE * len(messages) + count("\n".join(map(_text, messages)))
+    """How many tokens messages are for whoever reads them: each by itself, so that it does not matter which of them
+    were counted before."""
+    return sum(count(_text(message)) for message in messages) + ENVELOPE * len(messages)
 
 
 def _text(message: Message) -> str:

@@ -64,8 +64,6 @@ def in_hand(state: State, events: Sequence[Event]) -> Hands:
 def circuits_of(before: Hands, state: State, roster: Roster, batch: Sequence[Event], calm: bool) -> Circuits | None:
     """What these events, which led to this state, mean for circuits; None if they mean nothing. `before` is what was
     in hand then; where it is `calm`, only a failure means anything."""
-    if roster.breaker is None and not roster.own_breakers:
-        return None
     if calm and FAILING.isdisjoint(map(type, batch)):
         return None
     reading: Reading | None = None

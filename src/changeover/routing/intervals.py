@@ -46,8 +46,9 @@ def mean_difference(one: Tally, other: Tally, confidence: float) -> Interval | N
         return None
     difference = one.mean - other.mean
     errors = one.variance / one.n, other.variance / other.n
-    if not any(errors):
+    if not (whole := sum(errors)):
         return difference, difference
-    freedom = sum(errors) ** 2 / (errors[0] ** 2 / (one.n - 1) + errors[1] ** 2 / (other.n - 1))
-    reach = t_reach(confidence, freedom) * sqrt(sum(errors))
+    # By their shares: the squares of the smallest errors are too small for any number.
+    freedom = 1 / ((errors[0] / whole) ** 2 / (one.n - 1) + (errors[1] / whole) ** 2 / (other.n - 1))
+    reach = t_reach(confidence, freedom) * sqrt(whole)
     return difference - reach, difference + reach
