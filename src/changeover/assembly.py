@@ -82,23 +82,8 @@ def assemble(declared: Declared) -> World:
     tried, tried_faults = _tried_models(agents, declared.experiments)
     helper, helper_faults = _helper(declared.helper_model)
     toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
-    limits = declared.limits or Limits()
-    override = os.environ.get(HANDOFFS, "")
-    ids = [member.id for member in _members(members)]
     faults = [
-        *team_faults(members, declared.start, bool(declared.handoffs_enabled)),
-        *rule_faults(declared.rules, ids),
-        *switch_faults(declared.handoffs_enabled, ids),
-        *override_faults(HANDOFFS, override),
-        *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
-        *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
-        *(declared.routing.faults() if declared.routing else ()),
-        *(f"the team {fault}" for fault in guard_faults(declared.guards)),
-        *limits.faults(),
-        *_judge_faults(limits, declared.helper_model),
-        *hook_faults(declared.hooks or {}),
-        *_store_faults(declared.store),
-        *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
+        *_faults(declared),
         *model_faults,
         *experiment_faults(declared.experiments, _members(members)),
         *tried_faults,
@@ -108,14 +93,49 @@ def assemble(declared: Declared) -> World:
     ]
     if faults:
         raise MisconfiguredError(*faults)
+    roster = _roster(declared, toolkits)
+    return World(
+        roster,
+        {**models, **tried},
+        toolkits,
+        declared.clock or SystemClock(),
+        declared.ask,
+        helper=helper,
+        registry=_registry(members, declared.routing or Routing()),
+        routing=declared.routing or Routing(),
+    )
+
+
+def _faults(declared: Declared) -> list[str]:
+    """What is wrong with what was said of the team as a whole."""
+    ids, limits = [member.id for member in _members(declared.members)], declared.limits or Limits()
+    return [
+        *team_faults(declared.members, declared.start, bool(declared.handoffs_enabled)),
+        *rule_faults(declared.rules, ids),
+        *switch_faults(declared.handoffs_enabled, ids),
+        *override_faults(HANDOFFS, os.environ.get(HANDOFFS, "")),
+        *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
+        *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
+        *(declared.routing.faults() if declared.routing else ()),
+        *(f"the team {fault}" for fault in guard_faults(declared.guards)),
+        *limits.faults(),
+        *_judge_faults(limits, declared.helper_model),
+        *hook_faults(declared.hooks or {}),
+        *_store_faults(declared.store),
+        *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
+    ]
+
+
+def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Roster:
+    members = declared.members
     by_id = {member.id: member for member in members}
-    switch = switch_of(declared.handoffs_enabled, override)
+    switch = switch_of(declared.handoffs_enabled, os.environ.get(HANDOFFS, ""))
     guards = DEFAULT if declared.guards is None else declared.guards
     seats = {id: _seat(member, by_id, toolkits, not switch.is_off) for id, member in by_id.items()}
-    roster = Roster(
+    return Roster(
         seats,
         declared.start or members[0].id,
-        limits,
+        declared.limits or Limits(),
         declared.strategy,
         not switch.is_off,
         declared.fallback,
@@ -127,16 +147,6 @@ def assemble(declared: Declared) -> World:
         gotos=tuple(rule for rule in declared.rules if rule.goto),
         judges=tuple(rule for rule in declared.rules if not rule.goto),
         trials=trials_of(declared.experiments, members),
-    )
-    return World(
-        roster,
-        {**models, **tried},
-        toolkits,
-        declared.clock or SystemClock(),
-        declared.ask,
-        helper=helper,
-        registry=_registry(members, declared.routing or Routing()),
-        routing=declared.routing or Routing(),
     )
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from changeover.facts import (
+from changeover.facts import HandoffRecord, HandoffResult, Mode, RunResult
+from changeover.faults import (
     AgentFault,
     Fault,
     FunctionFault,
-    HandoffRecord,
-    HandoffResult,
     LimitFault,
     LimitName,
-    Mode,
     ModelFault,
     ReceiverFault,
     RefusalFault,
     ResultFault,
-    RunResult,
     WorkerFault,
 )
 

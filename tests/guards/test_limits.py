@@ -6,7 +6,8 @@ import pytest
 
 from changeover import Agent, Ledger, Limits, Team
 from changeover.errors import EconomicLimitExceeded, Exhausted, MisconfiguredError
-from changeover.facts import LimitName, RunResult, Share, Usage
+from changeover.facts import RunResult, Share, Usage
+from changeover.faults import LimitName
 from changeover.guards.limits import Tier
 from changeover.guards.tiers import classify
 from changeover.relay.ports import Reserve

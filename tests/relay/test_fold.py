@@ -34,16 +34,14 @@ from changeover.engines import hosting
 from changeover.engines.local import LocalEngine
 from changeover.engines.taking import take
 from changeover.errors import ChangeoverError
-from changeover.facts import (
+from changeover.facts import ApprovalRequest, Expected, Spent
+from changeover.faults import (
     AgentFault,
-    ApprovalRequest,
-    Expected,
     FunctionFault,
     LimitFault,
     ModelFault,
     ReceiverFault,
     RefusalFault,
-    Spent,
     WorkerFault,
 )
 from changeover.guards.approval import Decision

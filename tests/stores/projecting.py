@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from changeover.facts import LimitFault
+from changeover.faults import LimitFault
 from changeover.relay.events import Entry, Event, Unreadable
 from changeover.stores.legs import Leg, Offered
 from changeover.stores.projections import project

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from changeover.facts import ApprovalRequest, LimitFault
+from changeover.facts import ApprovalRequest
+from changeover.faults import LimitFault
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 from changeover.relay.events import CancelRequested, Entry, Event, RunCancelled, RunFailed, RunStopped, UserSpoke
 from changeover.relay.ports import Log

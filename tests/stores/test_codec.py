@@ -3,7 +3,8 @@
 import pytest
 
 from changeover.errors import StoreUnavailable
-from changeover.facts import LimitFault, Mode
+from changeover.facts import Mode
+from changeover.faults import LimitFault
 from changeover.messages import Call
 from changeover.relay.events import HandoffOffered, ModelReplied, RunFailed, Started, Unreadable, UserSpoke
 from changeover.stores.codec import decode, encode

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.facts import LimitName
+from changeover.faults import LimitName
 
 BUDGETS: frozenset[LimitName] = frozenset({"max_tokens", "max_cost", "timeout"})
 """Limits past which an agent that is told may still say its last word."""

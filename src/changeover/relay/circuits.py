@@ -7,17 +7,8 @@ from typing import Any
 
 from changeover.agent.roster import Roster, Seat
 from changeover.errors import CircuitsOpen, Exhausted
-from changeover.facts import (
-    Fault,
-    FunctionFault,
-    HandoffRecord,
-    LimitFault,
-    Mode,
-    ModelFault,
-    ReceiverFault,
-    ResultFault,
-    WorkerFault,
-)
+from changeover.facts import HandoffRecord, Mode
+from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault, WorkerFault
 from changeover.guards.breaker import CircuitBreaker, Ended
 from changeover.guards.guard import Tripped
 from changeover.relay.events import (

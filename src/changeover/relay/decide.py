@@ -7,7 +7,7 @@ from typing import Any
 
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
+from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
 from changeover.guards.limits import BUDGETS, Limits
 from changeover.handoffs.chapters import can_fetch
 from changeover.messages import View

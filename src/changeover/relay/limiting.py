@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changeover.facts import LimitFault
+from changeover.faults import LimitFault
 from changeover.guards.limits import Limits
 from changeover.relay.run import Run
 from changeover.relay.state import State

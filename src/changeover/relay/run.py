@@ -6,18 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from changeover.facts import (
-    ApprovalRequest,
-    DelegateResult,
-    Fault,
-    Handed,
-    HandoffRecord,
-    Ledger,
-    LimitFault,
-    Share,
-    Spent,
-    Usage,
-)
+from changeover.facts import ApprovalRequest, DelegateResult, Handed, HandoffRecord, Ledger, Share, Spent, Usage
+from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, Fault, Handed, HandoffRecord, LimitName
+from changeover.facts import DelegateResult, Handed, HandoffRecord
+from changeover.faults import Fault, LimitName
 from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from changeover.facts import RefusalFault
 from changeover.facts import State as Standing
+from changeover.faults import RefusalFault
 from changeover.guards.approval import Reject, Respond, verdict_words
 from changeover.guards.deadlock import DEADLOCK
 from changeover.relay.events import (

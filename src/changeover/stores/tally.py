@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from changeover.errors import Exhausted
-from changeover.facts import LimitName
+from changeover.faults import LimitName
 from changeover.relay.ports import Reserve
 
 

@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 
 from changeover.errors import limit_words
-from changeover.facts import (
+from changeover.faults import (
     AgentFault,
     Fault,
     FunctionFault,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import Expected, ResultFault
+from changeover.facts import Expected
+from changeover.faults import ResultFault
 from changeover.relay.commands import Command, JudgeResult, Record
 from changeover.relay.events import CallRefused, RepairAsked, RunCompleted, RunFailed
 from changeover.relay.run import Replied, Run

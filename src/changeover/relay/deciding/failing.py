@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from changeover.agent.roster import Roster
-from changeover.facts import Fault, FunctionFault, LimitFault, LimitName
+from changeover.faults import Fault, FunctionFault, LimitFault, LimitName
 from changeover.relay.commands import Record
 from changeover.relay.events import CallRefused, FellBack, RunFailed, RunStopped
 from changeover.relay.limiting import crowded, handoffs_left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from changeover.agent.moves import DelegateTo, Transfer
 from changeover.agent.roster import Roster
-from changeover.facts import RefusalFault
+from changeover.faults import RefusalFault
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.context import context_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from changeover.agent.roster import Roster
-from changeover.facts import RefusalFault
+from changeover.faults import RefusalFault
 from changeover.guards.approval import Edit, Reject, Respond
 from changeover.relay.commands import Record
 from changeover.relay.events import ApprovalRequested, FunctionReturned, RunFailed

@@ -16,7 +16,7 @@ from changeover.agent.moves import (
     TransferToAny,
 )
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import ReceiverFault
+from changeover.faults import ReceiverFault
 from changeover.handoffs.context import strip_metadata
 from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
-from changeover.facts import AgentFault
+from changeover.faults import AgentFault
 from changeover.handoffs.chapters import FETCH, can_fetch
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
 from changeover.relay.context import context_of

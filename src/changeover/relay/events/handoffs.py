@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import field
 
-from changeover.facts import Expected, Fault, Mode, Spent, Usage
+from changeover.facts import Expected, Mode, Spent, Usage
+from changeover.faults import Fault
 from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.context import Merge
 from changeover.messages import Message

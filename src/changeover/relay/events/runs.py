@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from changeover.facts import Expected, Fault, LimitName, NoTakers, Usage
+from changeover.facts import Expected, NoTakers, Usage
+from changeover.faults import Fault, LimitName
 from changeover.guards.limits import Limits, Tier
 from changeover.handoffs.chapters import Chapter
 from changeover.messages import Call, File

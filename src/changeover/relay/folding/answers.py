@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, HandoffRecord, Mode, RefusalFault
+from changeover.facts import DelegateResult, HandoffRecord, Mode
+from changeover.faults import RefusalFault
 from changeover.handoffs.protocol import Signal, advance
 from changeover.relay.events import (
     AlternativeRefused,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import ApprovalRequest, DelegateResult, Mode, RefusalFault
+from changeover.facts import ApprovalRequest, DelegateResult, Mode
+from changeover.faults import RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
 from changeover.messages import Assistant, Note
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived

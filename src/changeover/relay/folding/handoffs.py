@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, LimitFault, Mode
+from changeover.facts import DelegateResult, Mode
+from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
 from changeover.handoffs.context import merge_variables

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.facts import ONE_REQUEST, FunctionFault, Mode, ModelFault, ResultFault, WorkerFault
+from changeover.facts import ONE_REQUEST, Mode
+from changeover.faults import FunctionFault, ModelFault, ResultFault, WorkerFault
 from changeover.guards.limits import BUDGETS
 from changeover.handoffs.context import merge_variables
 from changeover.messages import Assistant, Note, User
