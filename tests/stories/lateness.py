@@ -7,6 +7,7 @@ from typing import Any
 
 from changeover import (
     Agent,
+    Context,
     Expectations,
     HandoffPackage,
     State,
@@ -86,6 +87,24 @@ async def the_deadline_of_a_package_counts_if_it_is_sooner_than_its_timeout(stag
     assert "not done in time" in await too_late(package(deadline=until), team, clock, hold)
     [offer] = await events(team, HandoffOffered)
     assert offer.deadline == until.timestamp()
+
+
+@story
+async def whoever_is_asked_next_has_no_more_time_than_the_package(stage: Stage) -> None:
+    for mode in MODES:
+        clock = ManualClock()
+        until = datetime.fromtimestamp(clock.now() + 200, UTC)
+
+        async def declines_later(package: HandoffPackage, clock: ManualClock = clock) -> bool:
+            await clock.advance(20)
+            return False
+
+        members = [Agent("clerk", accepts=declines_later), Agent("deputy", accepts=lambda package: True)]
+        team = stage.team(members, cast(deputy=says("Four.")), clock=clock)
+        path = Context(escalation_path=("deputy",))
+        result = await team.offer(package(mode=mode, conversation=mode, deadline=until, context=path))
+        assert (result.agent, result.result) == ("deputy", "Four.")
+        assert [each.deadline for each in await events(team, HandoffOffered, mode)] == [until.timestamp()] * 2
 
 
 @story

@@ -14,13 +14,14 @@ from changeover.facts import Mode, RequestKind
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
+from changeover.handoffs.package import HandoffPackage
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
 from changeover.relay.context import context_of
 from changeover.relay.deciding import brokering
 from changeover.relay.deciding.brokering import Step
 from changeover.relay.deciding.guarding import passed_on
-from changeover.relay.deciding.offering import until
+from changeover.relay.deciding.offering import by, until
 from changeover.relay.deciding.packing import Asker, pack, strategy_of, travelling
 from changeover.relay.events import (
     ApprovalDecided,
@@ -252,6 +253,8 @@ def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step,
         needs_permission=step.needs_permission,
     )
     offer = until(state, offer, phase.timeout, roster)
+    if asker[0].code and run.spoken.package is not None:
+        offer = by(HandoffPackage.from_dict(run.spoken.package), offer)
     # Whoever gets its own task back starts nothing afresh.
     asked = before.receiver if receiver == before.sender else receiver
     strategy = strategy_of(state, before, asked, asker[1].call.name, roster)

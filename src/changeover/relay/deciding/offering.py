@@ -30,14 +30,19 @@ def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Ro
     return replace(offer, deadline=state.at + timeout)
 
 
+def by(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
+    """The offer, with no more time than its package has."""
+    due = package.metadata.deadline
+    return offer if due is None else replace(offer, deadline=min(due.timestamp(), offer.deadline or inf))
+
+
 def packed(
     state: State, offer: HandoffOffered, spoken: UserSpoke, found: ReceiverChosen | None, roster: Roster
 ) -> HandoffOffered:
     """The offer with what the package says that code hands over, and with who was found for it."""
     package = HandoffPackage.from_dict(spoken.package)
     metadata, expects = package.metadata, package.expectations
-    offer = until(state, replace(offer, queued=spoken.queued), expects.timeout, roster)
-    due = metadata.deadline.timestamp() if metadata.deadline else inf
+    offer = by(package, until(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
     wanted = expects.output_schema or expects.success_criteria
     template = roster.briefing_for(offer.receiver)
     about = briefed_by(template, brief_of(package)) if isinstance(template, str) else ""
@@ -47,7 +52,6 @@ def packed(
         instructions=metadata.instructions,
         about=about if offer.mode is Mode.DELEGATE else "",
         max_iterations=metadata.max_iterations or 0,
-        deadline=offer.deadline if due == inf else min(due, offer.deadline or inf),
         alternatives=found.alternatives if found else package.context.escalation_path,
         expected=Expected(expects.output_schema, expects.success_criteria) if wanted else None,
         attempt=metadata.attempt,
