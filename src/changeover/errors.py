@@ -235,6 +235,14 @@ class Owned(EngineError):
         super().__init__(f"{owner} works on {conversation!r}")
 
 
+class UnderWay(EngineError):
+    """A conversation cannot be forgotten while something in it goes on, or is going to."""
+
+    def __init__(self, conversation: str, why: str) -> None:
+        self.conversation, self.why = conversation, why
+        super().__init__(f"{conversation!r} is not over, so it cannot be forgotten: {why}; cancel it first")
+
+
 class LeaseLost(EngineError):
     """This process did not renew its lease in time: it must not write, nor begin anything, until it has a new one."""
 

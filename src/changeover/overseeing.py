@@ -82,7 +82,7 @@ class Overseer(ABC):
 
     async def forget(self, conversation: str) -> bool:
         """Remove a conversation with all that is kept of it: its log, its delegates, its handoffs, what can be fetched.
-        False if there is none. Raise Owned if something in it is under way; cancel that first."""
+        False if there is none. Raise UnderWay if something in it is; cancel that first."""
         return await self.on_engine(lambda engine: engine.forget(conversation))
 
     async def breakers(self) -> list[Circuit]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from msgspec.structs import replace
 
-from changeover.errors import Conflict, ConversationNotFound, EngineError, Owned
+from changeover.errors import Conflict, ConversationNotFound, EngineError, UnderWay
 from changeover.relay.events import Entry
 from changeover.relay.ports import Log
 from changeover.stores.sql import SqlLog
@@ -137,7 +137,7 @@ async def test_either_it_goes_on_or_it_is_forgotten(another: Another, shared_sto
             assert [type(each) for each in others] == [Conflict, ConversationNotFound]
             assert left == ([], [])
         else:
-            assert isinstance(gone, Owned)
+            assert isinstance(gone, UnderWay)
             assert None in others
             assert "said@1" in left[0]
         forgotten += gone is True

@@ -113,7 +113,7 @@ class LocalEngine:
         await self.tell(live)
 
     async def forget(self, conversation: str) -> bool:
-        """Remove a conversation and all that is kept of it; raises Owned while something goes on in it."""
+        """Remove a conversation and all that is kept of it; raises UnderWay while something goes on in it."""
         gone = await self.log.forget(conversation)
         if gone:
             self.lives.drop(conversation)

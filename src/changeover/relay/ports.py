@@ -258,7 +258,7 @@ class Log(Protocol):
 
     async def forget(self, root: str) -> bool:
         """Remove a conversation, all below it, and everything that was kept of them: its id is as if it had never been
-        used. False if there is no such root. Raise Owned if anything in it is at work, or waits to be done."""
+        used. False if there is no such root. Raise UnderWay if anything in it is at work, or waits to be done."""
         ...
 
     def may_begin(self) -> bool:

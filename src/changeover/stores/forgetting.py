@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from changeover.errors import Owned
+from changeover.errors import UnderWay
 from changeover.stores.beside import Beside
 from changeover.stores.database import Row, Session, Write
-from changeover.stores.over import CLAIMABLE, ENDED, at_work
+from changeover.stores.over import CLAIMABLE, ENDED, UNFINISHED
 from changeover.stores.statements import Statements
 
 
@@ -91,14 +91,14 @@ class Forgetting:
         return [(self._sql.notify.sql, [(self._sql.listed([root]),)])] if self._sql.notify else []
 
 
-def _hindrance(tree: Sequence[Standing], alive: Collection[str], tickets: Sequence[Row]) -> Owned | None:
+def _hindrance(tree: Sequence[Standing], alive: Collection[str], tickets: Sequence[Row]) -> UnderWay | None:
     """What keeps it from being forgotten, if anything does."""
     for each in tree:
         if each.owner is not None and each.owner in alive:
-            return at_work(each.id, each.owner)
+            return UnderWay(each.id, f"{each.owner} works on it")
         if each.status not in ENDED:
-            return at_work(each.id)
-    return at_work(tickets[0][0], CLAIMABLE) if tickets else None
+            return UnderWay(each.id, UNFINISHED)
+    return UnderWay(tickets[0][0], CLAIMABLE) if tickets else None
 
 
 def _range(conversation: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from changeover.errors import Conflict, ConversationNotFound
+from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.measuring import Measures
@@ -19,7 +19,7 @@ from changeover.stores.agents.memory import MemoryAgents
 from changeover.stores.breakers.memory import MemoryBreakers
 from changeover.stores.contexts.memory import MemoryContexts
 from changeover.stores.experience.memory import MemoryLessons
-from changeover.stores.over import CLAIMABLE, at_work, forgotten
+from changeover.stores.over import CLAIMABLE, UNFINISHED, forgotten
 from changeover.stores.pending import Pending
 from changeover.stores.queue.claims import about_tickets
 from changeover.stores.queue.memory import MemoryQueue
@@ -237,12 +237,12 @@ class MemoryLog:
         return Tree(root, entries, spent, over, self._own.setdefault(root, {}))
 
     def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
-        """Raise Owned if anything goes on in a tree, or is going to."""
+        """Raise UnderWay if anything goes on in a tree, or is going to."""
         for conversation in conversations:
             if conversation in self._running or conversation in self._resting:
-                raise at_work(conversation)
+                raise UnderWay(conversation, UNFINISHED)
         if ticket := self._queue.first_of(root):
-            raise at_work(ticket.conversation, CLAIMABLE)
+            raise UnderWay(ticket.conversation, CLAIMABLE)
 
     def _note_work(self, entry: Entry, head: Head | None) -> None:
         """Who works there, if anybody does, and what was spent."""

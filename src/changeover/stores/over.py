@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from changeover.errors import EngineError, Owned
+from changeover.errors import EngineError
 
 ENDED = ("completed", "failed", "cancelled")
 
-UNFINISHED = "an unfinished run"
-CLAIMABLE = "whoever claims what waits there"
-
-
-def at_work(conversation: str, owner: str = UNFINISHED) -> Owned:
-    """Something goes on there, or is going to, so that it cannot be forgotten."""
-    return Owned(conversation, owner)
+UNFINISHED = "a run has not ended"
+CLAIMABLE = "something waits to be claimed"
 
 
 def forgotten(root: str) -> EngineError:
