@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from changeover import Team
@@ -17,6 +16,7 @@ from changeover.stores.open import Store, open_log
 from changeover.testing import ScriptedModel, assert_valid_history
 from changeover.testing.crash import Death, MortalLog
 from changeover.testing.effects import Effects
+from tests.databases import empty, empty_file
 from tests.stories.book import STORIES, Stage, Story, stores_for
 
 pytestmark = pytest.mark.stress
@@ -145,22 +145,14 @@ class Places:
         self._given += 1
         url = self._url
         if url.startswith("sqlite:"):
-            url = f"sqlite:///{self._folder / f'{self._given}.db'}"
+            url = f"sqlite:///{empty_file(self._folder / f'{self._given}.db')}"
         elif self._given > 1:
-            await asyncio.to_thread(sweep, url)
+            await asyncio.to_thread(empty, url)
         log = await asyncio.to_thread(open_log, Store(url))
         try:
             yield log
         finally:
             await log.close()
-
-
-def sweep(url: str) -> None:
-    """Empty all tables of a PostgreSQL store but the one that holds its version."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
-        names = ", ".join(sorted(name for (name,) in found if name != "changeover_version"))
-        connection.execute(f"TRUNCATE {names}".encode())
 
 
 def places_to_die(appends: int) -> list[int]:

@@ -8,9 +8,19 @@ from changeover.relay.ports import Log
 from changeover.stores.memory import MemoryLog
 from changeover.stores.open import Store, open_log
 from changeover.stores.sql import SqlLog
-from tests.databases import KINDS, postgres, shared_store, sqlite_file
+from tests.databases import KINDS, bare_file, bare_postgres, bare_store, postgres, shared_store, sqlite_file
 
-__all__ = ["another", "log", "opened", "postgres", "shared_store", "sqlite_file"]
+__all__ = [
+    "another",
+    "bare_file",
+    "bare_postgres",
+    "bare_store",
+    "log",
+    "opened",
+    "postgres",
+    "shared_store",
+    "sqlite_file",
+]
 
 Opened = Callable[..., SqlLog]
 

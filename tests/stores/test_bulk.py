@@ -25,9 +25,9 @@ ONE_BY_ONE = ("fallen_handoffs", "retaken_handoffs", "decided_approvals", "withd
 
 
 @pytest.fixture
-def things(postgres: str) -> str:
-    query(postgres, "CREATE TABLE things (id TEXT PRIMARY KEY, at DOUBLE PRECISION, said TEXT)")
-    return postgres
+def things(bare_postgres: str) -> str:
+    query(bare_postgres, "CREATE TABLE things (id TEXT PRIMARY KEY, at DOUBLE PRECISION, said TEXT)")
+    return bare_postgres
 
 
 def written(store: str, *writes: tuple[str, Sequence[Row]]) -> list[Row]:
@@ -90,9 +90,9 @@ def test_an_upsert_that_keeps_something_is_done_row_by_row():
 
 @pytest.mark.parametrize("name", [name for name in SQL.writes if "_" in name and bulk(SQL.writes[name].sql)])
 async def test_what_is_changed_is_found_by_its_key_also_by_a_plan_that_was_made_for_a_small_table(
-    postgres: str, opened: Opened, name: str
+    bare_postgres: str, opened: Opened, name: str
 ):
-    session = await _writing(opened(postgres))
+    session = await _writing(opened(bare_postgres))
     whole = bulk(SQL.writes[name].sql)
     assert isinstance(whole, Bulk)
     plan = "\n".join(
@@ -102,8 +102,8 @@ async def test_what_is_changed_is_found_by_its_key_also_by_a_plan_that_was_made_
     assert "Hash" not in plan
 
 
-async def test_the_last_legs_of_conversations_are_found_by_their_keys(postgres: str, opened: Opened):
-    session = await _writing(opened(postgres))
+async def test_the_last_legs_of_conversations_are_found_by_their_keys(bare_postgres: str, opened: Opened):
+    session = await _writing(opened(bare_postgres))
     plan = "\n".join(line for (line,) in session.ask((f"EXPLAIN {SQL.views.legs.sql}", (texts(["a", "b"]),))))
     assert plan.count("Index") >= 2
     assert "Seq Scan" not in plan

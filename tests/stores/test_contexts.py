@@ -286,13 +286,13 @@ async def test_a_context_that_the_database_refuses_fails_alone(postgres: str, op
     assert rows(postgres, "contexts", "id", order="id") == [("x",), ("y",)]
 
 
-async def test_what_has_expired_is_found_by_its_index(shared_store: str, opened: Opened):
-    log = opened(shared_store)
-    numbers = "generate_series(1, {0})" if shared_store.startswith("postgres") else SERIES
+async def test_what_has_expired_is_found_by_its_index(bare_store: str, opened: Opened):
+    log = opened(bare_store)
+    numbers = "generate_series(1, {0})" if bare_store.startswith("postgres") else SERIES
     made = "SELECT 'c' || n % 100, 'x' || n, CASE WHEN n % 2 = 0 THEN n END, 'b'"
-    query(shared_store, f"INSERT INTO contexts {made} FROM {numbers.format(20_000)} AS n")
-    query(shared_store, "ANALYZE")
-    plan = explained(shared_store, log._sql.contexts.sweep(now=50.0, limit=10))
+    query(bare_store, f"INSERT INTO contexts {made} FROM {numbers.format(20_000)} AS n")
+    query(bare_store, "ANALYZE")
+    plan = explained(bare_store, log._sql.contexts.sweep(now=50.0, limit=10))
     assert "contexts_expiring" in plan
     assert "Seq Scan" not in plan, plan
     assert "SCAN contexts" not in plan, plan

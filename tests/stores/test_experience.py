@@ -237,18 +237,18 @@ async def test_a_process_that_died_learns_nothing():
         await mortal.experience.outcomes("refund")
 
 
-async def test_outcomes_are_found_by_their_index(shared_store: str, opened: Opened):
-    log = opened(shared_store)
+async def test_outcomes_are_found_by_their_index(bare_store: str, opened: Opened):
+    log = opened(bare_store)
     await offered(log, "c")
     await ended(log, "c", FOUND)
-    columns = [name for (name,) in query(shared_store, COLUMNS[shared_store.partition(":")[0]])]
+    columns = [name for (name,) in query(bare_store, COLUMNS[bare_store.partition(":")[0]])]
     given = {"id": "'x' || n", "capability": "CASE WHEN n % 9 = 0 THEN 'k' || n % 50 END", "ended_at": "n"}
-    numbers = "generate_series(1, {0})" if shared_store.startswith("postgres") else SERIES
+    numbers = "generate_series(1, {0})" if bare_store.startswith("postgres") else SERIES
     made = ", ".join(given.get(name, name) for name in columns)
     many = f"SELECT {made} FROM handoffs, {numbers.format(20_000)} AS n WHERE id = 'c:3.0'"
-    query(shared_store, f"INSERT INTO handoffs ({', '.join(columns)}) {many}")
-    query(shared_store, "ANALYZE")
-    plan = explained(shared_store, log._sql.lessons.outcomes(capability="k7", after=500.0, most=10))
+    query(bare_store, f"INSERT INTO handoffs ({', '.join(columns)}) {many}")
+    query(bare_store, "ANALYZE")
+    plan = explained(bare_store, log._sql.lessons.outcomes(capability="k7", after=500.0, most=10))
     assert "handoffs_learnt" in plan
     assert "Seq Scan on handoffs" not in plan, plan
     assert "SCAN handoffs" not in plan, plan

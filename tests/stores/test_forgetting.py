@@ -192,19 +192,19 @@ async def test_a_store_that_is_closed_forgets_nothing(another: Another):
     assert len(await another().read("c")) == 1
 
 
-async def test_what_is_to_be_forgotten_is_found_by_indexes(shared_store: str, opened: Opened):
-    log = opened(shared_store)
+async def test_what_is_to_be_forgotten_is_found_by_indexes(bare_store: str, opened: Opened):
+    log = opened(bare_store)
     await lived(log, "c")
     for name in METADATA.tables.keys() - NOT_OF_A_CONVERSATION:
-        fill(shared_store, name)
-    query(shared_store, "ANALYZE")
+        fill(bare_store, name)
+    query(bare_store, "ANALYZE")
     sql, one = log._sql.forget, {"number": 1}
     wanted: list[Call] = [sql.root(root="c"), sql.below(**one), sql.tickets(root="c")]
     wanted += [sql.entries(**one), sql.conversations(**one), log._sql.contexts.forget(root="c")]
     wanted += [each(conversation="c") for each in sql.by_conversation]
     wanted += [each(conversation="c", begin="c:", beyond="c;") for each in sql.by_id]
     for call in wanted:
-        plan = explained(shared_store, call)
+        plan = explained(bare_store, call)
         assert "SCAN" not in plan, plan
         assert "Seq Scan" not in plan, plan
 

@@ -90,14 +90,14 @@ async def test_more_conversations_than_a_page_are_all_checked(
     views.close()
 
 
-def test_a_store_that_is_not_current_is_left_as_it_is(shared_store: str):
-    if shared_store.startswith("postgresql"):
+def test_a_store_that_is_not_current_is_left_as_it_is(bare_store: str):
+    if bare_store.startswith("postgresql"):
         with pytest.raises(StoreUnavailable, match="has no tables"):
-            open_views(Store(shared_store))
-    upgrade_store(Store(shared_store))
-    query(shared_store, "UPDATE changeover_version SET version_num = '9999'")
+            open_views(Store(bare_store))
+    upgrade_store(Store(bare_store))
+    query(bare_store, "UPDATE changeover_version SET version_num = '9999'")
     with pytest.raises(StoreUnavailable, match="has tables of version 9999"):
-        open_views(Store(shared_store))
+        open_views(Store(bare_store))
 
 
 def test_looking_makes_no_file(tmp_path: Path):

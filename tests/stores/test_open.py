@@ -80,13 +80,13 @@ def test_declaring_a_store_imports_no_database():
     assert not {"sqlalchemy", "alembic", "psycopg", "sqlite3"} & set(run(loaded).split())
 
 
-def test_opening_a_file_imports_neither_psycopg_nor_alembic(sqlite_file: Path):
+def test_opening_a_file_imports_neither_psycopg_nor_alembic(bare_file: Path):
     loaded = (
         "import sys; from changeover.stores.open import Store, open_log\n"
         "log = open_log(Store('sqlite:///' + sys.argv[1])); print(*sys.modules)"
     )
     for _ in ("a fresh file", "a current file"):
-        assert not {"alembic", "psycopg"} & set(run(loaded, str(sqlite_file)).split())
+        assert not {"alembic", "psycopg"} & set(run(loaded, str(bare_file)).split())
 
 
 def test_without_psycopg_the_error_names_the_extra():
@@ -101,7 +101,7 @@ def test_without_psycopg_the_error_names_the_extra():
     assert "changeover[postgres]" in said
 
 
-def test_a_process_that_ends_without_closing_gives_up_what_it_owns(sqlite_file: Path):
+def test_a_process_that_ends_without_closing_gives_up_what_it_owns(bare_file: Path):
     code = (
         "import asyncio, sys\n"
         "from changeover.stores.open import Store, open_log\n"
@@ -109,12 +109,12 @@ def test_a_process_that_ends_without_closing_gives_up_what_it_owns(sqlite_file: 
         "log = open_log(Store('sqlite:///' + sys.argv[1]))\n"
         "asyncio.run(log.append(opening(), WORKING))"
     )
-    run(code, str(sqlite_file))
-    assert query(f"sqlite:///{sqlite_file}", "SELECT owner FROM conversations") == [(None,)]
-    assert query(f"sqlite:///{sqlite_file}", "SELECT * FROM processes") == []
+    run(code, str(bare_file))
+    assert query(f"sqlite:///{bare_file}", "SELECT owner FROM conversations") == [(None,)]
+    assert query(f"sqlite:///{bare_file}", "SELECT * FROM processes") == []
 
 
-def test_a_fork_cannot_use_the_store_of_its_parent(sqlite_file: Path):
+def test_a_fork_cannot_use_the_store_of_its_parent(bare_file: Path):
     code = (
         "import asyncio, os, sys\n"
         "from changeover.stores.open import Store, open_log\n"
@@ -129,7 +129,7 @@ def test_a_fork_cannot_use_the_store_of_its_parent(sqlite_file: Path):
         "asyncio.run(log.append(more(3), WORKING))\n"
         "print(len(asyncio.run(log.read('c'))))"
     )
-    said = run(code, str(sqlite_file))
+    said = run(code, str(bare_file))
     assert "StoreUnavailable" in said
     assert "open it in each process" in said
     assert said.endswith("2")

@@ -36,16 +36,16 @@ def fighters(url: str, count: int, *options: str) -> list[subprocess.Popen[str]]
 @pytest.mark.parametrize("options", [(), ("mine",)], ids=["nobody owns", "one owns at a time"])
 @pytest.mark.parametrize("count", [2, 4])
 async def test_each_outcome_is_recorded_once_however_many_fight_for_it(
-    shared_store: str, opened: Opened, count: int, options: tuple[str, ...]
+    bare_store: str, opened: Opened, count: int, options: tuple[str, ...]
 ):
-    started = await asyncio.to_thread(fighters, shared_store, count, *options)
+    started = await asyncio.to_thread(fighters, bare_store, count, *options)
     for process in started:
         process.stdin.write("go\n")  # type: ignore[union-attr]
         process.stdin.flush()  # type: ignore[union-attr]
     reports = [(await asyncio.to_thread(process.communicate))[0] for process in started]
     assert [process.returncode for process in started] == [0] * count
     claimed = Counter(cause for report in reports for line in report.splitlines() for cause in _causes(line))
-    log = opened(shared_store)
+    log = opened(bare_store)
     for number in range(5):
         entries = await log.read(f"c{number}")
         positions = [
@@ -57,16 +57,16 @@ async def test_each_outcome_is_recorded_once_however_many_fight_for_it(
     assert claimed == Counter({f"c{number} {cause}": 1 for number in range(5) for cause in range(20)})
 
 
-async def test_a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing(shared_store: str, opened: Opened):
+async def test_a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing(bare_store: str, opened: Opened):
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", ZOMBIE, shared_store, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        sys.executable, "-c", ZOMBIE, bare_store, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdin is not None
     assert process.stdout is not None
     assert await process.stdout.readline() == b"owns c\n"
-    log = opened(shared_store, 0.5)
+    log = opened(bare_store, 0.5)
     assert not await log.claim("c")
-    await _stop_outside_a_transaction(process.pid, shared_store)
+    await _stop_outside_a_transaction(process.pid, bare_store)
     await until(lambda: log.claim("c"))
     await log.append(more(3, "theirs"), WORKING)
     process.stdin.write(b"append\n")
@@ -76,7 +76,7 @@ async def test_a_process_that_was_stopped_for_longer_than_its_lease_writes_nothi
     assert said[1] in (LeaseLost.__name__, Owned.__name__)
     [_, event] = [entry.events[-1] for entry in await log.read("c")]
     assert isinstance(event, UserSpoke)
-    assert query(shared_store, "SELECT count(*) FROM entries") == [(2,)]
+    assert query(bare_store, "SELECT count(*) FROM entries") == [(2,)]
 
 
 ZOMBIE = """

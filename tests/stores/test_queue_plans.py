@@ -33,19 +33,19 @@ ALLOWED = {("tickets_tried", "TEMP B-TREE FOR ORDER"), ("tickets_tried", "Sort")
 
 
 @pytest.fixture
-def full(shared_store: str, opened: Opened) -> tuple[SqlLog, str]:
+def full(bare_store: str, opened: Opened) -> tuple[SqlLog, str]:
     """A store in which many tickets wait for a few agents, some of which were taken before, and some are held."""
-    log = opened(shared_store)
-    numbers = "generate_series(1, {0})" if shared_store.startswith("postgres") else _SERIES
+    log = opened(bare_store)
+    numbers = "generate_series(1, {0})" if bare_store.startswith("postgres") else _SERIES
     rows = (
         "SELECT 't' || n, CASE n % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'b' ELSE 'c' END, 'c', 'c', 'r' || n % 1000, n % 4,"
         " CASE WHEN n % 2 = 0 THEN 1e300 ELSE n END, n, n,"
         " CASE WHEN n % 500 = 0 THEN 'w' END, CASE WHEN n % 500 = 0 THEN n END,"
         " CASE WHEN n % 250 = 0 THEN 3 ELSE 0 END, n % 1000 = 7"
     )
-    query(shared_store, f"INSERT INTO tickets {rows} FROM {numbers.format(COUNT)} AS n")
-    query(shared_store, "ANALYZE")
-    return log, shared_store
+    query(bare_store, f"INSERT INTO tickets {rows} FROM {numbers.format(COUNT)} AS n")
+    query(bare_store, "ANALYZE")
+    return log, bare_store
 
 
 @pytest.mark.parametrize("index", ASKED)
@@ -65,8 +65,8 @@ def test_the_last_of_a_tree_is_found_by_its_index(full: tuple[SqlLog, str]):
     assert "SCAN tickets" not in plan
 
 
-async def test_no_plan_is_kept_that_was_made_while_few_tickets_waited(postgres: str, opened: Opened):
-    log = opened(postgres)
+async def test_no_plan_is_kept_that_was_made_while_few_tickets_waited(bare_postgres: str, opened: Opened):
+    log = opened(bare_postgres)
     await Scribe(log).write(*(ticket(f"t{n:02}") for n in range(20)))
     for number in range(20):
         assert await taken(log, token=f"w{number}", limit=1) == [f"t{number:02}"]

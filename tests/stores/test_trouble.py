@@ -107,15 +107,15 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-def test_on_a_full_disk_appends_fail_clearly_and_whole_and_go_on_when_there_is_room(sqlite_file: Path):
-    command = [sys.executable, "-c", FILLS_ITS_DISK, str(sqlite_file)]
+def test_on_a_full_disk_appends_fail_clearly_and_whole_and_go_on_when_there_is_room(bare_file: Path):
+    command = [sys.executable, "-c", FILLS_ITS_DISK, str(bare_file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
     assert "cannot be written" in done.stdout
-    [(sound,)] = query(f"sqlite:///{sqlite_file}", "PRAGMA integrity_check")
+    [(sound,)] = query(f"sqlite:///{bare_file}", "PRAGMA integrity_check")
     assert sound == "ok"
     tables = [
-        query(f"sqlite:///{sqlite_file}", f"SELECT count(*) FROM {name}")[0][0]
+        query(f"sqlite:///{bare_file}", f"SELECT count(*) FROM {name}")[0][0]
         for name in ("entries", "conversations", "tasks")
     ]
     assert len(set(tables)) == 1, "an append is there in part"
@@ -140,10 +140,10 @@ def test_a_file_in_a_directory_that_does_not_exist_is_refused(tmp_path: Path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
-def test_a_file_that_may_not_be_written_is_refused(sqlite_file: Path):
-    sqlite_file.touch(mode=0o400)
+def test_a_file_that_may_not_be_written_is_refused(bare_file: Path):
+    bare_file.touch(mode=0o400)
     with pytest.raises(StoreUnavailable, match="readonly"):
-        open_log(Store(f"sqlite:///{sqlite_file}"))
+        open_log(Store(f"sqlite:///{bare_file}"))
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password():

@@ -61,14 +61,14 @@ def layout(store: str) -> list[tuple[object, ...]]:
     return [tuple(str(value).replace(schema, "…") for value in row) for row in (*columns, *indexes)]
 
 
-async def test_the_tables_are_the_same_whether_made_at_once_or_by_migrations(shared_store: str, opened: Opened):
-    upgrade.run_migrations(database_of(Store(shared_store)).engine())
-    migrated = layout(shared_store)
+async def test_the_tables_are_the_same_whether_made_at_once_or_by_migrations(bare_store: str, opened: Opened):
+    upgrade.run_migrations(database_of(Store(bare_store)).engine())
+    migrated = layout(bare_store)
     for table in METADATA.tables:
-        query(shared_store, f"DROP TABLE {table}")
-    await opened(shared_store).close()
-    assert layout(shared_store) == migrated
-    assert version(shared_store) == VERSION
+        query(bare_store, f"DROP TABLE {table}")
+    await opened(bare_store).close()
+    assert layout(bare_store) == migrated
+    assert version(bare_store) == VERSION
 
 
 def test_the_last_migration_is_the_version_of_the_schema():
@@ -76,9 +76,9 @@ def test_the_last_migration_is_the_version_of_the_schema():
     assert names[-1].startswith(f"{VERSION}_")
 
 
-def test_opening_a_current_store_asks_one_question(sqlite_file: Path, opened: Opened):
-    opened(f"sqlite:///{sqlite_file}")
-    database = Sqlite(sqlite_file)
+def test_opening_a_current_store_asks_one_question(bare_file: Path, opened: Opened):
+    opened(f"sqlite:///{bare_file}")
+    database = Sqlite(bare_file)
     session = database.connect()
     asked: list[str] = []
     session.connection.set_trace_callback(asked.append)
@@ -87,13 +87,13 @@ def test_opening_a_current_store_asks_one_question(sqlite_file: Path, opened: Op
     assert asked == ["SELECT version_num FROM changeover_version"]
 
 
-async def test_many_who_open_an_empty_store_at_once_all_succeed(shared_store: str):
+async def test_many_who_open_an_empty_store_at_once_all_succeed(bare_store: str):
     logs: list[SqlLog] = []
     failed: list[Exception] = []
 
     def open_it() -> None:
         try:
-            logs.append(open_log(Store(shared_store)))
+            logs.append(open_log(Store(bare_store)))
         except Exception as error:
             failed.append(error)
 
@@ -109,9 +109,9 @@ async def test_many_who_open_an_empty_store_at_once_all_succeed(shared_store: st
 
 
 async def test_an_older_file_is_brought_up_to_date_when_it_is_opened(
-    sqlite_file: Path, opened: Opened, newer_code: Callable[[], None]
+    bare_file: Path, opened: Opened, newer_code: Callable[[], None]
 ):
-    store = f"sqlite:///{sqlite_file}"
+    store = f"sqlite:///{bare_file}"
     log = opened(store)
     await log.append(opening(), WORKING)
     await log.close()
@@ -123,9 +123,9 @@ async def test_an_older_file_is_brought_up_to_date_when_it_is_opened(
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(
-    sqlite_file: Path, opened: Opened, newer_code: Callable[[], None]
+    bare_file: Path, opened: Opened, newer_code: Callable[[], None]
 ):
-    store = f"sqlite:///{sqlite_file}"
+    store = f"sqlite:///{bare_file}"
     await opened(store).close()
     before = layout(store)
     newer_code()
@@ -138,52 +138,52 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
 
 
 async def test_an_older_server_is_refused_with_the_command_to_type(
-    postgres: str, opened: Opened, newer_code: Callable[[], None]
+    bare_postgres: str, opened: Opened, newer_code: Callable[[], None]
 ):
-    await opened(postgres).close()
+    await opened(bare_postgres).close()
     newer_code()
-    secret = postgres.replace("postgres@", "postgres:secret@")
+    secret = bare_postgres.replace("postgres@", "postgres:secret@")
     with pytest.raises(StoreUnavailable) as caught:
         open_log(Store(secret))
     assert "changeover db upgrade --store postgresql://postgres:***@" in str(caught.value)
-    assert version(postgres) == "0001"
-    assert upgrade_store(Store(postgres)) == ("0001", "0002")
-    await opened(postgres).append(opening(), WORKING)
-    assert upgrade_store(Store(postgres)) == ("0002", "0002")
+    assert version(bare_postgres) == "0001"
+    assert upgrade_store(Store(bare_postgres)) == ("0001", "0002")
+    await opened(bare_postgres).append(opening(), WORKING)
+    assert upgrade_store(Store(bare_postgres)) == ("0002", "0002")
 
 
-def test_a_newer_store_is_refused(shared_store: str, opened: Opened):
-    opened(shared_store)
-    query(shared_store, "UPDATE changeover_version SET version_num = '0999'")
+def test_a_newer_store_is_refused(bare_store: str, opened: Opened):
+    opened(bare_store)
+    query(bare_store, "UPDATE changeover_version SET version_num = '0999'")
     with pytest.raises(StoreUnavailable, match=r"newer version of changeover: its tables are at 0999"):
-        open_log(Store(shared_store))
+        open_log(Store(bare_store))
 
 
-def test_a_store_whose_version_is_missing_is_damaged(shared_store: str, opened: Opened):
-    opened(shared_store)
-    query(shared_store, "DELETE FROM changeover_version")
+def test_a_store_whose_version_is_missing_is_damaged(bare_store: str, opened: Opened):
+    opened(bare_store)
+    query(bare_store, "DELETE FROM changeover_version")
     with pytest.raises(StoreUnavailable, match="damaged"):
-        open_log(Store(shared_store))
+        open_log(Store(bare_store))
 
 
-def test_tables_of_the_users_own_are_not_touched(shared_store: str, opened: Opened):
-    query(shared_store, "CREATE TABLE customers (id INTEGER)")
-    opened(shared_store)
-    assert query(shared_store, "SELECT count(*) FROM customers") == [(0,)]
+def test_tables_of_the_users_own_are_not_touched(bare_store: str, opened: Opened):
+    query(bare_store, "CREATE TABLE customers (id INTEGER)")
+    opened(bare_store)
+    assert query(bare_store, "SELECT count(*) FROM customers") == [(0,)]
 
 
-def test_a_database_with_other_tables_of_our_names_is_refused(shared_store: str):
-    query(shared_store, "CREATE TABLE tasks (id INTEGER)")
+def test_a_database_with_other_tables_of_our_names_is_refused(bare_store: str):
+    query(bare_store, "CREATE TABLE tasks (id INTEGER)")
     with pytest.raises(StoreUnavailable, match="tasks; give changeover a database of its own"):
-        open_log(Store(shared_store))
-    assert query(shared_store, "SELECT count(*) FROM tasks") == [(0,)]
+        open_log(Store(bare_store))
+    assert query(bare_store, "SELECT count(*) FROM tasks") == [(0,)]
 
 
-def test_an_empty_store_can_be_made_by_the_upgrade_too(shared_store: str):
-    assert upgrade_store(Store(shared_store)) == (None, VERSION)
-    assert version(shared_store) == VERSION
+def test_an_empty_store_can_be_made_by_the_upgrade_too(bare_store: str):
+    assert upgrade_store(Store(bare_store)) == (None, VERSION)
+    assert version(bare_store) == VERSION
 
 
-def test_a_database_is_what_the_store_needs(shared_store: str):
-    database: Database = database_of(Store(shared_store))
-    assert database.dialect == shared_store.partition(":")[0]
+def test_a_database_is_what_the_store_needs(bare_store: str):
+    database: Database = database_of(Store(bare_store))
+    assert database.dialect == bare_store.partition(":")[0]
