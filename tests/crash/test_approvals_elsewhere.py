@@ -27,12 +27,12 @@ from changeover.relay.ports import Circuits, Head, Log, Request, Reserve
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.stores import postgres, sqlite
 from changeover.stores.open import database_of, open_log
 from changeover.stores.sql import SqlLog
 from changeover.testing import Reply, calls, delegates, says
 from changeover.testing.replies import resolve
 from tests.crash.checks import events_of
+from tests.crash.furnishing import furnish
 from tests.crash.notes import Note, Notes
 from tests.crash.nursery import Mother, Nursery, Worker, wait_for
 from tests.crash.worker import Order
@@ -178,12 +178,11 @@ def _note(notes: Notes, result: RunResult) -> None:
     notes.write("result", result.run_id, result.status, [result.output, sorted(each.tool for each in result.requests)])
 
 
-BEFOREHAND = (postgres, sqlite)
-"""Rooms that a store enters when it is opened; whoever is forked finds them furnished."""
-
-
 def main() -> None:
     """Fork a process for each task that is read, and write its id."""
+    furnish()
+    # What makes a schema of a function takes longer to import than all that a process does here.
+    Desk(Task(url="sqlite:///none.db", deed="ask"), Notes(Path(os.devnull))).team()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
     for line in sys.stdin:
         print(_fork(msgspec.json.decode(line, type=Task)), flush=True)

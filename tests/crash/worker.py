@@ -21,15 +21,14 @@ import msgspec
 
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
-from changeover.handoffs.tokens import load
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim
 from changeover.saying import RunOptions
-from changeover.stores import postgres, sql, sqlite
 from changeover.stores.open import Store, open_log
 from changeover.testing.passing import PassingLog
 from tests.crash.claiming import Serve, Server
+from tests.crash.furnishing import furnish
 from tests.crash.notes import Notes
 from tests.crash.playing import AGENTS, Play, essence
 
@@ -128,7 +127,6 @@ async def live(order: Order, notes: Notes) -> None:
         return
     play = Play(notes.write, order.longest, order.seed)
     await asyncio.sleep(max(0.0, order.begin_at - time.monotonic()))
-    load()  # before there is a lease to keep
     log: Log = open_log(Store(order.url, order.lease))
     if order.stop:
         log = StoppingLog(log, order, order.stop, notes)
@@ -180,11 +178,8 @@ def _fork(order: Order) -> int:
     os._exit(0)
 
 
-BEFOREHAND = (postgres, sql, sqlite)
-"""Rooms that a store enters when it is opened; whoever is forked finds them furnished."""
-
-
 def main() -> None:
+    furnish()
     Play(lambda *noted: None).team(None)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
     for line in sys.stdin:

@@ -1,0 +1,14 @@
+"""What every process makes when it first needs it, made before others are forked: they begin with it at hand."""
+
+from changeover.handoffs.tokens import load
+from changeover.stores import postgres, sql, sqlite
+from changeover.stores.statements import statements
+
+ROOMS = (postgres, sql, sqlite)
+"""Which a store enters when it is opened."""
+
+
+def furnish() -> None:
+    load()
+    for dialect in ("sqlite", "postgresql"):
+        statements(dialect)
