@@ -1,5 +1,6 @@
 """The command line in processes of its own: piped, on a terminal, several at once."""
 
+import atexit
 import fcntl
 import json
 import os
@@ -7,14 +8,16 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
 LOOKS = {"NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "TERM", "PYTHONIOENCODING"}
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -82,59 +85,55 @@ def environment(**settings: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in hidden} | settings
 
 
-def changeover(*args: str, at: Path, stdin: str = "", **settings: str) -> Done:
-    return subprocess.run(
-        [sys.executable, "-m", "changeover", *args],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        input=stdin,
-        cwd=at,
-        env=environment(**settings),
-        timeout=50,
-        check=False,
+@cache
+def _mother() -> str:
+    """The address of a process of which commands are forked; it ends with this one."""
+    home = TemporaryDirectory(prefix="changeover-cli-")
+    address = f"{home.name}/socket"
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("forking.py")), address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
     )
+    atexit.register(home.cleanup)
+    atexit.register(process.communicate)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return address
 
 
-FORKS = """
-import json, os, sys
-import changeover.cli.chatting, changeover.cli.yaml_team, changeover.stores.views, changeover.stores.sqlite
-import pydantic_ai.tools
+def changeover(*args: str, at: Path | None = None, stdin: str = "", **settings: str) -> Done:
+    """A command in a process of its own, forked from one that has imported everything: that takes most of the time.
 
-for number, args in enumerate(json.loads(sys.stdin.read())):
-    if (pid := os.fork()) == 0:
-        for stream in (1, 2):
-            os.dup2(os.open(f"{sys.argv[1]}/{number}.{stream}", os.O_WRONLY | os.O_CREAT), stream)
-        sys.argv[:] = ["changeover", *args]
-        code = 0
+    What runs on a terminal, and what is started to go on, is started as people do.
+    """
+    typed, typing = os.pipe()
+    os.write(typing, stdin.encode())
+    os.close(typing)
+    order = {"args": args, "at": str(at or Path.cwd()), "environment": environment(**settings)}
+    with socket.socket(socket.AF_UNIX) as connection, TemporaryFile() as out, TemporaryFile() as err:
+        connection.settimeout(50)
+        connection.connect(_mother())
+        socket.send_fds(connection, [json.dumps(order).encode() + b"\n"], [typed, out.fileno(), err.fileno()])
+        os.close(typed)
+        code = _end(connection)
+        return Done(args, code, *(os.pread(file.fileno(), 10_000_000, 0).decode() for file in (out, err)))
+
+
+def _end(connection: socket.socket) -> int:
+    """The exit code of the process of which this connection tells."""
+    with connection.makefile() as told:
+        pid = int(told.readline())
         try:
-            changeover.cli.main()
-        except SystemExit as end:
-            code = end.code or 0
-        sys.stdout.flush()
-        os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-"""
+            return int(told.readline())
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise
 
 
 def one_by_one(commands: Mapping[str, Sequence[str]], at: Path) -> dict[str, Done]:
-    """Each command in a process of its own, all forked from one that has imported everything: that takes the time."""
-    with TemporaryDirectory() as kept:
-        listed = json.dumps(list(commands.values()))
-        codes = subprocess.run(
-            [sys.executable, "-c", FORKS, kept],
-            input=listed,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=at,
-            env=environment(),
-            timeout=50,
-            check=True,
-        ).stdout.split()
-        return {
-            name: Done(args, int(code), *(Path(kept, f"{number}.{stream}").read_text("utf-8") for stream in (1, 2)))
-            for number, ((name, args), code) in enumerate(zip(commands.items(), codes, strict=True))
-        }
+    return {name: changeover(*args, at=at) for name, args in commands.items()}
 
 
 class Started:

@@ -12,14 +12,9 @@ from pathlib import Path
 
 import pytest
 
-QUIET = {"NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "TERM", "PYTHONIOENCODING"}
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+from tests.cli.process import CONTROL, changeover, environment
+
 HEAVY = {"pydantic", "pydantic_ai", "sqlalchemy", "alembic", "fastapi"}
-
-
-def environment(**settings: str) -> dict[str, str]:
-    """This process's own, without what would change how things look."""
-    return {name: value for name, value in os.environ.items() if name not in QUIET} | settings
 
 
 def finished(command: list[str], typed: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
@@ -34,13 +29,9 @@ def finished(command: list[str], typed: str = "", **settings: str) -> subprocess
     )
 
 
-def changeover(*args: str, typed: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
-    return finished([sys.executable, "-m", "changeover", *args], typed, **settings)
-
-
 def printed(*args: str, typed: str = "") -> str:
     """What a command that goes well prints in a pipe."""
-    done = changeover("demo", *args, typed=typed, NO_COLOR="1", COLUMNS="80")
+    done = changeover("demo", *args, stdin=typed, NO_COLOR="1", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
     assert CONTROL.findall(done.stdout) == []
     # Commands are not wrapped, so that they can be copied.
@@ -192,7 +183,7 @@ def test_a_store_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path):
 
 
 def test_a_pipe_that_knows_no_unicode_gets_ascii():
-    done = changeover("demo", PYTHONIOENCODING="ascii")
+    done = finished([sys.executable, "-m", "changeover", "demo"], PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "triage --> billing\n" in done.stdout
     assert done.stdout.isascii()

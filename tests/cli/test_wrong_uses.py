@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Done, one_by_one
+from tests.cli.process import changeover
 
 YAML = {
     "key.yaml": "model: offline\nagents:\n  - id: triage\n    handofs: []\n",
@@ -101,7 +101,8 @@ MISUSED = {
 
 
 @pytest.fixture(scope="module")
-def tried(folder: Path) -> dict[str, Done]:
+def place(folder: Path) -> Path:
+    """Where much is wrong."""
     for name, text in YAML.items():
         (folder / name).write_text(text)
     (folder / "junk.db").write_text("this is no database, and it is long enough to be seen as something else" * 20)
@@ -110,29 +111,32 @@ def tried(folder: Path) -> dict[str, Done]:
     (folder / "faulty.py").write_text("from changeover import Agent, Team\nteam = Team([Agent('a', handoffs=['b'])])\n")
     (folder / "pulled.py").write_text(PULLED)
     (folder / "several.py").write_text("import plain\na, b = plain.make(), plain.make()\n")
-    made = one_by_one({"": ["db", "upgrade", "--store", "sqlite:///fine.db"]}, folder)[""]
-    assert made.returncode == 0
-    return one_by_one({name: args for name, (args, _) in (WRONG | MISUSED).items()}, folder)
+    assert changeover("db", "upgrade", "--store", "sqlite:///fine.db", at=folder).returncode == 0
+    return folder
+
+
+def assert_nothing_was_made(place: Path) -> None:
+    assert not (place / "nix.db").exists()
+    assert not (place / "a$b").exists()
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_told_in_words_and_ends_with_1(name: str, tried: dict[str, Done]):
-    done, (_, said) = tried[name], WRONG[name]
+def test_a_mistake_is_told_in_words_and_ends_with_1(name: str, place: Path):
+    args, said = WRONG[name]
+    done = changeover(*args, at=place)
     assert (done.returncode, done.stdout) == (1, "")
     assert said in done.stderr
     assert done.stderr.startswith("changeover: ")
     assert "Traceback" not in done.stderr
     assert "secret" not in done.stderr
     assert len(done.stderr.splitlines()) == (3 if name == "a team with faults" else 1)
+    assert_nothing_was_made(place)
 
 
 @pytest.mark.parametrize("name", MISUSED)
-def test_wrong_use_ends_with_2(name: str, tried: dict[str, Done]):
-    done, (_, said) = tried[name], MISUSED[name]
+def test_wrong_use_ends_with_2(name: str, place: Path):
+    args, said = MISUSED[name]
+    done = changeover(*args, at=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.replace("│", "").split())
-
-
-def test_nothing_was_made_by_mistake(tried: dict[str, Done], folder: Path):
-    assert not (folder / "nix.db").exists()
-    assert not (folder / "a$b").exists()
+    assert_nothing_was_made(place)

@@ -1,0 +1,97 @@
+"""The process of which commands are forked: `python tests/cli/forking.py SOCKET`.
+
+It has imported everything, which takes most of a command's time. Who connects gives an order and three open files, is
+told the number of the process that carries it out as `python -m changeover` would, and then how that ended.
+"""
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from io import StringIO
+from pkgutil import iter_modules
+
+IMPORTED = ("changeover.stores.sql", "changeover.stores.sqlite", "changeover.stores.views", "pydantic_ai.tools")
+
+
+def furnish() -> None:
+    """Have everything at hand that commands need, and most of them only when it is needed."""
+    cli = import_module("changeover.cli")
+    for name in (*IMPORTED, *(f"{cli.__name__}.{module.name}" for module in iter_modules(cli.__path__))):
+        import_module(name)
+    with suppress(SystemExit), redirect_stdout(StringIO()):
+        cli.app(["conversations", "--help"])  # typer imports as it goes, too
+    import_module("changeover.handoffs.tokens").load()
+    import_module("changeover.stores.statements").statements("sqlite")
+
+
+def next_order(address: str) -> socket.socket:
+    """Fork a process for whoever connects, and return in it; end when whoever started this one is gone."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    print("ready", flush=True)
+    while sys.stdin not in select.select([sys.stdin, listener], [], [])[0]:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            return connection
+        connection.close()
+    sys.exit()
+
+
+def carry_out(connection: socket.socket) -> None:
+    """Fork the process that carries out the order, and return in it; here, tell how it ends."""
+    text, files, *_ = socket.recv_fds(connection, 65_536, 3)
+    while not text.endswith(b"\n"):
+        text += connection.recv(65_536)
+    order = json.loads(text)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if pid := os.fork():
+        for file in files:
+            os.close(file)
+        connection.sendall(f"{pid}\n".encode())
+        connection.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
+        os._exit(0)
+    connection.close()
+    for stream, file in enumerate(files):
+        os.dup2(file, stream)
+        os.close(file)
+    os.chdir(order["at"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    sys.path[0] = order["at"]
+    sys.argv[1:] = order["args"]
+
+
+def run() -> int:
+    """The exit code of the command."""
+    try:
+        runpy.run_module("changeover", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def leave() -> None:
+    """End without taking down what was imported, which takes longer than to run a command."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    code = 1  # if something is raised
+    atexit.register(leave)  # before everybody else, and so after them
+    furnish()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever has told how it ended is gone
+    carry_out(next_order(sys.argv[1]))
+    code = run()
