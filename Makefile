@@ -6,6 +6,8 @@ MAKEFLAGS += --no-print-directory
 
 # The Python that .venv is made of: give one (make setup PYTHON=python3.13), or the first that is new enough is taken.
 PYTHON ?= python3 python3.13 python3.12 python3.11 python
+# Whatever the environment says: the tests start hundreds of interpreters, which would compile our modules each time.
+export PYTHONDONTWRITEBYTECODE :=
 # More for pytest: make test ARGS="-k handoff -x"
 ARGS ?=
 
