@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
-from changeover import Agent, Team
+from changeover import Agent, Approve, Store, Team, delegate, tool
 from changeover.errors import Owned
 from changeover.messages import Message
 from changeover.relay.events import Entry
-from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.ports import Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim
 from changeover.stores.memory import MemoryLog
-from changeover.testing import Reply, ScriptedModel, says
+from changeover.stores.open import open_log
+from changeover.testing import Reply, ScriptedModel, calls, delegates, says
+from changeover.testing.passing import PassingLog
 from changeover.tools.definition import ToolDefinition
 
 
@@ -37,6 +39,19 @@ class LogOfOthers(MemoryLog):
         return False
 
 
+class Slow(PassingLog):
+    """A log that takes its time before a root is taken up."""
+
+    def __init__(self, log: Log, until: asyncio.Event) -> None:
+        super().__init__(log)
+        self._until = until
+
+    async def claim(self, conversation: str) -> bool:
+        if "/" not in conversation:
+            await self._until.wait()
+        return await super().claim(conversation)
+
+
 def never(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
     raise AssertionError("somebody else was asked already")
 
@@ -54,3 +69,34 @@ async def test_a_caller_that_speaks_again_as_soon_as_it_is_answered_is_answered_
     assert answers == ["0", "1", "2", "3", "4"]
     await waiting.close()
     await working.close()
+
+
+async def test_who_resumes_while_a_decision_is_carried_out_elsewhere_is_not_told_to_wait_for_it(shared_store: str):
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        begun.set()
+        await over.wait()
+        return "paid"
+
+    def desk(store: str | Log) -> Team:
+        clerk = Agent("clerk", tools=[pay], handoffs=())
+        lead = Agent("lead", handoffs=[delegate("clerk", final=True)])
+        script = {"lead": [delegates("clerk", "pay it")], "clerk": [calls(("pay", {})), says("It is paid.")]}
+        return Team([lead, clerk], model=ScriptedModel(script), store=store)
+
+    asked, decided = desk(shared_store), desk(Slow(open_log(Store(shared_store)), over))
+    [request] = (await asked.run("pay", conversation="c")).requests
+    deciding = asyncio.create_task(decided.decide(request, Approve(), by="bob"))
+    await begun.wait()
+    resumed = asyncio.create_task(asked.resume("c"))
+    await asyncio.wait({resumed}, timeout=0.5)
+    assert not resumed.done()
+    over.set()
+    async with asyncio.timeout(10):
+        await deciding
+        assert [(await each).output for each in (resumed, decided.resume("c"))] == ["It is paid."] * 2
+    await asked.close()
+    await decided.close()

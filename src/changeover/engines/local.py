@@ -21,7 +21,7 @@ from changeover.engines.watching import Watch
 from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned
 from changeover.facts import RunResult
 from changeover.relay.awaiting import awaits
-from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunTool
+from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunChild, RunTool
 from changeover.relay.events import Event, UserSpoke
 from changeover.relay.ports import Log, Observer
 from changeover.relay.state import State
@@ -251,6 +251,8 @@ class LocalEngine:
                 continue
             live.asleep = False
             live.may_rest = live.may_rest or isinstance(command, WAITS)
+            if isinstance(command, RunChild):
+                self.resting.reopen(command.child)
             if isinstance(command, AwaitClaim):
                 live.flight[command.id] = (self.awaiting(live, command), command)
                 continue

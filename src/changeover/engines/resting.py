@@ -82,8 +82,14 @@ class Resting:
         if live.state.root != live.state.id:
             self._engine.soon(self._engine.take_up(live.state.root))
 
+    def reopen(self, child: str) -> None:
+        """Nobody says that a delegate still waits before it was looked at: it may have gone on elsewhere."""
+        if (live := self._engine.lives.here(child)) is not None:
+            live.asleep = False
+
     def give_way(self, live: Live) -> None:
-        """Another process has it now: what is awaited here is awaited there."""
+        """Another process has it now: what is awaited here is awaited there, as far as it still is."""
+        live.asleep = False
         for id, (task, command) in list(live.flight.items()):
             if isinstance(command, AwaitApproval | AwaitClaim | RunChild):
                 del live.flight[id]
