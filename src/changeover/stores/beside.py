@@ -25,12 +25,14 @@ class Waiting:
 
     def __init__(self, *kinds: type[Beside[Any]]) -> None:
         self._jobs: dict[type[Beside[Any]], list[Beside[Any]]] = {kind: [] for kind in kinds}
+        self._any = False
 
     def __bool__(self) -> bool:
-        return any(self._jobs.values())
+        return self._any
 
     def put(self, job: Beside[Any]) -> None:
         next(jobs for kind, jobs in self._jobs.items() if isinstance(job, kind)).append(job)
+        self._any = True
 
     def take(self) -> list[list[Beside[Any]]]:
         """Of each kind as many as fill one transaction; what is too large for any has one to itself."""
@@ -40,6 +42,7 @@ class Waiting:
                 count = _fitting(jobs)
                 taken.append(jobs[:count])
                 self._jobs[kind] = jobs[count:]
+        self._any = any(self._jobs.values())
         return taken
 
 

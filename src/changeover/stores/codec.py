@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from changeover.errors import StoreUnavailable
@@ -26,7 +28,9 @@ _NAME = msgspec.json.Decoder(_Named)
 
 def encode(events: Events) -> tuple[str, Events]:
     """The events as text, and as they will be read; what could not be read is written back as it was."""
-    pieces = [msgspec.Raw(event.raw) if type(event) is Unreadable else event for event in events]
+    pieces: Sequence[Event | Unreadable | msgspec.Raw] = events
+    if Unreadable in map(type, events):
+        pieces = [msgspec.Raw(event.raw) if isinstance(event, Unreadable) else event for event in events]
     try:
         return _ENCODER.encode(pieces).decode(), events
     except UnicodeEncodeError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from changeover.relay.events import Entry
@@ -22,15 +22,16 @@ LARGEST = 1_000
 class Job(Generic[T]):
     """Something to write for a conversation; the loop that asked for it waits for the outcome."""
 
-    __slots__ = ("conversation", "error", "future", "loop", "result", "root", "tickets", "tried")
+    __slots__ = ("circuits", "conversation", "error", "future", "result", "root", "tickets", "tried")
 
     def __init__(self, conversation: str, root: str, result: T) -> None:
         self.conversation, self.root, self.result = conversation, root, result
-        self.loop = loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[T] = loop.create_future()
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.error: Exception | None = None
         self.tickets: Sequence[str] = ()
         """Those that it is about."""
+        self.circuits: Circuits | None = None
+        """Those that it is about, if it is about any."""
         self.tried = False
         """Whether it may be done already, by a commit of which nobody heard."""
 
@@ -38,7 +39,7 @@ class Job(Generic[T]):
 class Append(Job[None]):
     """Record an entry."""
 
-    __slots__ = ("body", "circuits", "claim", "entry", "epoch", "events", "head", "reserve")
+    __slots__ = ("body", "claim", "entry", "epoch", "events", "head", "reserve")
 
     def __init__(
         self,
@@ -85,12 +86,14 @@ def _tickets(head: Head | None, claim: Claim | None) -> list[str]:
 
 def tell(jobs: Iterable[Job[Any]]) -> None:
     """Give everybody who waits the outcome: one message to each loop, however many wait there."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[Job[Any]]] = defaultdict(list)
     for job in jobs:
-        by_loop.setdefault(job.loop, []).append(job)
+        by_loop[job.future.get_loop()].append(job)
     for loop, told in by_loop.items():
-        with suppress(RuntimeError):  # this loop is closed, and nobody waits there any more
+        try:
             loop.call_soon_threadsafe(_resolve, told)
+        except RuntimeError:
+            continue  # this loop is closed, and nobody waits there any more
 
 
 def _resolve(jobs: list[Job[Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from functools import partial
 from math import inf
 
 from changeover.stores.database import Session
@@ -12,10 +13,8 @@ from changeover.stores.statements import LeaseStatements
 
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
-
-def _elapsed() -> float:
-    """Seconds that also pass while this process, or the whole machine, is stopped."""
-    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+_elapsed = time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
+"""Seconds that also pass while this process, or the whole machine, is stopped."""
 
 
 class Lease:
@@ -29,11 +28,9 @@ class Lease:
         """How often it was taken; a different one means that it was lost in between."""
         self._until = inf
         """Until when it certainly holds, by our own clock; for ever before it was first taken."""
+        self.owner = f"{self._id}/0"
+        """As this process is named where it owns something."""
         self._renew_at = 0.0
-
-    @property
-    def owner(self) -> str:
-        return f"{self._id}/{self.epoch}"
 
     @property
     def valid(self) -> bool:
@@ -43,6 +40,11 @@ class Lease:
     def due_in(self) -> float | None:
         """How long until it should be renewed; None before it was first taken."""
         return max(0.0, self._renew_at - _elapsed()) if self.epoch else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it should be renewed now, or taken."""
+        return not self.epoch or _elapsed() >= self._renew_at
 
     def hold(self, session: Session) -> None:
         """Renew it, or take a new one if it was lost or never taken."""
@@ -56,7 +58,8 @@ class Lease:
             who = {"id": self._id, "host": self._host, "pid": self._pid}
             session.run([self._sql.register(**who, epoch=epoch, lease=self._seconds)])
         session.commit()
-        self.epoch, self._until, self._renew_at = epoch, begun + self._seconds, begun + self._seconds / 3
+        self.epoch, self.owner = epoch, f"{self._id}/{epoch}"
+        self._until, self._renew_at = begun + self._seconds, begun + self._seconds / 3
 
     def lost(self) -> None:
         """Somebody saw that it does not hold any more."""

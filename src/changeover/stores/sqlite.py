@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.event import listen
@@ -28,6 +28,7 @@ POLL = 0.03
 BLOCKS = (32, 8)
 """How many rows one statement inserts: the driver gives way to other threads with each statement and has to wait until
 they let it go on. The largest has no more values than the oldest SQLite takes."""
+SMALLEST = BLOCKS[-1]
 
 LITTLE = 64
 """From how many rows on a query is no matter for a glance."""
@@ -45,6 +46,7 @@ DOWN = BUSY | {
     sqlite3.SQLITE_READONLY,
 }
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -56,10 +58,10 @@ class SqliteSession:
 
     def begin(self) -> None:
         # IMMEDIATE: two processes that both read position 7 must not both append 8.
-        patiently(lambda: self.connection.execute("BEGIN IMMEDIATE"))
+        patiently(self._cursor.execute, "BEGIN IMMEDIATE")
 
     def undisturbed(self) -> bool:
-        seen, self._seen = self._seen, self.connection.execute("PRAGMA data_version").fetchone()[0]
+        seen, self._seen = self._seen, self._cursor.execute("PRAGMA data_version").fetchone()[0]
         return seen == self._seen
 
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
@@ -67,21 +69,20 @@ class SqliteSession:
         return [execute(sql, args).fetchall() for sql, args in calls]
 
     def commit(self, writes: Sequence[Write] = ()) -> None:
+        execute = self._cursor.executemany
         for sql, rows in writes:
-            done = self._insert_blocks(sql, rows) if len(rows) >= BLOCKS[-1] else 0
-            if done < len(rows):
-                self._cursor.executemany(sql, rows[done:])
+            execute(sql, rows if len(rows) < SMALLEST else self._insert_blocks(sql, rows))
         self._cursor.execute("COMMIT")
 
-    def _insert_blocks(self, sql: str, rows: Sequence[Row]) -> int:
-        """Insert as many of these rows as fill blocks; how many that were."""
+    def _insert_blocks(self, sql: str, rows: Sequence[Row]) -> Sequence[Row]:
+        """Insert as many of these rows as fill blocks; those that are left."""
         done = 0
         for size in BLOCKS:
             block = _of_many(sql, size)
             while block and len(rows) - done >= size:
                 self._cursor.execute(block, tuple(chain.from_iterable(rows[done : done + size])))
                 done += size
-        return done
+        return rows[done:]
 
     def rollback(self) -> None:
         with suppress(sqlite3.Error):  # SQLite rolls back by itself when the disk is full
@@ -192,12 +193,12 @@ def code(error: sqlite3.Error) -> int | None:
     return None if extended is None else extended & 0xFF
 
 
-def patiently(action: Callable[[], T]) -> T:
+def patiently(action: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """Do it as soon as nobody has locked the file."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            return action()
+            return action(*given, **named)
         except sqlite3.OperationalError as error:
             if code(error) not in BUSY or time.monotonic() > deadline:
                 raise
