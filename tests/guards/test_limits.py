@@ -140,11 +140,9 @@ def test_what_a_tree_may_not_spend_is_refused(
 
 
 def test_a_tally_is_kept_as_it_is():
-    tally = Tally(3, 2)
-    tally.take(Reserve(1, 1, 9, 9, tokens=50, cost=0.25, agents=("b", "a")))
-    assert tally.row == (4, 3, 50, 0.25, '["a","b"]')
-    tally.take(Reserve(0, 0, 9, 9, tokens=5, cost=None))
-    assert Tally(*tally.row).row == (4, 3, 55, None, '["a","b"]')
+    tally = Tally(3, 2).after(Reserve(1, 1, 9, 9, tokens=50, cost=0.25, agents=("b", "a")))
+    assert tuple(tally) == (4, 3, 50, 0.25, '["a","b"]')
+    assert tuple(tally.after(Reserve(0, 0, 9, 9, tokens=5, cost=None))) == (4, 3, 55, None, '["a","b"]')
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from changeover.faults import LimitFault
 from changeover.relay.events import Entry, Event, Unreadable
 from changeover.stores.legs import Leg, Offered
 from changeover.stores.projections import project
-from changeover.stores.rows import FIELDS, Rows
+from changeover.stores.rows import FIELDS, Name, Rows
 
 FAULT = LimitFault("max_turns", 3)
 LEG = Leg(2, "c@1", None, "front", "running", '{"a":1}', "hello")
@@ -21,29 +21,33 @@ class Past:
         self.added: dict[str, dict[str, dict[str, Any]]] = {}
         """What the calls of a turn added to the context, by turn and call."""
 
-    def event(self, position: int) -> Event | None:
+    def event(self, conversation: str, position: int) -> Event | None:
         return self._events.get(position)
 
     def offer(self, id: str) -> Offered | None:
         return self._offers.get(id)
 
-    def widened(self, turn: str) -> dict[str, dict[str, Any]]:
+    def widened(self, conversation: str, turn: str) -> dict[str, dict[str, Any]]:
         return self.added.get(turn, {})
 
 
 class Nothing(Past):
     """For entries that say everything themselves."""
 
-    def event(self, position: int) -> Event | None:
+    def event(self, conversation: str, position: int) -> Event | None:
         raise AssertionError(f"asked for the event at {position}")
 
-    offer = widened = event  # type: ignore[assignment]
+    def offer(self, id: str) -> Offered | None:
+        raise AssertionError(f"asked for the offer {id}")
+
+    def widened(self, conversation: str, turn: str) -> dict[str, dict[str, Any]]:
+        raise AssertionError(f"asked for what the calls of {turn} added")
 
 
 class Row(tuple[Any, ...]):
     """A row whose fields have names."""
 
-    def __new__(cls, name: str, row: tuple[Any, ...]) -> "Row":
+    def __new__(cls, name: Name, row: tuple[Any, ...]) -> "Row":
         made = super().__new__(cls, row)
         made._fields = FIELDS[name]  # type: ignore[attr-defined]
         return made
@@ -59,4 +63,4 @@ def at(position: int, *events: Event | Unreadable) -> Entry:
 def projected(entry: Entry, leg: Leg | None, past: Past | None = None) -> tuple[dict[str, list[Any]], Leg | None]:
     made = Rows()
     after = project(entry, entry.events, leg, past or Nothing(), made)
-    return {name: [Row(name, row) for row in rows] for name, rows in made.by_statement()}, after
+    return {name: [Row(name, row) for row in made[name]] for name in made.in_order()}, after

@@ -9,6 +9,7 @@ from changeover.stores.bulk import Bulk, bulk
 from changeover.stores.database import Row
 from changeover.stores.listed import texts
 from changeover.stores.postgres import Postgres, PostgresSession
+from changeover.stores.rows import Name
 from changeover.stores.sql import SqlLog
 from changeover.stores.statements import statements
 from tests.stores.conftest import Opened
@@ -78,7 +79,7 @@ def test_numbers_arrive_as_they_are(things: str, at: float | None):
 
 
 @pytest.mark.parametrize("name", ONE_BY_ONE)
-def test_what_depends_on_how_a_row_stands_is_done_row_by_row(name: str):
+def test_what_depends_on_how_a_row_stands_is_done_row_by_row(name: Name):
     assert bulk(SQL.writes[name].sql) is None
 
 
@@ -90,7 +91,7 @@ def test_an_upsert_that_keeps_something_is_done_row_by_row():
 
 @pytest.mark.parametrize("name", [name for name in SQL.writes if "_" in name and bulk(SQL.writes[name].sql)])
 async def test_what_is_changed_is_found_by_its_key_also_by_a_plan_that_was_made_for_a_small_table(
-    bare_postgres: str, opened: Opened, name: str
+    bare_postgres: str, opened: Opened, name: Name
 ):
     session = await _writing(opened(bare_postgres))
     whole = bulk(SQL.writes[name].sql)

@@ -31,7 +31,7 @@ def decide(sheet: Sheet, event: ApprovalDecided) -> None:
     status = "expired" if event.expired else verdict_words(event.decision)
     note = decision_words(event.decision) or None
     id = f"{sheet.id}:{event.call}:{event.digest}"
-    sheet.rows.decided_approvals.append((status, sheet.at, event.by or None, note, id))
+    sheet.rows["decided_approvals"].append((status, sheet.at, event.by or None, note, id))
     if sheet.status == "waiting":
         sheet.note("status_change", "running")
         sheet.move("running")
@@ -73,7 +73,7 @@ def stop(sheet: Sheet, event: RunStopped) -> None:
 def cancel(sheet: Sheet, event: RunCancelled) -> None:
     _withdraw(sheet, event.run)
     if sheet.is_at(event.run):
-        sheet.rows.withdrawn_handoffs.append((sheet.at, "cancelled", sheet.id))
+        sheet.rows["withdrawn_handoffs"].append((sheet.at, "cancelled", sheet.id))
         sheet.note("status_change", "cancelled")
         sheet.end_leg("cancelled", Standing.RETURNED)
 
@@ -82,7 +82,7 @@ def fail(sheet: Sheet, event: RunFailed) -> None:
     sheet.note("error", fault_words(event.fault))
     if isinstance(event.fault, RefusalFault) and event.fault.reason.startswith(DEADLOCK):
         sheet.refuse("", event.fault.reason)
-    sheet.rows.withdrawn_handoffs.append((sheet.at, "the run failed", sheet.id))
+    sheet.rows["withdrawn_handoffs"].append((sheet.at, "the run failed", sheet.id))
     sheet.end_leg("failed", Standing.FAILED)
     _withdraw(sheet, event.run)
 
@@ -91,4 +91,4 @@ def _withdraw(sheet: Sheet, run: int) -> None:
     """Nobody has to decide any more what this run asked for."""
     # What still waits for its turn has asked for nothing: when it is cancelled, the questions of others stand.
     if sheet.is_at(run):
-        sheet.rows.withdrawn_approvals.append((sheet.id,))
+        sheet.rows["withdrawn_approvals"].append((sheet.id,))

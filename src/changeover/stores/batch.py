@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Any
 
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
@@ -11,16 +12,18 @@ from changeover.stores.breakers.board import Board
 from changeover.stores.database import Row, Session, Write
 from changeover.stores.jobs import Append, Job, Own, Release
 from changeover.stores.lease import Lease
-from changeover.stores.legs import Leg, Legs
+from changeover.stores.legs import Legs, Stand
 from changeover.stores.over import ENDED
-from changeover.stores.past import Foreseen, SqlPast
+from changeover.stores.past import SqlPast
 from changeover.stores.places import Place, Places
 from changeover.stores.projections import project
 from changeover.stores.queue.tickets import Tickets
 from changeover.stores.rounds import Round
 from changeover.stores.rows import Rows
 from changeover.stores.statements import Statements
-from changeover.stores.tally import Tally
+from changeover.stores.tally import UNSPENT, Tally
+
+_TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
 
 
 class Batch:
@@ -28,11 +31,15 @@ class Batch:
 
     def __init__(self, session: Session, sql: Statements, lease: Lease, places: Places, legs: Legs) -> None:
         self._session, self._sql, self._lease, self._places, self._legs = session, sql, lease, places, legs
-        self._me = lease.owner
-        self._rows = Rows()
+        self._me, self._epochs = lease.owner, (0, lease.epoch)
+        self._rows, self._past = Rows(), SqlPast(session, sql)
         self._touched: dict[str, Place] = {}
-        self._moved: list[tuple[Append, int, Leg | None]] = []
-        self._tickets, self._board = Tickets(sql), Board(sql.breakers)
+        self._moved: dict[str, Stand] = {}
+        self._before: dict[str, Row] = {}
+        """What is recorded already, by conversation, as far as that was looked up."""
+        # Most batches are about no tickets and no circuits, and should not pay for those that are.
+        self._tickets: Tickets | None = None
+        self._board: Board | None = None
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -43,32 +50,39 @@ class Batch:
         self._session.begin()
         if careful:
             self._places.forget()
-        appends = [job for job in jobs if isinstance(job, Append)]
-        # Rows are locked before anything is read that only their owner may change; all of it takes one round trip.
-        asked = Round(self._session)
-        self._places.look(asked, jobs, self._me if self._lease.valid else None)
-        self._tickets.look(asked, jobs)
-        self._foreseen = Foreseen(asked, self._sql, appends, self._legs)
-        self._board.look(asked, jobs)
-        asked.run()
-        if self._me not in self._places.alive:
-            raise LeaseLost("the lease of this process has run out")
-        before = self._recorded([append for append in appends if careful or append.tried])
+        self._look(jobs)
+        if careful:
+            self._before = self._recorded([job for job in jobs if isinstance(job, Append)])
         for job in jobs:
             if isinstance(job, Append):
-                self._append(job, before.get(job.conversation))
+                self._append(job)
             elif isinstance(job, Own):
                 self._own(job)
             elif isinstance(job, Release):
                 self._release(job)
-        self._session.commit(self._writes())
-        for append, number, leg in self._moved:
-            self._legs.keep(append.conversation, number, append.entry.position + len(append.entry.events), leg)
+        self._session.commit(self._writes(jobs))
+        self._legs.keep(self._moved)
 
     @property
-    def bells(self) -> set[str]:
+    def bells(self) -> Collection[str]:
         """The topics of those for whom it made something to take."""
-        return self._tickets.bells
+        return self._tickets.bells if self._tickets else ()
+
+    def _look(self, jobs: Sequence[Job[Any]]) -> None:
+        """See how everything stands that these jobs are about."""
+        # Rows are locked before anything is read that only their owner may change; all of it takes one round trip.
+        asked = Round(self._session)
+        self._places.look(asked, jobs, self._me if self._lease.valid else None)
+        if any(map(_TICKETS, jobs)):
+            self._tickets = Tickets(self._sql)
+            self._tickets.look(asked, jobs)
+        self._past.foresee(asked, jobs, self._legs)
+        if any(map(_CIRCUITS, jobs)):
+            self._board = Board(self._sql.breakers)
+            self._board.look(asked, jobs)
+        asked.run()
+        if self._me not in self._places.alive:
+            raise LeaseLost("the lease of this process has run out")
 
     def _recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
         """What is recorded already under the causes of these."""
@@ -77,40 +91,25 @@ class Batch:
         found = self._session.run(calls) if calls else []
         return {append.conversation: rows[0] for append, rows in zip(appends, found, strict=True) if rows}
 
-    def _append(self, append: Append, before: Row | None) -> None:
-        entry, place = append.entry, self._places.get(append.conversation)
-        if before and append.tried and _same(append, before):
-            entry.seq = before[2]
-            return
-        root = self._places.get(append.root) if append.root != append.conversation else place
-        append.error = self._refusal(append, place, root, before)
-        if append.error is not None:
-            return
-        place = place or self._open(append)
-        root = root or place
-        entry.seq = root.count(len(entry.events))
-        self._take(append, root)
-        place.move(len(entry.events), entry.at)
-        if (head := append.head) is not None:
-            place.agent = head.agent
-            for spent in head.spent:
-                self._rows.add_spending(entry, spent)
-            self._change(place, head.status, self._me if head.working else None, head.due)
-            if head.status in ENDED and root is not place and root.owner != self._me and root.status not in ENDED:
-                # Whoever waits for it rests, or is elsewhere: should nobody live to tell them, it is found.
-                root.change(root.status, root.owner, entry.at)
-        else:  # somebody has to take it up, also if whoever worked on it has just finished
-            place.change("running", place.owner, place.due)
-        self._touched[place.id], self._touched[root.id] = place, root
-        self._record(append, place, root)
-        if append.tickets:
-            self._tickets.note(head, append.claim)
+    def _append(self, append: Append) -> None:
+        before = self._before.get(append.conversation) if self._before else None
+        place = self._places.known.get(append.conversation)
+        root = place if append.root == append.conversation else self._places.known.get(append.root)
+        if append.epoch not in self._epochs:
+            append.error = LeaseLost("the lease of this process ran out before this could be written")
+        elif before and append.tried and _same(append, before):
+            append.entry.seq = before[2]
+        elif refusal := append.error or self._refusal(append, place, root, before):
+            append.error = refusal
+        else:
+            place = place or self._open(append)
+            self._record(append, place, root or place)
 
     def _refusal(
         self, append: Append, place: Place | None, root: Place | None, before: Row | None
     ) -> ChangeoverError | None:
         entry = append.entry
-        if append.claim and (lost := self._tickets.refusal(append.claim)):
+        if append.claim and self._tickets and (lost := self._tickets.refusal(append.claim)):
             return lost
         if before or entry.position != (place.position if place else 0):
             return Conflict(entry.conversation, entry.position, entry.cause)
@@ -118,12 +117,14 @@ class Batch:
             return ConversationNotFound(append.root)
         if place and append.head is not None and self._is_elsewhere(place):
             return Owned(entry.conversation, place.owner or "")
-        return self._hindrance(append, root.tally if root else Tally())
+        if append.circuits is None and append.reserve is None:
+            return None
+        return self._hindrance(append, root.tally if root else UNSPENT)
 
     def _hindrance(self, append: Append, tally: Tally) -> ChangeoverError | None:
         """Why the tree may not spend what this takes, or those get nothing to whom it offers something."""
         refusal: ChangeoverError | None = None
-        if append.circuits is not None:
+        if self._board and append.circuits is not None:
             refusal = self._board.refusal(append.circuits, append.entry.at)
         if refusal is None and append.reserve is not None:
             refusal = tally.refusal(append.reserve)
@@ -132,12 +133,41 @@ class Batch:
             return Conflict(append.conversation, append.entry.position, append.entry.cause)
         return refusal
 
-    def _take(self, append: Append, root: Place) -> None:
-        """What it spends, and what it means for receivers."""
+    def _record(self, append: Append, place: Place, root: Place) -> None:
+        entry, events, above = append.entry, len(append.entry.events), None
+        entry.seq, root.seq = root.seq + 1, root.seq + events
+        place.position, place.at = place.position + events, entry.at
+        self._touched[place.id] = place
+        if root is not place:
+            self._touched[root.id], above = root, root.number
+        self._stand(append, place, root)
         if append.reserve is not None:
-            root.tally.take(append.reserve)
-        if append.circuits is not None:
-            self._board.take(append.entry.at)
+            root.tally = root.tally.after(append.reserve)
+        if self._board and append.circuits is not None:
+            self._board.take(entry.at)
+        if self._tickets:
+            self._tickets.note(append.head, append.claim)
+        row = (place.number, entry.position, above, entry.cause, entry.at, entry.seq, entry.schema, append.body)
+        self._rows["entries"].append(row)
+        before = self._legs.get(place.id, place.number, entry.position, self._past.leg) if entry.position else None
+        leg = project(entry, append.events, before, self._past, self._rows)
+        self._moved[place.id] = (place.number, place.position, leg)
+
+    def _stand(self, append: Append, place: Place, root: Place) -> None:
+        """How its conversation stands then, and who works on it."""
+        entry, head = append.entry, append.head
+        if head is None:  # somebody has to take it up, also if whoever worked on it has just finished
+            place.change("running", place.owner, place.due)
+            return
+        place.agent = head.agent
+        for spent in head.spent:
+            self._rows.add_spending(entry, spent)
+        if place.owner is not None and place.owner != self._me:
+            self._buries = True
+        place.change(head.status, self._me if head.working else None, head.due)
+        if root is not place and head.status in ENDED and root.owner != self._me and root.status not in ENDED:
+            # Whoever waits for it rests, or is elsewhere: should nobody live to tell them, it is found.
+            root.change(root.status, root.owner, entry.at)
 
     def _open(self, append: Append) -> Place:
         entry = append.entry
@@ -145,55 +175,47 @@ class Batch:
         parent = (first.parent or None) if isinstance(first, Started) else None
         return self._places.open(entry.conversation, (entry.root, parent, entry.at))
 
-    def _record(self, append: Append, place: Place, root: Place) -> None:
-        entry = append.entry
-        above = None if root is place else root.number
-        what = (entry.cause, entry.at, entry.seq, entry.schema, append.body)
-        self._rows.entries.append((place.number, entry.position, above, *what))
-        past = SqlPast(self._session, self._sql, entry.conversation, self._foreseen)
-        id, end = entry.conversation, entry.position
-        leg = self._legs.get(id, place.number, end, past.leg) if end else None
-        self._moved.append((append, place.number, project(entry, append.events, leg, past, self._rows)))
-
     def _own(self, own: Own) -> None:
         """What nobody has begun can be begun by whoever asks; what has ended is nobody's."""
-        place = self._places.get(own.conversation)
+        place = self._places.known.get(own.conversation)
         own.result = place is None or not self._is_elsewhere(place)
         if place and own.result and place.status in ("running", "waiting"):
-            self._change(place, "running", self._me, place.due)
-            self._touched[place.id] = place
+            self._buries = self._buries or place.owner not in (None, self._me)
+            place.change("running", self._me, place.due)
+            if place.changed:
+                self._touched[place.id] = place
 
     def _release(self, release: Release) -> None:
-        place = self._places.get(release.conversation)
+        place = self._places.known.get(release.conversation)
         if place is None or place.owner != self._me or place.status != "running":
             return
         # Whoever left word meanwhile counts on the owner to hear it.
         release.result = place.position == release.position
         if release.result:
-            self._change(place, "waiting", None, place.due)
+            place.change("waiting", None, place.due)
             self._touched[place.id] = place
-            if release.rests:
+            if self._tickets and release.rests:
                 self._tickets.rest(release.rests)
 
     def _is_elsewhere(self, place: Place) -> bool:
         """Whether another live process works on it."""
         return place.owner is not None and place.owner != self._me and place.owner in self._places.alive
 
-    def _change(self, place: Place, status: str, owner: str | None, due: float | None) -> None:
-        self._buries = self._buries or place.owner not in (None, self._me)
-        place.change(status, owner, due)
-
-    def _writes(self) -> list[Write]:
+    def _writes(self, jobs: Sequence[Job[Any]]) -> list[Write]:
         # In one order for everybody, as their rows were locked: of two who begin the same conversations, one waits for
         # the other, and never each for the other.
         for _, place in sorted(self._touched.items()):
             place.write(self._rows)
-        writes: list[Write] = [(self._sql.writes[name].sql, rows) for name, rows in self._rows.by_statement()]
-        writes += [*self._tickets.writes(), *self._board.writes()]
+        sql, rows = self._sql.writes, self._rows
+        writes: list[Write] = [(sql[name].sql, rows[name]) for name in rows.in_order()]
+        if self._tickets:
+            writes += self._tickets.writes()
+        if self._board:
+            writes += self._board.writes()
         if self._buries:  # whoever lost a conversation to us is dead
             writes.append((self._sql.lease.bury.sql, [()]))
         if self._sql.notify and self._moved:
-            topics = {append.root for append, _, _ in self._moved} | self.bells
+            topics = {job.root for job in jobs if job.conversation in self._moved}.union(self.bells)
             writes.append((self._sql.notify.sql, [(self._sql.listed(sorted(topics)),)]))
         return writes
 

@@ -34,7 +34,7 @@ def offer(sheet: Sheet, event: HandoffOffered) -> None:
 
 
 def pack(sheet: Sheet, event: ContextPacked) -> None:
-    sheet.rows.packed_handoffs.append((event.strategy, event.after, event.error or None, f"{sheet.id}:{event.call}"))
+    sheet.rows["packed_handoffs"].append((event.strategy, event.after, event.error or None, f"{sheet.id}:{event.call}"))
     if event.error:
         sheet.say(("error", event.error, sheet.task(event.task), sheet.agent, call_of(event.call)))
 
@@ -46,17 +46,17 @@ def accept(sheet: Sheet, event: HandoffAccepted) -> None:
         return None
     delegated = offered.mode == Mode.DELEGATE
     if delegated and _is_answered(sheet, event.call):
-        return sheet.rows.accepted_handoffs.append((Standing.WORKING, None, sheet.at, id))
+        return sheet.rows["accepted_handoffs"].append((Standing.WORKING, None, sheet.at, id))
     task = f"{sheet.id}/{event.call}#{FIRST_TASK}" if delegated else sheet.task(sheet.position)
     if made:
         sheet.add_handoff(made, task)
     else:
-        sheet.rows.accepted_handoffs.append((Standing.WORKING, task, sheet.at, id))
+        sheet.rows["accepted_handoffs"].append((Standing.WORKING, task, sheet.at, id))
     if delegated:
         child = f"{sheet.id}/{event.call}"
         sheet.say(("subtask_created", child, sheet.task(event.task), sheet.agent, call_of(event.call)))
     else:
-        _transfer(sheet, event, sheet.leg, offered)
+        _transfer(sheet, event, id, sheet.leg, offered)
     return None
 
 
@@ -95,14 +95,14 @@ def expire(sheet: Sheet, event: HandoffExpired) -> None:
 
 
 def take_up(sheet: Sheet, event: TicketTaken) -> None:
-    sheet.rows.retaken_handoffs.append((event.ticket,))
+    sheet.rows["retaken_handoffs"].append((event.ticket,))
     if sheet.ticket == event.ticket:
         sheet.move("running")
     sheet.note("status_change", f"{event.by} took it up")
 
 
 def fall_back(sheet: Sheet, event: TicketLapsed) -> None:
-    sheet.rows.fallen_handoffs.append((event.ticket,))
+    sheet.rows["fallen_handoffs"].append((event.ticket,))
     if sheet.ticket == event.ticket:
         sheet.move("pending")
     who = f"{event.by} let go of it" if event.by else "it fell back"
@@ -122,8 +122,7 @@ def _result(sheet: Sheet, call: str, task: int, text: str) -> Said:
     return "tool_result", text, sheet.task(task), sheet.agent, call_of(call)
 
 
-def _transfer(sheet: Sheet, event: HandoffAccepted, sender: Leg, offered: Offered) -> None:
-    id = f"{sheet.id}:{event.call}"
+def _transfer(sheet: Sheet, event: HandoffAccepted, id: str, sender: Leg, offered: Offered) -> None:
     sheet.say(("handoff", id, sheet.task(event.task), sender.agent, call_of(event.call)))
     sheet.end_leg("completed", Standing.COMPLETE)
     context = _context(sender.context, offered)

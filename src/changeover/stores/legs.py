@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -30,7 +30,10 @@ class Leg(Struct, frozen=True, gc=False):
     """What the calls of the last turn added to the context, by call; None if only the log knows."""
 
 
-NOBODYS: tuple[int, int, Leg | None] = (0, 0, None)
+Stand = tuple[int, int, Leg | None]
+"""The number of a conversation, where its log ends, and the leg that it is at then."""
+
+NOBODYS: Stand = (0, 0, None)
 
 
 class Offered(NamedTuple):
@@ -45,22 +48,23 @@ class Legs:
     """Remembers the legs of the conversations at work."""
 
     def __init__(self) -> None:
-        self._legs: dict[str, tuple[int, int, Leg | None]] = {}
+        self._stands: dict[str, Stand] = {}
 
-    def get(self, conversation: str, number: int, end: int, look_up: Callable[[], Leg | None]) -> Leg | None:
+    def get(self, conversation: str, number: int, end: int, look_up: Callable[[str], Leg | None]) -> Leg | None:
         """The leg of a conversation whose log ends here; nobody can have moved it without moving the end, or begun
         another under its id without another number."""
-        whose, known, leg = self._legs.get(conversation, NOBODYS)
-        return leg if known == end and whose == number else look_up()
+        whose, known, leg = self._stands.get(conversation, NOBODYS)
+        return leg if known == end and whose == number else look_up(conversation)
 
     def knows(self, append: Append) -> bool:
         """Whether nothing has to be looked up for this, so far as one can tell without its number."""
-        return self._legs.get(append.conversation, NOBODYS)[1] == append.entry.position
+        return self._stands.get(append.conversation, NOBODYS)[1] == append.entry.position
 
-    def keep(self, conversation: str, number: int, end: int, leg: Leg | None) -> None:
-        """This is committed."""
-        if len(self._legs) >= KEPT:
-            for oldest in list(self._legs)[: KEPT // 4]:
-                del self._legs[oldest]
-        self._legs.pop(conversation, None)
-        self._legs[conversation] = (number, end, leg)
+    def keep(self, stands: Mapping[str, Stand]) -> None:
+        """These are committed."""
+        for conversation in stands:  # what was last at work stands last
+            self._stands.pop(conversation, None)
+        self._stands.update(stands)
+        if len(self._stands) > KEPT:
+            for oldest in list(self._stands)[: KEPT // 4 - KEPT]:
+                del self._stands[oldest]

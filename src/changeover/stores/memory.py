@@ -23,7 +23,7 @@ from changeover.stores.over import CLAIMABLE, UNFINISHED, forgotten
 from changeover.stores.pending import Pending
 from changeover.stores.queue.claims import about_tickets
 from changeover.stores.queue.memory import MemoryQueue
-from changeover.stores.tally import Tally
+from changeover.stores.tally import UNSPENT, Tally
 from changeover.stores.trials.memory import MemoryTrials, Tree
 
 if TYPE_CHECKING:
@@ -266,12 +266,10 @@ class MemoryLog:
             self._running.setdefault(root, "")
 
     def _spend(self, root: str, reserve: Reserve) -> None:
-        tally = self._tallies.get(root)
-        if tally is None:
-            tally = self._tallies[root] = Tally()
+        tally = self._tallies.get(root, UNSPENT)
         if refusal := tally.refusal(reserve):
             raise refusal
-        tally.take(reserve)
+        self._tallies[root] = tally.after(reserve)
 
     def _grow(self, root: str, entry: Entry) -> None:
         if tree := self._trees.get(root):

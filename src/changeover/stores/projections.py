@@ -66,10 +66,9 @@ from changeover.stores.wording import last_words, result_words
 
 def project(entry: Entry, events: Events, leg: Leg | None, past: Past, rows: Rows) -> Leg | None:
     """Add the rows that this entry makes or changes; return the leg that the conversation is at then."""
-    sheet = Sheet(entry, events, leg, past, rows)
-    for event in events:
+    sheet = Sheet(entry, entry.conversation, entry.at, events, leg, past, rows)
+    for sheet.position, event in enumerate(events, entry.position):
         PROJECTIONS[type(event)](sheet, event)
-        sheet.position += 1
     return sheet.finish()
 
 
@@ -83,13 +82,13 @@ def _hear(sheet: Sheet, event: UserSpoke) -> None:
 
 def _begin(sheet: Sheet, event: RunStarted) -> None:
     task = sheet.task(sheet.position)
-    spoken = sheet.heard.pop(event.run, None) or sheet.past.event(event.run)
+    spoken = sheet.heard.pop(event.run, None) or sheet.past.event(sheet.id, event.run)
     if not isinstance(spoken, UserSpoke):
         return
     if event.run >= sheet.entry.position:
         sheet.quote(spoken, event.run, task)
     else:
-        sheet.rows.given_messages.append((task, sheet.id, event.run))
+        sheet.rows["given_messages"].append((task, sheet.id, event.run))
     context = merged(sheet.leg.context if sheet.leg else "{}", spoken.context)
     handoff, above = _origin(sheet, spoken.given) if spoken.given else (None, None)
     run = f"{sheet.id}@{event.run}"
@@ -140,7 +139,7 @@ def _choose_tier(sheet: Sheet, event: TierChosen) -> None:
 def _try_out(sheet: Sheet, event: VariantChosen) -> None:
     words = f"{event.variant}, of the experiment {event.experiment}"
     sheet.say(("status_change", words, sheet.task(event.task), sheet.agent, None))
-    sheet.rows.trials.append((sheet.entry.root, event.experiment, event.variant, sheet.at))
+    sheet.rows["trials"].append((sheet.entry.root, event.experiment, event.variant, sheet.at))
 
 
 def _fall_back(sheet: Sheet, event: FellBack) -> None:

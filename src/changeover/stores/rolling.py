@@ -17,17 +17,17 @@ ASIDE = ("task", "permission", "escalation")
 def want(sheet: Sheet, event: RollbackRequested) -> None:
     by = f" by {event.by}" if event.by else ""
     sheet.note("status_change", f"rollback of {sheet.id}:{event.call} wanted{by}: {event.reason}".rstrip(": "))
-    sheet.rows.recalled_handoffs.append((sheet.at, undone_words(event.reason), f"{sheet.id}:{event.call}"))
+    sheet.rows["recalled_handoffs"].append((sheet.at, undone_words(event.reason), f"{sheet.id}:{event.call}"))
     for kind in ASIDE:
-        sheet.rows.recalled_approvals.append((sheet.id, f"{event.call}={kind}"))
+        sheet.rows["recalled_approvals"].append((sheet.id, f"{event.call}={kind}"))
 
 
 def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
     sheet.note("handoff", f"back to {event.sender}: {event.reason}".rstrip(": "))
     for call in event.undone:
-        sheet.rows.ended_handoffs.append((Standing.RETURNED, sheet.at, event.reason or None, f"{sheet.id}:{call}"))
-    sheet.rows.withdrawn_approvals.append((sheet.id,))
-    sheet.rows.withdrawn_handoffs.append((sheet.at, undone_words(event.reason), sheet.id))
+        sheet.rows["ended_handoffs"].append((Standing.RETURNED, sheet.at, event.reason or None, f"{sheet.id}:{call}"))
+    sheet.rows["withdrawn_approvals"].append((sheet.id,))
+    sheet.rows["withdrawn_handoffs"].append((sheet.at, undone_words(event.reason), sheet.id))
     leg = sheet.leg
     if leg is None or leg.status not in ("pending", "running", "waiting"):
         return  # no run is under way: the sender has a task when the user speaks again

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from changeover.stores.database import Call, Row, Session
 
@@ -13,6 +13,8 @@ Step = tuple[Call, Callable[[list[Row]], None]]
 class Round:
     """What a transaction is going to ask next; in the order in which it was asked for."""
 
+    __slots__ = ("_later", "session")
+
     def __init__(self, session: Session) -> None:
         self.session = session
         self._later: list[Step] = []
@@ -21,11 +23,12 @@ class Round:
         """Ask this with what is asked next."""
         self._later.append((call, heed))
 
-    def run(self, calls: Iterable[Call] = ()) -> list[list[Row]]:
+    def run(self, calls: Sequence[Call] = ()) -> list[list[Row]]:
         """Ask these, after what was put off; what these find."""
+        if not self._later and not calls:
+            return []
         later, self._later = self._later, []
-        asked = [*(call for call, _ in later), *calls]
-        found = self.session.run(asked) if asked else []
+        found = self.session.run([*(call for call, _ in later), *calls])
         for (_, heed), rows in zip(later, found, strict=False):
             heed(rows)
         return found[len(later) :]

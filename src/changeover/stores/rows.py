@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any, Literal
 
 import msgspec
@@ -28,9 +29,37 @@ Kind = Literal[
 Said = tuple[Kind, str, str | None, str | None, str | None]
 """What a message is: its kind, its content, and the task, the agent and the call that it belongs to."""
 
+Name = Literal[
+    "new_conversations",
+    "moved_conversations",
+    "changed_conversations",
+    "entries",
+    "tasks",
+    "moved_tasks",
+    "widened_tasks",
+    "messages",
+    "given_messages",
+    "handoffs",
+    "packed_handoffs",
+    "accepted_handoffs",
+    "fallen_handoffs",
+    "retaken_handoffs",
+    "ended_handoffs",
+    "approvals",
+    "decided_approvals",
+    "withdrawn_approvals",
+    "recalled_approvals",
+    "recalled_handoffs",
+    "withdrawn_handoffs",
+    "ledgers",
+    "refusals",
+    "trials",
+]
+"""The statements that write rows."""
+
 TALLY = ("turns", "handoffs", "tokens", "cost", "agents")
 
-FIELDS: dict[str, tuple[str, ...]] = {
+FIELDS: dict[Name, tuple[str, ...]] = {
     "new_conversations": (
         *("number", "id", "root", "parent", "status", "agent", "owner", "due", "position", "seq", *TALLY),
         *("created_at", "updated_at"),
@@ -72,49 +101,23 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "refusals": ("conversation", "position", "at", "sender", "receiver", "kind", "reason"),
     "trials": ("conversation", "experiment", "variant", "at"),
 }
-"""What stands where in the rows of each statement."""
+"""What stands where in the rows of each statement. In this order they are carried out: what is added stands before what
+changes it."""
 
 
-class Rows:
-    """All that one transaction writes, by statement; what is added stands before what changes it."""
+_ORDER = {name: place for place, name in enumerate(FIELDS)}
 
-    __slots__ = tuple(FIELDS)
+
+class Rows(defaultdict[Name, list[Row]]):
+    """All that one transaction writes, by statement: most need few of them."""
 
     def __init__(self) -> None:
-        self.new_conversations: list[Row] = []
-        self.moved_conversations: list[Row] = []
-        self.changed_conversations: list[Row] = []
-        self.entries: list[Row] = []
-        self.tasks: list[Row] = []
-        self.moved_tasks: list[Row] = []
-        self.widened_tasks: list[Row] = []
-        self.messages: list[Row] = []
-        self.given_messages: list[Row] = []
-        self.handoffs: list[Row] = []
-        self.packed_handoffs: list[Row] = []
-        self.accepted_handoffs: list[Row] = []
-        self.fallen_handoffs: list[Row] = []
-        self.retaken_handoffs: list[Row] = []
-        self.ended_handoffs: list[Row] = []
-        self.approvals: list[Row] = []
-        self.decided_approvals: list[Row] = []
-        self.withdrawn_approvals: list[Row] = []
-        self.recalled_approvals: list[Row] = []
-        self.recalled_handoffs: list[Row] = []
-        self.withdrawn_handoffs: list[Row] = []
-        self.ledgers: list[Row] = []
-        self.refusals: list[Row] = []
-        self.trials: list[Row] = []
+        super().__init__(list)
 
     def add_task(self, entry: Entry, leg: Leg, parent: str | None) -> None:
-        id, at = entry.conversation, entry.at
-        names = (f"{id}#{leg.position}", entry.root, parent, leg.run_id, leg.handoff_id)
-        self.tasks.append((id, leg.position, *names, leg.agent, leg.status, at, at, leg.context, leg.input, None))
-
-    def add_message(self, entry: Entry, position: int, said: Said, part: int = 0) -> None:
-        kind, content, task, agent, call = said
-        seq = entry.seq + position - entry.position
-        self.messages.append((entry.conversation, position, part, seq, kind, task, agent, call, entry.at, content))
+        id, at, what = entry.conversation, entry.at, (leg.context, leg.input, None)
+        names = (f"{id}#{leg.position}", entry.root, parent, leg.run_id, leg.handoff_id, leg.agent)
+        self["tasks"].append((id, leg.position, *names, leg.status, at, at, *what))
 
     def add_handoff(self, entry: Entry, offer: HandoffOffered, tool: str, run: str, task: str | None) -> None:
         """A handoff that was offered and, if its receiver has a task already, accepted."""
@@ -125,24 +128,23 @@ class Rows:
         how = (tool, offer.strategy, offer.merge)
         times = (at, accepted, None, offer.deadline, offer.attempt, offer.retry_of or None)
         told = (as_json(offer.variables), offer.message, None, offer.before, offer.after, None)
-        self.handoffs.append((*names, *who, *how, *times, *told, offer.capability or None))
+        self["handoffs"].append((*names, *who, *how, *times, *told, offer.capability or None))
 
     def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
         id, at = entry.conversation, entry.at
         names = (request_of(id, asked, at).id, asked.kind, id, entry.root, asked.call, f"{id}#{asked.task}")
         what = (asked.agent, asked.tool, asked.receiver, asked.message, as_json(asked.arguments))
         until, roles = (asked.expires_at, asked.on_expiry), ENCODER.encode(asked.roles).decode()
-        self.approvals.append((*names, *what, "pending", at, *until, None, None, None, roles))
+        self["approvals"].append((*names, *what, "pending", at, *until, None, None, None, roles))
 
     def add_spending(self, entry: Entry, spent: Spending) -> None:
-        share, who = spent.share, (entry.conversation, spent.run, spent.agent)
-        counted = (share.handoffs, share.turns, share.retries)
-        tokens = (share.usage.input_tokens, share.usage.output_tokens)
-        self.ledgers.append((*who, entry.at, spent.elapsed, *counted, *tokens, share.cost))
+        share, used, who = spent.share, spent.share.usage, (entry.conversation, spent.run, spent.agent)
+        counted = (share.handoffs, share.turns, share.retries, used.input_tokens, used.output_tokens, share.cost)
+        self["ledgers"].append((*who, entry.at, spent.elapsed, *counted))
 
-    def by_statement(self) -> list[tuple[str, list[Row]]]:
-        """The name of each statement that is needed, and its rows."""
-        return [(name, rows) for name in FIELDS if (rows := getattr(self, name))]
+    def in_order(self) -> list[Name]:
+        """The statements that are needed, as they are carried out."""
+        return sorted(self, key=_ORDER.__getitem__)
 
 
 def as_json(value: Any) -> str:

@@ -19,30 +19,34 @@ from changeover.stores.rows import Kind, Rows, Said, as_json
 
 
 class Past(Protocol):
-    """What earlier entries of the conversation said, where an event builds upon it."""
+    """What earlier entries of a conversation said, where an event builds upon it."""
 
-    def event(self, position: int) -> Event | Unreadable | None: ...
+    def event(self, conversation: str, position: int) -> Event | Unreadable | None: ...
 
     def offer(self, id: str) -> Offered | None: ...
 
-    def widened(self, turn: str) -> dict[str, dict[str, Any]]:
+    def widened(self, conversation: str, turn: str) -> dict[str, dict[str, Any]]:
         """What the calls of a turn added to the context, by call."""
         ...
 
 
-class Sheet:
+class Sheet(msgspec.Struct):
     """What all events of an entry write upon. Several changes to one row become one write."""
 
-    __slots__ = ("_moved", "at", "entry", "events", "heard", "id", "leg", "offers", "past", "position", "rows")
-
-    def __init__(self, entry: Entry, events: Events, leg: Leg | None, past: Past, rows: Rows) -> None:
-        self.position = entry.position
-        self.entry, self.events, self.leg, self.past, self.rows = entry, events, leg, past, rows
-        self.id, self.at = entry.conversation, entry.at
-        self._moved: tuple[str, str | None] | None = None
-        """What became of the leg's task in this entry: status and output."""
-        self.heard: dict[int, UserSpoke] = {}
-        self.offers: dict[str, HandoffOffered] = {}
+    entry: Entry
+    id: str
+    """The conversation."""
+    at: float
+    events: Events
+    leg: Leg | None
+    past: Past
+    rows: Rows
+    position: int = 0
+    """That of the event at hand."""
+    heard: dict[int, UserSpoke] = msgspec.field(default_factory=dict)
+    offers: dict[str, HandoffOffered] = msgspec.field(default_factory=dict)
+    _moved: tuple[str, str | None] | None = None
+    """What became of the leg's task in this entry: status and output."""
 
     @property
     def agent(self) -> str | None:
@@ -72,12 +76,14 @@ class Sheet:
             self.quote(spoken, position, None)
         for offer in self.offers.values():
             self.add_handoff(offer, None)
-        self._let_go()
+        if self._moved:
+            self._let_go(*self._moved)
         return self.leg
 
     def take_on(self, leg: Leg, parent: str | None) -> None:
         """An agent gets a task."""
-        self._let_go()
+        if self._moved:
+            self._let_go(*self._moved)
         self.leg = leg
         self.rows.add_task(self.entry, leg, parent)
 
@@ -98,13 +104,13 @@ class Sheet:
     def stand(self, state: Standing, ended: float | None, reason: str | None = None) -> None:
         """How the handoff stands that led to the leg. The one that made a delegate is its sender's to end."""
         if self.leg and self.leg.handoff_id and self.leg.handoff_id.startswith(f"{self.id}:"):
-            self.rows.ended_handoffs.append((state, ended, reason, self.leg.handoff_id))
+            self.rows["ended_handoffs"].append((state, ended, reason, self.leg.handoff_id))
 
     def end_handoff(self, call: str, state: Standing, reason: str = "") -> None:
         """A handoff of this conversation is over; it may have been offered in this very entry."""
         if offer := self.offers.pop(call, None):
             self.add_handoff(offer, None)
-        self.rows.ended_handoffs.append((state, self.at, reason or None, f"{self.id}:{call}"))
+        self.rows["ended_handoffs"].append((state, self.at, reason or None, f"{self.id}:{call}"))
 
     def widen(self, variables: dict[str, Any], call: str) -> None:
         """The context of the leg has these from now on. What the calls of a turn add stands in call order, whichever
@@ -113,13 +119,13 @@ class Sheet:
         if leg is None or not variables:
             return
         turn = call.partition(".")[0]
-        widened = leg.widened or (turn, self.past.widened(turn))
+        widened = leg.widened or (turn, self.past.widened(self.id, turn))
         added = {**widened[1], call: variables} if widened[0] == turn else {call: variables}
         context = leg.context
         for each in sorted(added, key=_place):
             context = merged(context, added[each])
         self.leg = replace(leg, context=context, widened=(turn, added))
-        self.rows.widened_tasks.append((context, self.id, leg.position))
+        self.rows["widened_tasks"].append((context, self.id, leg.position))
 
     def add_handoff(self, offer: HandoffOffered, task: str | None) -> None:
         run = self.leg.run_id if self.leg else ""
@@ -128,26 +134,30 @@ class Sheet:
     def refuse(self, receiver: str, reason: str) -> None:
         """The agent wanted to hand over to this receiver, and was not let."""
         kind = "deadlock" if reason.startswith(DEADLOCK) else "other"
-        self.rows.refusals.append((self.id, self.position, self.at, self.agent or "", receiver, kind, reason))
+        self.rows["refusals"].append((self.id, self.position, self.at, self.agent or "", receiver, kind, reason))
 
     def note(self, kind: Kind, content: str) -> None:
         """A message about the leg itself."""
         self.say((kind, content, self.task(self.leg.position) if self.leg else None, self.agent, None))
 
-    def say(self, said: Said, part: int = 0) -> None:
-        self.rows.add_message(self.entry, self.position, said, part)
+    def say(self, said: Said, part: int = 0, position: int | None = None) -> None:
+        """A message, from the event at hand or from an earlier one of this entry."""
+        if position is None:
+            position = self.position
+        kind, content, task, agent, call = said
+        seq = self.entry.seq + position - self.entry.position
+        self.rows["messages"].append((self.id, position, part, seq, kind, task, agent, call, self.at, content))
 
     def quote(self, spoken: UserSpoke, position: int, task: str | None) -> None:
         """What a user said, or the agent that gave the task; which may have been a while ago."""
         speaker = spoken.given.sender if spoken.given else None
         text = with_labels(spoken.text, spoken.files) if spoken.files else spoken.text
-        self.rows.add_message(self.entry, position, ("user_message", text, task, speaker, None))
+        self.say(("user_message", text, task, speaker, None), position=position)
 
-    def _let_go(self) -> None:
+    def _let_go(self, status: str, output: str | None) -> None:
         """Write down what became of the leg's task."""
-        if self._moved and (leg := self.leg):
-            status, output = self._moved
-            self.rows.moved_tasks.append((status, output, self.at, self.id, leg.position))
+        if leg := self.leg:
+            self.rows["moved_tasks"].append((status, output, self.at, self.id, leg.position))
             self.leg = replace(leg, status=status)
         self._moved = None
 
@@ -157,7 +167,7 @@ class Sheet:
         if not index:
             return ""  # a Function member's
         here, number = int(position) - self.entry.position, int(index.partition(".")[0])
-        reply = self.events[here] if here >= 0 else self.past.event(int(position))
+        reply = self.events[here] if here >= 0 else self.past.event(self.id, int(position))
         return reply.calls[number].name if isinstance(reply, ModelReplied) and number < len(reply.calls) else ""
 
 

@@ -16,7 +16,7 @@ from changeover.stores.experience.statements import LessonStatements
 from changeover.stores.forget_statements import ForgetStatements
 from changeover.stores.measures.statements import MeasureStatements
 from changeover.stores.queue.statements import QueueStatements, TicketWrites
-from changeover.stores.rows import FIELDS, TALLY
+from changeover.stores.rows import FIELDS, TALLY, Name
 from changeover.stores.schema import (
     approvals,
     conversations,
@@ -109,7 +109,7 @@ class ViewStatements:
         self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
 
 
-def writes(say: Compiler) -> dict[str, Statement]:
+def writes(say: Compiler) -> dict[Name, Statement]:
     """What writes many rows at once, by the name that `Rows` gives it; bound in the order of the row's fields."""
     return {
         "new_conversations": say(say.insert(conversations, number=bind("number"))),

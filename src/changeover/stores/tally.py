@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from changeover.errors import Exhausted
@@ -9,39 +11,38 @@ from changeover.faults import LimitName
 from changeover.relay.ports import Reserve
 
 
-class Tally:
-    """The counters of a root: they start again with each of its runs."""
+class Tally(NamedTuple):
+    """The counters of a root, as they are kept: they start again with each of its runs."""
 
-    __slots__ = ("agents", "cost", "handoffs", "tokens", "turns")
-
-    def __init__(
-        self, turns: int = 0, handoffs: int = 0, tokens: int = 0, cost: float | None = 0.0, agents: str = ""
-    ) -> None:
-        self.turns, self.handoffs, self.tokens, self.cost = turns, handoffs, tokens, cost
-        self.agents: frozenset[str] = frozenset(msgspec.json.decode(agents, type=list[str]) if agents else ())
+    turns: int = 0
+    handoffs: int = 0
+    tokens: int = 0
+    cost: float | None = 0.0
+    agents: str = ""
+    """Who works in it, as JSON; nothing if nobody is known to."""
 
     @property
-    def row(self) -> tuple[int, int, int, float | None, str]:
-        """The same as it is kept."""
-        agents = msgspec.json.encode(sorted(self.agents)).decode() if self.agents else ""
-        return self.turns, self.handoffs, self.tokens, self.cost, agents
+    def crowd(self) -> frozenset[str]:
+        """Who works in it."""
+        return frozenset(msgspec.json.decode(self.agents, type=list[str]) if self.agents else ())
 
     def refusal(self, reserve: Reserve) -> Exhausted | None:
         """Why this may not be spent; None if it may."""
-        spent = Tally() if reserve.anew else self
+        spent = UNSPENT if reserve.anew else self
         if 0 < reserve.handoffs > reserve.max_handoffs - spent.handoffs:
             return _lack("max_handoffs", reserve.max_handoffs, spent.handoffs)
-        if reserve.max_agents is not None and reserve.agents and spent.crowd(reserve) > reserve.max_agents:
-            left = max(0, reserve.max_agents - len(spent.agents))
-            return Exhausted("max_agents", reserve.max_agents, left, agents=sorted(spent.agents))
+        if reserve.max_agents is not None and reserve.agents and (refusal := spent.crowding(reserve)):
+            return refusal
         if 0 < reserve.turns > reserve.max_turns - spent.turns:
             return _lack("max_turns", reserve.max_turns, spent.turns)
         return spent.shortage(reserve) if reserve.turns > 0 else None
 
-    def crowd(self, reserve: Reserve) -> int:
-        """How many agents would work then; those who do already count for nothing."""
-        together = self.agents.union(reserve.agents)
-        return len(together) if len(together) > len(self.agents) else 0
+    def crowding(self, reserve: Reserve) -> Exhausted | None:
+        """Why nobody else may work in it; those who do already count for nothing."""
+        most, crowd = reserve.max_agents, self.crowd
+        if most is None or len(crowd) == (together := len(crowd.union(reserve.agents))) or together <= most:
+            return None
+        return Exhausted("max_agents", most, max(0, most - len(crowd)), agents=sorted(crowd))
 
     def shortage(self, reserve: Reserve) -> Exhausted | None:
         """Why no model may be called any more: what was spent until now is too much already."""
@@ -53,16 +54,20 @@ class Tally:
             return Exhausted("max_cost", reserve.max_cost, spent=cost)
         return None
 
-    def take(self, reserve: Reserve) -> None:
-        """Count this as spent."""
-        if reserve.anew:
-            self.turns = self.handoffs = self.tokens = 0
-            self.cost, self.agents = 0.0, frozenset()
-        self.turns += reserve.turns
-        self.handoffs += reserve.handoffs
-        self.tokens += reserve.tokens
-        self.cost = None if self.cost is None or reserve.cost is None else self.cost + reserve.cost
-        self.agents = self.agents.union(reserve.agents) if reserve.agents else self.agents
+    def after(self, reserve: Reserve) -> Tally:
+        """The same once this is spent."""
+        spent = UNSPENT if reserve.anew else self
+        together = spent.crowd.union(reserve.agents) if reserve.agents else ()
+        return Tally(
+            spent.turns + reserve.turns,
+            spent.handoffs + reserve.handoffs,
+            spent.tokens + reserve.tokens,
+            None if spent.cost is None or reserve.cost is None else spent.cost + reserve.cost,
+            msgspec.json.encode(sorted(together)).decode() if together else spent.agents,
+        )
+
+
+UNSPENT = Tally()
 
 
 def _lack(limit: LimitName, most: int, spent: int) -> Exhausted:

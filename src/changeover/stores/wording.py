@@ -92,7 +92,10 @@ def decision_words(decision: Decision) -> str:
 
 def last_words(events: Events) -> str | None:
     """What was said last, by an agent or by a person in its stead; a run ends in the entry in which it was said."""
-    return next((text for event in reversed(events) if (text := _said(event)) is not None), None)
+    for event in reversed(events):
+        if (text := _said(event)) is not None:
+            return text
+    return None
 
 
 def _said(event: object) -> str | None:

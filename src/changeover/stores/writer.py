@@ -61,8 +61,9 @@ class Writer:
     def _work(self) -> None:
         while not self._stopping or self._left_over or self._beside:
             self._carry_out(self._take())
-            for jobs in self._beside.take():
-                self._carry_out(jobs)
+            if self._beside:
+                for jobs in self._beside.take():
+                    self._carry_out(jobs)
         self._leave()
         self._session.close()
         self._over = True
@@ -74,9 +75,10 @@ class Writer:
         except Exception as error:  # if this thread died, whoever appends would wait for ever
             self._fail(jobs, error)
         tell(jobs)
-        bells, self._bells = self._bells, set()
         if self._feed.listened:
-            self._feed.tell(bells.union(job.root for job in jobs if isinstance(job, Append) and job.error is None))
+            told = {job.root for job in jobs if isinstance(job, Append) and job.error is None}
+            self._feed.tell(told | self._bells)
+        self._bells.clear()
 
     def _turn_away(self) -> None:
         """Who comes after the end, from another loop than the one that closed, must not wait for ever."""
@@ -101,39 +103,33 @@ class Writer:
         """All that is waiting for a transaction of entries, but one job a conversation; nothing if the lease must be
         renewed first. What is done beside entries is put aside."""
         waiting, self._left_over = self._left_over, []
-        try:
-            if not waiting and not self._beside:
-                self._sort_in(self._queue.get(timeout=self._lease.due_in), waiting)
-            for _ in range(LARGEST - len(waiting)):
-                self._sort_in(self._queue.get_nowait(), waiting)
-        except queue.Empty:
-            pass
         chosen: dict[str, Job[Any]] = {}
         for job in waiting:
-            if chosen.setdefault(job.conversation, job) is not job:
-                self._left_over.append(job)
+            self._sort_in(job, chosen)
+        try:
+            if not waiting and not self._beside:
+                self._sort_in(self._queue.get(timeout=self._lease.due_in), chosen)
+            for _ in range(LARGEST - len(waiting)):
+                self._sort_in(self._queue.get_nowait(), chosen)
+        except queue.Empty:
+            pass
         return list(chosen.values())
 
-    def _sort_in(self, job: Job[Any] | None, waiting: list[Job[Any]]) -> None:
+    def _sort_in(self, job: Job[Any] | None, chosen: dict[str, Job[Any]]) -> None:
         if job is None:
             self._stopping = True
         elif isinstance(job, Beside):
             self._beside.put(job)
-        else:
-            waiting.append(job)
+        elif chosen.setdefault(job.conversation, job) is not job:
+            self._left_over.append(job)
 
     def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES, careful: bool = False) -> None:
         """Give each of these jobs an outcome."""
         try:
-            match jobs:
-                case [QueueJob(), *_]:
-                    self._write_claims(jobs)
-                case [Forget() as forget]:
-                    self._forget(forget)
-                case [Beside(), *_]:
-                    self._write_beside(jobs)
-                case _:
-                    self._write_entries(jobs, careful)
+            if jobs and isinstance(jobs[0], Beside):
+                self._write_beside(jobs)
+            else:
+                self._write_entries(jobs, careful)
         except Exception as error:
             self._session.rollback()
             self._places.forget()
@@ -141,28 +137,30 @@ class Writer:
                 self._lease.lost()
                 self._fail([job for job in jobs if isinstance(job, Append)], error)
                 jobs = [job for job in jobs if not isinstance(job, Append)]
-            if not self._tried_again(jobs, error, tries - 1):
+            if not self._tried_again(jobs, error, tries - 1, careful):
                 self._fail(jobs, error)
 
     def _write_entries(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
-        if self._lease.due_in == 0 or (jobs and not self._lease.epoch):
+        if self._lease.is_due and (jobs or self._lease.epoch):
             self._lease.hold(self._session)
-        if current := self._current(jobs):
+        if jobs:
             batch = Batch(self._session, self._sql, self._lease, self._places, self._legs)
-            batch.write(current, careful)
+            batch.write(jobs, careful)
             self.commits += 1
-            self._bells |= batch.bells
+            self._bells.update(batch.bells)
 
     def _write_claims(self, jobs: Sequence[Job[Any]]) -> None:
         """Apart from entries: these need no lease of this process, and never wait for a conversation."""
         claiming = Claiming(self._session, self._sql)
         claiming.write(jobs)
-        self.commits += 1
         self._bells |= claiming.bells
 
     def _write_beside(self, jobs: Sequence[Job[Any]]) -> None:
-        """What nobody has to be told of."""
         match jobs:
+            case [QueueJob(), *_]:
+                self._write_claims(jobs)
+            case [Forget() as forget]:
+                self._forget(forget)
             case [ContextJob(), *_]:
                 keep(self._session, self._sql, jobs)
             case [BreakerJob(), *_]:
@@ -181,28 +179,20 @@ class Writer:
         Forgetting(self._session, self._sql).write(forget)
         # By our own hand, of which the connection does not warn us.
         self._places.forget()
-        self.commits += 1
 
-    def _current(self, jobs: Sequence[Job[Any]]) -> list[Job[Any]]:
-        """Those that were asked for under the lease that we have now."""
-        for job in jobs:
-            if isinstance(job, Append) and job.epoch not in (0, self._lease.epoch):
-                job.error = LeaseLost("the lease of this process ran out before this could be written")
-        return [job for job in jobs if job.error is None]
-
-    def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int) -> bool:
+    def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int, careful: bool) -> bool:
         """Do it again if that may help; False if it was not done."""
         trouble = Trouble.AGAIN if isinstance(error, LeaseLost) else self._database.trouble(error)
         match trouble:
             case Trouble.LOST if tries and self._reconnect():
                 for job in jobs:
                     job.tried = True
-                self._write(jobs, tries)
+                self._write(jobs, tries, careful=True)
             case Trouble.AGAIN | Trouble.CLASH if tries:
-                self._write(jobs, tries, careful=trouble is Trouble.CLASH)
+                self._write(jobs, tries, careful or trouble is Trouble.CLASH)
             case Trouble.MINE | None if len(jobs) > 1:
                 for job in jobs:
-                    self._write([job], tries)
+                    self._write([job], tries, careful)
             case _:
                 return False
         return True

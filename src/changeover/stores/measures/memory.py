@@ -69,14 +69,14 @@ class Past:
         offers = [event for event in entry.events if isinstance(event, HandoffOffered)]
         self._offers |= {f"{entry.conversation}:{offer.call}": offer for offer in offers}
 
-    def event(self, position: int) -> Event | Unreadable | None:
+    def event(self, conversation: str, position: int) -> Event | Unreadable | None:
         return self._events[position] if position < len(self._events) else None
 
     def offer(self, id: str) -> Offered | None:
         offer = self._offers.get(id)
         return Offered(offer.merge, as_json(offer.variables), offer.mode) if offer else None
 
-    def widened(self, turn: str) -> dict[str, dict[str, Any]]:
+    def widened(self, conversation: str, turn: str) -> dict[str, dict[str, Any]]:
         return {}  # only contexts depend on it, which nobody counts
 
 
@@ -118,7 +118,7 @@ def _rows_of(entry: Entry, past: Past) -> Rows:
 
 def _write(session: SqliteSession, rows: Rows, more: Sequence[Write] = ()) -> None:
     sql = statements(DIALECT).writes
-    writes = [(sql[name].sql, each) for name, each in rows.by_statement() if name in COUNTED]
+    writes = [(sql[name].sql, rows[name]) for name in rows.in_order() if name in COUNTED]
     if writes or more:
         session.begin()
         session.commit([*writes, *more])
