@@ -1,6 +1,7 @@
 """How the state machines of this folder are run."""
 
 import gc
+from collections.abc import Callable
 
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
@@ -14,3 +15,11 @@ def run_machine(machine: type[RuleBasedStateMachine], examples: int, steps: int)
     run_state_machine_as_test(
         machine, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     )
+
+
+def assert_same(one: Callable[[], set[str]], other: Callable[[], set[str]], wrong: str, looks: int = 1) -> None:
+    """Both see the same; where something may be recorded between one look and the other, in one of so many looks."""
+    for _ in range(looks - 1):
+        if one() == other():
+            return
+    assert one() == other(), wrong

@@ -43,7 +43,7 @@ from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
 from changeover.relay.result import handoffs_of
 from changeover.stores.open import Store, open_log
-from tests.crash.machines import run_machine
+from tests.crash.machines import assert_same, run_machine
 from tests.crash.parties import ANSWERS, TIMEOUT
 from tests.crash.pulling import AWAY, RECEIVERS, most_urgent
 from tests.crash.ticketing import CONVERSATIONS, Ticketing
@@ -252,8 +252,7 @@ class Tickets(Ticketing):
         self.watcher.check()
         assert self.parties.wrong + self.book.wrong == []
         assert {each.ticket.id for each in self.queued} == self.watcher.tickets()
-        listed = {request.id for request in self._do(self.team.approvals())}
-        assert listed == self.watcher.awaited(), "what people are shown is not what is awaited"
+        assert_same(self._shown, self.watcher.awaited, "what people are shown is not what is awaited", self.looks)
         twice = [ticket for ticket, count in Counter(self.book.completed).items() if count > 1]
         assert not twice, f"{twice} were completed more than once"
         self._look_at_callers()
@@ -269,7 +268,7 @@ def test_whatever_happens_to_work_that_waits_it_is_one_workers_until_it_ends():
 class OnAFile(Tickets):
     """The same on SQLite, where leases run by its own clock, and are short."""
 
-    lease = 0.2
+    lease, looks = 0.2, 100
 
     def _place(self) -> Log:
         self._folder = tempfile.TemporaryDirectory()

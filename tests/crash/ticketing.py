@@ -25,6 +25,7 @@ class Ticketing(RuleBasedStateMachine):
     """One process after another on one log, and workers of other people who outlive them."""
 
     lease = 60.0
+    looks = 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,6 +125,9 @@ class Ticketing(RuleBasedStateMachine):
     def _rebound(self, claim: TicketClaim) -> TicketClaim:
         return TicketClaim(self.team.on_engine, claim._taken, claim.package, claim._by, claim._lease)
 
+    def _shown(self) -> set[str]:
+        return {request.id for request in self._do(self.team.approvals())}
+
     def _look_at_callers(self) -> None:
         """Whoever was told that something went wrong was told what, and not of the machinery."""
         for task in self.asked:
@@ -178,9 +182,13 @@ class Ticketing(RuleBasedStateMachine):
         await self.clock.advance(self.lease + 1)
 
     async def _pass_time(self) -> None:
-        for _ in range(20):
+        """Until nothing has come of it for longer than anybody is given: of what waits in a row, each has its time."""
+        quiet = 0
+        while quiet < 20:
+            before = self.watcher.seen
             await self._settle()
             await self.clock.advance(100)
+            quiet = quiet + 1 if self.watcher.seen == before else 0
         await self._settle()
         self.watcher.check()
 
