@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Protocol, TypeVar
 
@@ -38,13 +38,18 @@ class OnEngine(Protocol):
 class TicketClaim:
     """The right to work on a ticket, for as long as it is renewed. What another has by now raises ClaimLost."""
 
-    def __init__(self, on: OnEngine, taken: Taken, package: HandoffPackage, by: str, lease: float) -> None:
-        self._on, self._taken, self._by, self._lease = on, taken, by, lease
+    def __init__(
+        self, on: OnEngine, taken: Taken, package: Callable[[], HandoffPackage], by: str, lease: float
+    ) -> None:
+        self._on, self._taken, self._package, self._by, self._lease = on, taken, package, by, lease
         self.ticket: Ticket = taken.ticket
-        self.package = package
-        """What is to be done, and all that comes with it."""
         self.attempt = taken.attempt
         """The how-manieth claim of this ticket this is."""
+
+    @cached_property
+    def package(self) -> HandoffPackage:
+        """What is to be done, and all that comes with it."""
+        return self._package()
 
     def __repr__(self) -> str:
         return f"TicketClaim({self.ticket.id!r}, attempt={self.attempt})"
@@ -107,7 +112,7 @@ async def claimed(on: OnEngine, agent: str, by: str, lease: float, limit: int) -
     return [TicketClaim(on, taken, package, by, lease) for taken, package in pairs if package]
 
 
-async def _package(engine: LocalEngine, taken: Taken) -> HandoffPackage | None:
+async def _package(engine: LocalEngine, taken: Taken) -> Callable[[], HandoffPackage] | None:
     try:
         return await claims.package(engine, taken)
     except ClaimLost:

@@ -123,7 +123,7 @@ class Ticketing(RuleBasedStateMachine):
         self.book.claims = [self._rebound(claim) for claim in self.book.claims]
 
     def _rebound(self, claim: TicketClaim) -> TicketClaim:
-        return TicketClaim(self.team.on_engine, claim._taken, claim.package, claim._by, claim._lease)
+        return TicketClaim(self.team.on_engine, claim._taken, claim._package, claim._by, claim._lease)
 
     def _shown(self) -> set[str]:
         return {request.id for request in self._do(self.team.approvals())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -42,16 +43,17 @@ LAPSED = "its worker did not renew its lease"
 ENDED = "it has ended, or was taken back"
 
 
-async def package(engine: LocalEngine, taken: Taken) -> HandoffPackage:
-    """What is to be done; raises ClaimLost if it is not to be done any more."""
+async def package(engine: LocalEngine, taken: Taken) -> Callable[[], HandoffPackage]:
+    """What is to be done, to be made when somebody reads it; raises ClaimLost if it is not to be done any more."""
     ticket = taken.ticket
     asked = await offered(engine, ticket)
     if asked is not None:
-        return package_of(asked)
+        return partial(package_of, asked)
     await _begin(engine, ticket)
     live = await engine.lives.get(ticket.place)
     async with live.lock:
-        return task_of(live.state, await _leg(engine, live, ticket))
+        task = task_of(live.state, await _leg(engine, live, ticket))
+    return lambda: task
 
 
 async def offered(engine: LocalEngine, ticket: Ticket) -> AskReceiver | None:
