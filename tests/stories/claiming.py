@@ -10,6 +10,7 @@ from changeover import (
     Edit,
     Expectations,
     Expects,
+    Person,
     Reject,
     Respond,
     Team,
@@ -19,7 +20,14 @@ from changeover import (
     handoff,
 )
 from changeover.errors import ClaimLost, WorkerError
-from changeover.relay.events import HandoffAccepted, HandoffConditional, RepairAsked, TicketLapsed, TicketTaken
+from changeover.relay.events import (
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffOffered,
+    RepairAsked,
+    TicketLapsed,
+    TicketTaken,
+)
 from changeover.testing import delegates, hands_off
 from tests.stories.answers import chain, triage, tries
 from tests.stories.cancelling import Hold, assert_at_rest
@@ -88,6 +96,18 @@ async def what_a_worker_rejects_goes_to_the_next_candidate(stage: Stage) -> None
         ]
         status = await team.status(ticket)
         assert (status.state, status.reason) == ("REJECTED", "clerk is closed")
+
+
+@story
+async def a_person_to_whom_it_goes_next_is_asked_at_once_and_finds_nothing_to_claim(stage: Stage) -> None:
+    for mode in MODES:
+        team = office(stage, pulled("clerk"), Person("ana"))
+        path = Context(escalation_path=("ana",))
+        ticket = await team.submit(package(mode=mode, conversation=mode, context=path))
+        result = await brought(stage, team, ticket, Respond("Four."), clerk=declines("not today"))
+        assert came(result) == ("ana", DONE[mode], "Four.")
+        assert [each.queued for each in await events(team, HandoffOffered, mode)] == [True, False]
+        await assert_at_rest(team, mode)
 
 
 @story

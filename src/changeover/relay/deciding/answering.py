@@ -247,7 +247,7 @@ def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step,
         retry_of=f"{state.id}:{before.call}",
         declined_by=(*before.declined_by, before.receiver, *phase.refused),
         deadline=None,
-        queued=step.queued,
+        queued=step.queued and not isinstance(roster.seats.get(receiver), Person),  # a person is asked at once
         brokered=step.brokered,
         needs_context=step.needs_context,
         needs_permission=step.needs_permission,
