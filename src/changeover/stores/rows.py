@@ -114,8 +114,8 @@ class Rows(defaultdict[Name, list[Row]]):
     def __init__(self) -> None:
         super().__init__(list)
 
-    def add_task(self, entry: Entry, leg: Leg, parent: str | None) -> None:
-        id, at, what = entry.conversation, entry.at, (leg.context, leg.input, None)
+    def add_task(self, entry: Entry, leg: Leg, parent: str | None, output: str | None) -> None:
+        id, at, what = entry.conversation, entry.at, (leg.context, leg.input, output)
         names = (f"{id}#{leg.position}", entry.root, parent, leg.run_id, leg.handoff_id, leg.agent)
         self["tasks"].append((id, leg.position, *names, leg.status, at, at, *what))
 

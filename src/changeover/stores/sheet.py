@@ -47,6 +47,9 @@ class Sheet(msgspec.Struct):
     offers: dict[str, HandoffOffered] = msgspec.field(default_factory=dict)
     _moved: tuple[str, str | None] | None = None
     """What became of the leg's task in this entry: status and output."""
+    _new: bool = False
+    """Whether the leg began in this entry, and its task is still to be written."""
+    _parent: str | None = None
 
     @property
     def agent(self) -> str | None:
@@ -76,16 +79,13 @@ class Sheet(msgspec.Struct):
             self.quote(spoken, position, None)
         for offer in self.offers.values():
             self.add_handoff(offer, None)
-        if self._moved:
-            self._let_go(*self._moved)
+        self._let_go()
         return self.leg
 
     def take_on(self, leg: Leg, parent: str | None) -> None:
         """An agent gets a task."""
-        if self._moved:
-            self._let_go(*self._moved)
-        self.leg = leg
-        self.rows.add_task(self.entry, leg, parent)
+        self._let_go()
+        self.leg, self._new, self._parent = leg, True, parent
 
     def work(self) -> None:
         """A sign of life of the agent that has the task."""
@@ -125,7 +125,8 @@ class Sheet(msgspec.Struct):
         for each in sorted(added, key=_place):
             context = merged(context, added[each])
         self.leg = replace(leg, context=context, widened=(turn, added))
-        self.rows["widened_tasks"].append((context, self.id, leg.position))
+        if not self._new:
+            self.rows["widened_tasks"].append((context, self.id, leg.position))
 
     def add_handoff(self, offer: HandoffOffered, task: str | None) -> None:
         run = self.leg.run_id if self.leg else ""
@@ -154,12 +155,19 @@ class Sheet(msgspec.Struct):
         text = with_labels(spoken.text, spoken.files) if spoken.files else spoken.text
         self.say(("user_message", text, task, speaker, None), position=position)
 
-    def _let_go(self, status: str, output: str | None) -> None:
-        """Write down what became of the leg's task."""
-        if leg := self.leg:
+    def _let_go(self) -> None:
+        """Write down what became of the leg's task, and that there is one."""
+        if (leg := self.leg) is None or not (self._new or self._moved):
+            self._moved = None
+            return
+        status, output = self._moved or (leg.status, None)
+        if self._moved:
+            self.leg = leg = replace(leg, status=status)
+        if self._new:
+            self.rows.add_task(self.entry, leg, self._parent, output)
+        else:
             self.rows["moved_tasks"].append((status, output, self.at, self.id, leg.position))
-            self.leg = replace(leg, status=status)
-        self._moved = None
+        self._moved, self._new = None, False
 
     def _tool(self, call: str) -> str:
         """The name under which a model called for this handoff; none if it was no model, or no call, that led to it."""
