@@ -88,8 +88,9 @@ def _head(engine: LocalEngine, live: Live, commands: Sequence[Command], before: 
     """How the conversation stands now, with what was and is to be claimed in it."""
     state, working = live.state, works(live, commands)
     head = head_of(state, working, None if working else _due(engine, live, commands))
-    if len(state.outcomes) > ended:
-        head = replace(head, spent=spent_in(islice(state.outcomes.values(), ended, None)))
+    if (more := len(state.outcomes) - ended) > 0:
+        # From the end: a conversation may have had thousands of runs before.
+        head = replace(head, spent=spent_in(islice(reversed(state.outcomes.values()), more)))
     return engine.holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
 
 
