@@ -245,6 +245,8 @@ class Run(Account):
     @property
     def whole_cost(self) -> float | None:
         """Of all calls, those of delegates included: 0 if there were none, None if one of them is unknown."""
+        if self.below is NOTHING:
+            return self.cost if self.requests else 0.0
         usage = self.usage
         return usage.cost if usage.requests else 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changeover.agent.moves import DelegateTo, Transfer
+from changeover.agent.moves import DelegateTo, Move, Transfer
 from changeover.agent.roster import Roster
 from changeover.faults import RefusalFault
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
@@ -27,7 +27,7 @@ def guarded(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster:
     move = roster.move_of(turn.agent, call.call.name)
     if isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
         return _denied(state, run, turn, (call, offer.receiver), closed)
-    said = _guards_say(state, run, asker, offer, roster)
+    said = _guards_say(state, run, asker, offer, move, roster)
     if isinstance(said, Deny):
         return _denied(state, run, turn, (call, offer.receiver), said.reason)
     ruled = judged(state, run, asker, offer, roster) if roster.judges else []
@@ -61,7 +61,8 @@ def branched(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster
 def _objection(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | str:
     """What speaks against an offer about which nobody is asked; nothing if it may be. What a rule says is recorded
     first."""
-    said = _guards_say(state, run, asker, offer, roster)
+    turn, call = asker
+    said = _guards_say(state, run, asker, offer, roster.move_of(turn.agent, call.call.name), roster)
     if isinstance(said, Deny):
         return said.reason
     ruled = judged(state, run, asker, offer, roster) if roster.judges else []
@@ -74,17 +75,17 @@ def _objection(state: State, run: Run, asker: Asker, offer: HandoffOffered, rost
     return f"{FIRST}: {', '.join(rule.name for rule in ruled)}" if ruled else ""
 
 
-def _guards_say(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Answer:
-    turn, call = asker
-    move = roster.move_of(turn.agent, call.call.name)
+def _guards_say(
+    state: State, run: Run, asker: Asker, offer: HandoffOffered, move: Move | None, roster: Roster
+) -> Answer:
     own = move.guards if isinstance(move, WAYS) else ()
     if not roster.guards and not own:
         return ALLOW
     variables = {**state.variables, **offer.variables} if offer.variables else state.variables
     who = (offer.sender, offer.receiver, offer.mode, offer.message)
-    wanted = Offer(*who, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
+    wanted = Offer(*who, variables, state.artifacts, state.workflow_state, asker[1].call.name, offer.attempt)
     facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress)
-    return checked((*own, *roster.guards), wanted, run.passing_ledger(state.at), facts)
+    return checked((*own, *roster.guards) if own else roster.guards, wanted, run.passing_ledger(state.at), facts)
 
 
 def _denied(state: State, run: Run, turn: Turn, wanted: tuple[OpenCall, str], reason: str) -> Record:
