@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from changeover.relay.ports import Log
+from changeover.stores.database import Trouble
 from changeover.stores.memory import MemoryLog
 from changeover.stores.open import Store, open_log
+from changeover.stores.postgres import Postgres
 from changeover.stores.sql import SqlLog
 from tests.databases import KINDS, bare_file, bare_postgres, bare_store, postgres, shared_store, sqlite_file
 
@@ -15,6 +17,7 @@ __all__ = [
     "bare_file",
     "bare_postgres",
     "bare_store",
+    "deadlocks",
     "log",
     "opened",
     "postgres",
@@ -23,6 +26,9 @@ __all__ = [
 ]
 
 Opened = Callable[..., SqlLog]
+
+DEADLOCK = "40P01"
+"""How PostgreSQL says that two transactions waited for each other, one of which it broke off."""
 
 
 @pytest.fixture
@@ -43,6 +49,21 @@ async def opened() -> AsyncIterator[Opened]:
 def another(shared_store: str, opened: Opened) -> Callable[..., SqlLog]:
     """Opens the shared store once more, as another process would."""
     return lambda lease=10.0: opened(shared_store, lease)
+
+
+@pytest.fixture
+def deadlocks(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """The deadlocks of all logs so far: they are tried again, so that nobody else hears of them."""
+    found: list[Exception] = []
+    judge = Postgres.trouble
+
+    def judging(database: Postgres, error: Exception) -> Trouble | None:
+        if getattr(error, "sqlstate", None) == DEADLOCK:
+            found.append(error)
+        return judge(database, error)
+
+    monkeypatch.setattr(Postgres, "trouble", judging)
+    return found
 
 
 @pytest.fixture(params=["memory", *KINDS])

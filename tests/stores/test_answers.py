@@ -120,8 +120,7 @@ def test_a_person_who_is_delegated_to_answers_without_a_task_elsewhere():
     )
     waiting = Leg(2, "c@1", None, "front", "waiting")
     made, _ = projected(at(9, *events), waiting, Past(offers={"c:3.1": Offered("merge", "{}", "delegate")}))
-    assert made["accepted_handoffs"] == [("WORKING", None, 5.0, "c:3.1")]
-    assert made["ended_handoffs"] == [("RETURNED", 5.0, None, "c:3.1")]
+    assert made["closed_handoffs"] == [("RETURNED", None, 5.0, 5.0, None, "c:3.1")]
     assert said(made) == [("status_change", "running", "front", None), ("tool_result", "Yes.", "front", "3.1")]
     assert [row.status for row in made["moved_tasks"]] == ["running"]
 

@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -136,7 +135,9 @@ async def test_no_take_comes_between_the_check_of_a_claim_and_what_is_written_by
     assert await taken(log, token="theirs") == ["t"]
 
 
-async def test_entries_that_end_each_others_tickets_do_not_wait_for_each_other_in_vain(another: Another):
+async def test_entries_that_end_each_others_tickets_do_not_wait_for_each_other_in_vain(
+    another: Another, deadlocks: list[Exception]
+):
     logs = [another(), another()]
     await Scribe(logs[0], "c").write(*(ticket(f"t{n:03}") for n in range(200)))
     await Scribe(logs[1], "first").write()
@@ -149,24 +150,22 @@ async def test_entries_that_end_each_others_tickets_do_not_wait_for_each_other_i
         for n, log in enumerate(logs)
     ]
     renewals = [log.queue.renew([Claim(id, "w") for id in order], LONG) for log in logs for order in (ids, ids[::-1])]
-    begun = time.monotonic()
     outcomes = await asyncio.gather(*writes, *renewals, return_exceptions=True)
-    assert time.monotonic() - begun < 0.9, "a deadlock, which takes PostgreSQL a second to find"
+    assert deadlocks == []
     assert {type(each) for each in outcomes} == {type(None), list, ClaimLost}
     left = {each.ticket.id for each in await logs[0].queue.tickets()}
     assert [id in left for id in ids] == [id not in left for id in reversed(ids)], "of two, one ended the other"
 
 
-async def test_who_renews_the_same_in_another_order_does_not_wait_in_vain(another: Another):
+async def test_who_renews_the_same_in_another_order_does_not_wait_in_vain(another: Another, deadlocks: list[Exception]):
     logs = [another(), another()]
     put = await fill(logs[0])
     await take(logs[0], "ab", token="w", limit=COUNT)
     claims = [Claim(id, "w") for id in put]
-    begun = time.monotonic()
     for _ in range(5):
         renewed = await asyncio.gather(logs[0].queue.renew(claims, LONG), logs[1].queue.renew(claims[::-1], LONG))
         assert [*renewed] == [put, put[::-1]]
-    assert time.monotonic() - begun < 0.9, "a deadlock, which takes PostgreSQL a second to find"
+    assert deadlocks == []
 
 
 async def test_what_was_taken_for_whoever_does_not_want_it_any_more_is_given_back(another: Another):

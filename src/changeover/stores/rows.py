@@ -42,6 +42,7 @@ Name = Literal[
     "handoffs",
     "packed_handoffs",
     "accepted_handoffs",
+    "closed_handoffs",
     "fallen_handoffs",
     "retaken_handoffs",
     "ended_handoffs",
@@ -82,6 +83,7 @@ FIELDS: dict[Name, tuple[str, ...]] = {
     ),
     "packed_handoffs": ("strategy", "tokens_after", "strategy_error", "id"),
     "accepted_handoffs": ("state", "task_id", "accepted_at", "id"),
+    "closed_handoffs": ("state", "task_id", "accepted_at", "ended_at", "reason", "id"),
     "fallen_handoffs": ("id",),
     "retaken_handoffs": ("id",),
     "ended_handoffs": ("state", "ended_at", "reason", "id"),
@@ -129,6 +131,17 @@ class Rows(defaultdict[Name, list[Row]]):
         times = (at, accepted, None, offer.deadline, offer.attempt, offer.retry_of or None)
         told = (as_json(offer.variables), offer.message, None, offer.before, offer.after, None)
         self["handoffs"].append((*names, *who, *how, *times, *told, offer.capability or None))
+
+    def end_handoff(self, state: State, at: float | None, reason: str | None, id: str) -> None:
+        """A handoff is over; if it was accepted in the very same entry, that is one change."""
+        accepted = self.get("accepted_handoffs")
+        if not accepted or accepted[-1][-1] != id:
+            self["ended_handoffs"].append((state, at, reason, id))
+            return
+        _, task, since, _ = accepted.pop()
+        if not accepted:
+            del self["accepted_handoffs"]
+        self["closed_handoffs"].append((state, task, since, at, reason, id))
 
     def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
         id, at = entry.conversation, entry.at

@@ -104,13 +104,13 @@ class Sheet(msgspec.Struct):
     def stand(self, state: Standing, ended: float | None, reason: str | None = None) -> None:
         """How the handoff stands that led to the leg. The one that made a delegate is its sender's to end."""
         if self.leg and self.leg.handoff_id and self.leg.handoff_id.startswith(f"{self.id}:"):
-            self.rows["ended_handoffs"].append((state, ended, reason, self.leg.handoff_id))
+            self.rows.end_handoff(state, ended, reason, self.leg.handoff_id)
 
     def end_handoff(self, call: str, state: Standing, reason: str = "") -> None:
         """A handoff of this conversation is over; it may have been offered in this very entry."""
         if offer := self.offers.pop(call, None):
             self.add_handoff(offer, None)
-        self.rows["ended_handoffs"].append((state, self.at, reason or None, f"{self.id}:{call}"))
+        self.rows.end_handoff(state, self.at, reason or None, f"{self.id}:{call}")
 
     def widen(self, variables: dict[str, Any], call: str) -> None:
         """The context of the leg has these from now on. What the calls of a turn add stands in call order, whichever

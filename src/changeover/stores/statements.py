@@ -124,6 +124,7 @@ def writes(say: Compiler) -> dict[Name, Statement]:
         "handoffs": say(say.insert(handoffs)),
         "packed_handoffs": say(_update(handoffs, FIELDS["packed_handoffs"])),
         "accepted_handoffs": say(_update(handoffs, FIELDS["accepted_handoffs"])),
+        "closed_handoffs": say(_update(handoffs, FIELDS["closed_handoffs"])),
         "fallen_handoffs": say(_moved("PENDING", "ACCEPTED", "WORKING")),
         "retaken_handoffs": say(_moved("WORKING", "PENDING")),
         "ended_handoffs": say(_update(handoffs, FIELDS["ended_handoffs"])),
