@@ -25,7 +25,7 @@ def want(sheet: Sheet, event: RollbackRequested) -> None:
 def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
     sheet.note("handoff", f"back to {event.sender}: {event.reason}".rstrip(": "))
     for call in event.undone:
-        sheet.rows["ended_handoffs"].append((Standing.RETURNED, sheet.at, event.reason or None, f"{sheet.id}:{call}"))
+        sheet.end_handoff(call, Standing.RETURNED, event.reason)
     sheet.rows["withdrawn_approvals"].append((sheet.id,))
     sheet.rows["withdrawn_handoffs"].append((sheet.at, undone_words(event.reason), sheet.id))
     leg = sheet.leg

@@ -21,7 +21,7 @@ from changeover.relay.context import context_of
 from changeover.relay.deciding import brokering
 from changeover.relay.deciding.brokering import Step
 from changeover.relay.deciding.guarding import passed_on
-from changeover.relay.deciding.offering import by, until
+from changeover.relay.deciding.offering import until, within
 from changeover.relay.deciding.packing import Asker, pack, strategy_of, travelling
 from changeover.relay.events import (
     ApprovalDecided,
@@ -254,7 +254,7 @@ def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step,
     )
     offer = until(state, offer, phase.timeout, roster)
     if asker[0].code and run.spoken.package is not None:
-        offer = by(HandoffPackage.from_dict(run.spoken.package), offer)
+        offer = within(HandoffPackage.from_dict(run.spoken.package), offer)
     # Whoever gets its own task back starts nothing afresh.
     asked = before.receiver if receiver == before.sender else receiver
     strategy = strategy_of(state, before, asked, asker[1].call.name, roster)

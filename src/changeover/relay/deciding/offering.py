@@ -30,7 +30,7 @@ def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Ro
     return replace(offer, deadline=state.at + timeout)
 
 
-def by(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
+def within(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
     """The offer, with no more time than its package has."""
     due = package.metadata.deadline
     return offer if due is None else replace(offer, deadline=min(due.timestamp(), offer.deadline or inf))
@@ -42,7 +42,7 @@ def packed(
     """The offer with what the package says that code hands over, and with who was found for it."""
     package = HandoffPackage.from_dict(spoken.package)
     metadata, expects = package.metadata, package.expectations
-    offer = by(package, until(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
+    offer = within(package, until(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
     wanted = expects.output_schema or expects.success_criteria
     template = roster.briefing_for(offer.receiver)
     about = briefed_by(template, brief_of(package)) if isinstance(template, str) else ""
