@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import psycopg
 
-from changeover.stores.database import Session, Write
+from changeover.stores.database import Call, Row, Session, Write
 from changeover.stores.sql import SqlLog
 
 
@@ -22,3 +22,14 @@ def losing_once(log: SqlLog) -> list[Session]:
 
     session.commit = commit_and_lose  # type: ignore[method-assign]
     return lost
+
+
+def losing_at_once(log: SqlLog) -> None:
+    """The connection of the next transaction is lost before it has read anything."""
+    session = log._writer._session
+
+    def lose(calls: Sequence[Call]) -> list[list[Row]]:
+        session.close()
+        raise psycopg.OperationalError("the connection was lost")
+
+    session.run = lose  # type: ignore[method-assign]

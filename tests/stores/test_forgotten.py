@@ -169,10 +169,10 @@ async def test_a_successor_is_not_forgotten_because_nobody_heard_of_a_commit(pos
     losing_once(log)
     reconnect = log._writer._reconnect
 
-    def reconnect_late() -> bool:
+    def reconnect_late(why: Exception) -> bool:
         begun = asyncio.run_coroutine_threadsafe(other.append(opening("c", "the next"), DONE), loop)
         begun.result(5)
-        return reconnect()
+        return reconnect(why)
 
     loop = asyncio.get_running_loop()
     log._writer._reconnect = reconnect_late  # type: ignore[method-assign]

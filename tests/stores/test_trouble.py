@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from changeover.errors import StoreUnavailable
+from changeover.errors import Conflict, StoreUnavailable
 from changeover.stores import sqlite as sqlite_store
 from changeover.stores.open import Store, database_of, open_log
 from changeover.stores.sql import SqlLog
 from tests.databases import cut_connections
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, more, opening, query, stored
-from tests.stores.losing import losing_once
+from tests.stores.losing import losing_at_once, losing_once
 
 Another = Callable[..., SqlLog]
 
@@ -198,6 +198,18 @@ async def test_a_commit_of_which_nobody_heard_is_not_repeated(postgres: str, ope
     assert lost, "nothing was lost, so nothing is shown"
     assert (entry.seq, await stored(log)) == (4, [(0, "said@1", 1), (3, "said@3", 4)])
     await log.append(more(4), WORKING)
+
+
+async def test_what_another_process_wrote_at_the_same_moment_is_not_taken_for_a_commit_of_which_nobody_heard(
+    postgres: str, opened: Opened
+):
+    log, other = opened(postgres), opened(postgres)
+    await asyncio.gather(log.append(opening("mine"), WORKING), other.append(opening("theirs"), WORKING))
+    await other.append(opening("both"), WORKING)
+    losing_at_once(log)
+    with pytest.raises(Conflict):
+        await log.append(opening("both"), WORKING)
+    await other.append(more(3, "", "both"), WORKING)
 
 
 async def test_a_process_that_stands_still_in_mid_transaction_does_not_hold_up_the_others(

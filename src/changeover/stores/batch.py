@@ -97,7 +97,7 @@ class Batch:
         root = place if append.root == append.conversation else self._places.known.get(append.root)
         if append.epoch not in self._epochs:
             append.error = LeaseLost("the lease of this process ran out before this could be written")
-        elif before and append.tried and _same(append, before):
+        elif before and append.tried and self._is_ours(append, place) and _same(append, before):
             append.entry.seq = before[2]
         elif refusal := append.error or self._refusal(append, place, root, before):
             append.error = refusal
@@ -196,6 +196,11 @@ class Batch:
             self._touched[place.id] = place
             if self._tickets and release.rests:
                 self._tickets.rest(release.rests)
+
+    def _is_ours(self, append: Append, place: Place | None) -> bool:
+        """Whether we may have written it: another process may have begun the same at the same moment."""
+        works = append.head is not None and append.head.working
+        return not works or (place is not None and place.owner == self._me)
 
     def _is_elsewhere(self, place: Place) -> bool:
         """Whether another live process works on it."""

@@ -94,7 +94,7 @@ class Writer:
             self._lease.give_up(self._session)
         except Exception as error:
             self._session.rollback()
-            if again and self._database.trouble(error) is Trouble.LOST and self._reconnect():
+            if again and self._database.trouble(error) is Trouble.LOST and self._reconnect(error):
                 self._leave(again=False)
             else:
                 logger.warning("the lease on %s was not given up: %s", self._database.shown, error)
@@ -184,7 +184,7 @@ class Writer:
         """Do it again if that may help; False if it was not done."""
         trouble = Trouble.AGAIN if isinstance(error, LeaseLost) else self._database.trouble(error)
         match trouble:
-            case Trouble.LOST if tries and self._reconnect():
+            case Trouble.LOST if tries and self._reconnect(error):
                 for job in jobs:
                     job.tried = True
                 self._write(jobs, tries, careful=True)
@@ -197,7 +197,8 @@ class Writer:
                 return False
         return True
 
-    def _reconnect(self) -> bool:
+    def _reconnect(self, why: Exception) -> bool:
+        logger.warning("the connection to %s was lost: %s", self._database.shown, why)
         self._session.close()
         try:
             self._session = connect_again(self._database)
