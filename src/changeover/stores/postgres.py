@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.adapt import Buffer, Dumper
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ExecStatus
+from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumper
 from sqlalchemy import Engine, NullPool, create_engine
 
@@ -19,6 +19,7 @@ from changeover.errors import StoreUnavailable
 from changeover.stores.bulk import bulk
 from changeover.stores.database import CHANNEL, Call, Row, Trouble, Write
 from changeover.stores.listed import Listed, holdable
+from changeover.stores.pipeline import Pipeline
 
 DEFAULTS = {
     "application_name": "changeover",
@@ -45,6 +46,10 @@ BY_KEY = {
 """Whoever writes finds every row by its key, whatever is bound: a plan is made once. One that was made while a table
 was small, or by what the server last counted, would read all of it; and no statement is worth being compiled."""
 
+# Whatever the server's default: after a lock was waited for, we must see what its holder wrote.
+BEGIN: Call = "BEGIN ISOLATION LEVEL READ COMMITTED", ()
+COMMIT: Call = "COMMIT", ()
+
 TROUBLES = {
     ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"): Trouble.LOST,
     ("40", "55P03"): Trouble.AGAIN,
@@ -59,6 +64,7 @@ class PostgresSession:
 
     def __init__(self, connection: psycopg.Connection[Row], pause: int) -> None:
         self.connection, self._pause = connection, pause
+        self._pipeline = Pipeline(connection)
         self._limited = self._beginning = False
 
     def begin(self) -> None:
@@ -70,25 +76,18 @@ class PostgresSession:
         return False
 
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
-        with self.connection.pipeline():
-            self._begin()
-            # Prepared from the first time on: there are few statements, and each is said again and again.
-            cursors = [self.connection.execute(sql, args, prepare=True) for sql, args in calls]
-        return [cursor.fetchall() if _found(cursor) else [] for cursor in cursors]
+        begin = self._begin()
+        return self._pipeline.ask([*begin, *calls])[len(begin) :]
 
     def commit(self, writes: Sequence[Write] = ()) -> None:
-        with self.connection.pipeline(), self.connection.cursor() as cursor:
-            self._begin()
-            for sql, rows in writes:
-                if whole := bulk(sql):
-                    cursor.execute(*whole(rows), prepare=True)
-                else:
-                    cursor.executemany(sql, rows)
-            self.connection.execute("COMMIT")
+        calls = self._begin()
+        for sql, rows in writes:
+            whole = bulk(sql)
+            calls += [whole(rows)] if whole else [(sql, row) for row in rows]
+        self._pipeline.ask([*calls, COMMIT])
 
     def rollback(self) -> None:
         self._beginning = False
-        # Not as a statement: only so does psycopg forget what it meant to prepare when a pipeline broke off.
         with suppress(psycopg.Error):  # the connection is gone, and the transaction with it
             self.connection.rollback()
 
@@ -99,6 +98,7 @@ class PostgresSession:
         return None
 
     def close(self) -> None:
+        self._pipeline.close()
         self.connection.close()
 
     def _limit(self) -> None:
@@ -111,16 +111,9 @@ class PostgresSession:
             self.connection.execute(f"SET transaction_timeout = {2 * self._pause}")
         self._limited = True
 
-    def _begin(self) -> None:
-        if self._beginning:
-            # Whatever the server's default: after a lock was waited for, we must see what its holder wrote.
-            self.connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-            self._beginning = False
-
-
-def _found(cursor: psycopg.Cursor[Row]) -> bool:
-    """Whether a statement was one that finds rows; `description` would tell too, but describes every column."""
-    return cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+    def _begin(self) -> list[Call]:
+        begin, self._beginning = [BEGIN] if self._beginning else [], False
+        return begin
 
 
 class PostgresWatch:
@@ -161,6 +154,7 @@ class Postgres:
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
         connection.adapters.register_dumper(str, TextDumper)
+        connection.adapters.register_dumper(int, Int8BinaryDumper)  # one type, however large: one plan
         connection.adapters.register_dumper(Listed, ListedDumper)
         return PostgresSession(connection, self._longest_pause)
 
