@@ -7,13 +7,11 @@ or visibly waits for a person.
 import asyncio
 import os
 import tempfile
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from changeover import (
     Approve,
@@ -28,20 +26,18 @@ from changeover import (
     Respond,
     Store,
     Task,
-    Team,
 )
-from changeover.errors import ApprovalError, ChangeoverError, ConversationNotFound, EngineError, IllegalTransition
+from changeover.errors import ApprovalError, IllegalTransition
 from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
 from changeover.relay.result import handoffs_of
 from changeover.stores.memory import MemoryLog
-from changeover.testing import ManualClock
-from tests.crash.machines import assert_same, run_machine
+from tests.crash.living import CONVERSATIONS, Living
+from tests.crash.machines import run_machine
 from tests.crash.parties import ANSWERS, RECEIVERS, TIMEOUT, Parties
 from tests.crash.watching import Watcher
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
-CONVERSATIONS = ("c", "d")
 BACK = {Standing.REJECTED, Standing.RETURNED}
 """What cannot be undone."""
 
@@ -69,51 +65,21 @@ decisions = st.one_of(
 )
 
 
-class Protocol(RuleBasedStateMachine):
+class Protocol(Living):
     """Users, programs, people, time and crashes, all at once on one log."""
-
-    looks = 1
 
     which = st.integers(0, 7)
     where = st.sampled_from(CONVERSATIONS)
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.clock = ManualClock()
         self.watcher, self.parties = Watcher(), Parties(self.clock)
         self.store = self._place()
-        self.team: Team = self.parties.team(store=self.store)
-        self.roots: list[str] = list(CONVERSATIONS)
-        self.asked: list[asyncio.Task[Any]] = []
-        self.count = 0
+        self.team = self.parties.team(store=self.store)
 
     def _place(self) -> MemoryLog | Store:
         """Where everything is recorded."""
         return MemoryLog()
-
-    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        async def settled() -> Any:
-            try:
-                return await work
-            finally:
-                await self._settle()
-
-        return self.loop.run_until_complete(settled())
-
-    async def _settle(self) -> None:
-        await self.clock.advance(0)
-        await self.clock.advance(0)
-        await self._look()
-
-    async def _look(self) -> None:
-        for root in self.roots:
-            with suppress(ConversationNotFound):
-                self.watcher.look(await self.team.history(root))
-
-    def _ask(self, work: Coroutine[Any, Any, Any]) -> None:
-        self.asked.append(self.loop.create_task(work))
-        self._do(self._settle())
 
     @rule(conversation=where, plan=plans)
     def a_user_speaks(self, conversation: str, plan: str) -> None:
@@ -208,71 +174,15 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def every_handoff_goes_where_its_table_leads_and_every_task_is_somebodys(self) -> None:
-        self.watcher.check()
+        self._check()
         assert self.parties.wrong == []
-        assert_same(self._shown, self.watcher.awaited, "what people are shown is not what is awaited", self.looks)
-        self._look_at_callers()
-
-    def _shown(self) -> set[str]:
-        return {request.id for request in self._do(self.team.approvals())}
-
-    def _look_at_callers(self) -> None:
-        """Whoever was told that something went wrong was told what, and not of the machinery."""
-        for task in self.asked:
-            if task.done() and isinstance(error := task.exception(), Exception):
-                assert isinstance(error, ChangeoverError), f"a caller was told {error!r}"
-                assert not isinstance(error, EngineError), f"a caller was told of the machinery: {error!r}"
-
-    def teardown(self) -> None:
-        try:
-            self._do(self._end())
-        finally:
-            self.loop.run_until_complete(self._leave())
-            self.loop.close()
 
     async def _end(self) -> None:
-        """What was left is taken up; whoever waits, waits for a person; when all is decided, all has ended."""
         await self.team.__aenter__()
-        for _ in range(200):
-            await self._pass_time()
-            waiting = await self.team.approvals()
-            for state in self.watcher.under_way():
-                root = state.id.partition("/")[0]
-                mine = [each for each in waiting if each.conversation.partition("/")[0] == root]
-                assert mine, f"{state.id} neither ends nor waits for anybody: {state.run and state.run.phase}"
-            if not waiting:
-                break
-            await self.team.decide(waiting[0], LAST[waiting[0].kind], by="ana")
-        assert not await self.team.approvals(), "there is no end to what people are asked"
-        assert [state.id for state in self.watcher.under_way()] == []
+        await self._decide_all()
         assert [state.id for state in self.watcher.states.values() if state.rollbacks] == []
         assert sorted(self.watcher.undone) == sorted(self.watcher.cleaned)
-        self._look_at_callers()
-        waiting_still = [task for task in self.asked if not task.done()]
-        assert not waiting_still, f"somebody waits for ever: {waiting_still}"
-
-    async def _pass_time(self) -> None:
-        for _ in range(20):
-            await self._settle()
-            await self.clock.advance(1_000)
-        await self._settle()
-        self.watcher.check()
-
-    async def _leave(self) -> None:
-        await self.team.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-
-LAST: dict[str, Decision] = {
-    "approval": Reject("late"),
-    "permission": Reject("late"),
-    "escalation": Respond("answered"),
-    "task": Respond("answered"),
-}
-"""How people decide in the end, so that it comes to an end."""
+        self._nobody_waits()
 
 
 @pytest.mark.stress
@@ -291,15 +201,9 @@ class OnAFile(Protocol):
         self._folder = tempfile.TemporaryDirectory()
         return Store(f"sqlite:///{self._folder.name}/store.db")
 
-    async def _settle(self) -> None:
-        """Return when nothing more is recorded."""
-        quiet = 0
-        while quiet < 3:
-            before = self.watcher.seen
-            await self.clock.advance(0)
-            await asyncio.sleep(0.004)
-            await self._look()
-            quiet = quiet + 1 if self.watcher.seen == before else 0
+    async def _breathe(self) -> None:
+        await super()._breathe()
+        await asyncio.sleep(0.004)
 
     async def _die(self) -> None:
         for task in self.asked:
