@@ -237,7 +237,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "timeout": st.none() | st.floats(0, 10),
     "ticket": st.sampled_from(["c:3.0", "c:3.0+1", "c:2", "c:4.0", "other"]),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),
-    **dict.fromkeys(("final", "success", "cancelled", "declined", "expired"), st.booleans()),
+    **dict.fromkeys(("final", "success", "cancelled", "declined", "expired", "answered"), st.booleans()),
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
     "failures": NUMBERS,
     "until": st.none() | st.floats(0, 10),

@@ -351,6 +351,16 @@ async def a_person_to_whom_it_was_handed_over_is_held_to_it_too(stage: Stage) ->
 
 
 @story
+async def what_a_person_brings_back_is_held_against_what_is_expected(stage: Stage) -> None:
+    model = cast(boss=asks(delegates("ana", "count")))
+    team = stage.team([boss(delegate("ana", expects=NUMBER)), Person("ana")], model)
+    for text, success in ((GOOD, True), (BAD, False)):
+        result = await decided(stage, team, Respond(text), "how many?")
+        assert [(back.success, back.response) for back in came_back(result)] == [(success, text)]
+    assert await judgements(team) == ([True, False], 0)
+
+
+@story
 async def a_final_delegate_answers_for_the_run_only_if_it_answers_as_expected(stage: Stage) -> None:
     way = delegate("clerk", expects=NUMBER, final=True)
     for name, text in (("good", GOOD), ("bad", BAD)):

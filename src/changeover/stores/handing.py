@@ -45,7 +45,7 @@ def accept(sheet: Sheet, event: HandoffAccepted) -> None:
     if sheet.leg is None or offered is None:
         return None
     delegated = offered.mode == Mode.DELEGATE
-    if delegated and _is_answered(sheet, event.call):
+    if delegated and event.answered:
         return sheet.rows["accepted_handoffs"].append((Standing.WORKING, None, sheet.at, id))
     task = f"{sheet.id}/{event.call}#{FIRST_TASK}" if delegated else sheet.task(sheet.position)
     if made:
@@ -58,11 +58,6 @@ def accept(sheet: Sheet, event: HandoffAccepted) -> None:
     else:
         _transfer(sheet, event, id, sheet.leg, offered)
     return None
-
-
-def _is_answered(sheet: Sheet, call: str) -> bool:
-    """Whether a delegate has the answer ready, as a person has who was asked before; it works on nothing then."""
-    return any(isinstance(event, HandoffReturned) and event.call == call for event in sheet.events)
 
 
 def come_back(sheet: Sheet, event: HandoffReturned) -> None:

@@ -144,11 +144,12 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
     return None
 
 
-def _accepted(state: State, phase: Offered, by: str = "") -> Record:
+def _accepted(state: State, phase: Offered, by: str = "", answered: bool = False) -> Record:
     offer = phase.offer
     until = state.at + offer.timeout if offer.queued and offer.timeout is not None else phase.until
     deadline = until if offer.mode is Mode.DELEGATE else None
-    return Record(HandoffAccepted(offer.call, state.task, offer.receiver, offer.mode, by, deadline))
+    who = (offer.call, state.task, offer.receiver, offer.mode, by)
+    return Record(HandoffAccepted(*who, deadline, answered=answered))
 
 
 def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", by: str = "") -> Record:
@@ -165,8 +166,8 @@ def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record
     """The answer that a person gave: who is the receiver, or may permit it."""
     offer = phase.offer
     match verdict.decision:
-        case Approve() | Respond():
-            return _accepted(state, phase, verdict.by)
+        case Approve() | Respond() as decision:
+            return _accepted(state, phase, verdict.by, isinstance(decision, Respond))
         case Edit(receiver=receiver):
             return _rejected(state, offer, f"handed on to {receiver}", receiver, verdict.by or "a person")
         case Reject(note=note):

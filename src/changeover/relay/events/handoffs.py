@@ -126,6 +126,8 @@ class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
     """Until when a delegate has to be back."""
     estimate: float | None = None
     """In how many seconds the receiver thinks to be done."""
+    answered: bool = False
+    """Whether a person took it with the answer ready, so that a delegate has nothing left to work on."""
 
 
 class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
