@@ -373,6 +373,16 @@ async def a_final_delegate_answers_for_the_run_only_if_it_answers_as_expected(st
             assert (came_back(result)[0].success, result.final_agent) == (False, "boss")
 
 
+@story
+async def a_person_who_answers_for_the_run_is_held_to_what_is_expected_of_both(stage: Stage) -> None:
+    model = cast(triage=hands_off("boss", "count"), boss=delegates("ana", "count"))
+    way = delegate("ana", expects=NUMBER, final=True)
+    team = stage.team([triage(handoff("boss", expects=NUMBER)), boss(way), Person("ana")], model)
+    result = await decided(stage, team, Respond(GOOD), "how many?")
+    assert (result.status, result.output, result.final_agent) == ("completed", GOOD, "ana")
+    assert await judgements(team) == ([True, True], 0)
+
+
 async def after_a_change(stage: Stage, before: Any, after: Any, text: str) -> RunResult:
     """What comes of a handoff whose declaration is another one by the time its receiver answers."""
     shared, hold = same_store(stage), Hold()

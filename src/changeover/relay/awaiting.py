@@ -33,8 +33,9 @@ def awaits(state: State, command: str) -> bool:
 def _in_turn(turn: Turn, command: str) -> bool:
     call = turn.calls.get(call_of(command))
     if call is not None and command.endswith("=result"):
-        person = isinstance(call.phase, Offered) and call.phase.problem is None
-        return person or (turn.judged is None and isinstance(call.phase, Directed))
+        return isinstance(call.phase, Offered) and call.phase.problem is None
+    if call is not None and command.endswith("=end"):
+        return isinstance(call.phase, Directed) and turn.judged is None
     return call is not None and _wanted(call, command)
 
 

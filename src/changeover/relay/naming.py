@@ -4,7 +4,8 @@
 first did not want it; `5.0@` finds out who is asked, `5.0%` makes what a receiver gets of the context, `5.0^` asks a
 receiver, `5.0?` whether a person must be asked, `5.0!` waits for the person, `5.0~` calls a delegate back, `5.0<1`
 cleans up after a handoff that was rolled back; `5.0=task`, `5.0=permission` and `5.0=escalation` are what a person is
-asked beside an approval of the call itself, and `5.0=rule1` what the first rule wants asked that judges it.
+asked beside an approval of the call itself, and `5.0=rule1` what the first rule wants asked that judges it;
+`5.0=result` judges what a person brings back, `5.0=end` what the call would end the run with: both may be of one call.
 """
 
 from __future__ import annotations

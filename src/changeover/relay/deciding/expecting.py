@@ -23,7 +23,7 @@ def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Reco
     if found is None or turn.judged == "":
         return Record(RunCompleted(run.id, output))
     if turn.judged is None:
-        return [JudgeResult(f"{call.id}=result", state.task, output, *found, call.id)]
+        return [JudgeResult(f"{call.id}=end", state.task, output, *found, call.id)]
     if run.repairs < REPAIRS and not turn.quiet:
         return Record(CallRefused(call.id, state.task, turn.judged, "result"))
     return Record(RunFailed(run.id, ResultFault(state.agent, turn.judged)))
