@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from changeover import (
     Agent,
+    Command,
     Expectations,
     Expects,
     Function,
@@ -26,7 +27,7 @@ from changeover.messages import Message, Note
 from changeover.relay.events import RepairAsked, ResultJudged
 from changeover.testing import ManualClock, Reply, delegates, hands_off, says
 from tests.stories.answers import chain, tells, triage, tries
-from tests.stories.approvals import decided, same_store
+from tests.stories.approvals import decided, same_store, settled
 from tests.stories.cancelling import Hold, assert_at_rest
 from tests.stories.delegates import Says, asks, boss, came_back, cast
 from tests.stories.lateness import a_minute, slow
@@ -358,6 +359,17 @@ async def what_a_person_brings_back_is_held_against_what_is_expected(stage: Stag
         result = await decided(stage, team, Respond(text), "how many?")
         assert [(back.success, back.response) for back in came_back(result)] == [(success, text)]
     assert await judgements(team) == ([True, False], 0)
+
+
+@story
+async def whoever_answers_in_place_of_a_function_is_held_to_it_every_time(stage: Stage) -> None:
+    members = [Function("clerk", lambda ctx: Command(goto="closed")), Agent("closed", accepts_handoffs=False)]
+    team = stage.team([triage(handoff("clerk", expects=NUMBER)), *members], cast(triage=hands_off("clerk", "count")))
+    for text in ("how many?", "and now?"):
+        waiting = await stage.say(team, text, agent="triage")
+        result = await settled(stage, team, waiting, lambda request: Respond(GOOD))
+        assert (result.status, result.output) == ("completed", GOOD)
+    assert await judgements(team) == ([True, True], 0)
 
 
 @story

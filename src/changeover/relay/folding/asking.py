@@ -143,7 +143,7 @@ def _end(state: State, run: Run, turn: Turn, call: OpenCall, said: tuple[str, st
     turn.answer(call, text, ok)
     if ok:
         state.add(Assistant(who, text))
-    run.phase = Replied(text) if ok else Broken(RefusalFault(turn.agent, text))
+    run.phase = Replied(text, state.position) if ok else Broken(RefusalFault(turn.agent, text))
 
 
 def settled(event: ApprovalDecided) -> str:
