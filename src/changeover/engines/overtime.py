@@ -65,7 +65,8 @@ class Overtime:
             if elapsed < timeout:
                 return now + max(timeout - elapsed, AGAIN)
             reached = LimitReached("timeout", timeout, 0, round(elapsed, 3))
-            if await put(self._engine, live, f"timeout@{run}", [reached]):
+            # By its place and not by its run: one that is resumed may run out of time again.
+            if await put(self._engine, live, f"timeout@{live.state.position}", [reached]):
                 break
             await asyncio.sleep(0)
             await self._engine.lives.refresh(live)
