@@ -98,6 +98,7 @@ NO: dict[str, tuple[Accepts, str]] = {
     "rejected": (declines("we are closed"), "we are closed"),
     "awaitable": (lambda package: later(Rejected("not today")), "not today"),
     "unknown-suggestion": (declines("ask them", "nobody"), "ask them"),
+    "half-a-character": (declines("we are \ud83d"), "we are ?"),
 }
 NONSENSE: dict[str, tuple[Accepts, str]] = {
     "raises": (breaks, "it could not answer: ConnectionError: the calendar is down"),

@@ -11,6 +11,7 @@ from changeover.engines.recording import record
 from changeover.errors import Conflict, ConversationNotFound, EngineError, KeyConflict, LeaseLost, Owned
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.relay.events import CancelRequested, Entry, Event, RunResumed, Started, UserSpoke
+from changeover.relay.keepable import event_of
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 
@@ -112,6 +113,8 @@ async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Even
     If another process works on the conversation, the input is left there as word, and followed.
     """
     position = live.state.position
+    # Before it is folded: what only the log makes readable would be something else in memory, or break there.
+    events = [event_of(event) for event in events]
     try:
         if not engine.elsewhere(live.state.id):
             engine.dispatch(live, await record(engine, live, cause, events, claim))

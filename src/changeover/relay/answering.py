@@ -10,6 +10,7 @@ from changeover.facts import Mode
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, answer_of
 from changeover.relay.commands import AskReceiver
 from changeover.relay.events import HandoffAccepted, HandoffConditional, HandoffRejected
+from changeover.relay.keepable import event_of
 from changeover.relay.packing import package_of
 from changeover.relay.performing.threads import called
 from changeover.relay.world import World
@@ -40,8 +41,8 @@ def answered(command: AskReceiver, answer: Answer) -> Answered:
             deadline = command.deadline if offer.mode is Mode.DELEGATE else None
             return HandoffAccepted(*who, offer.mode, deadline=deadline, estimate=estimate)
         case Rejected(reason=reason, suggested_alternative=suggested):
-            return HandoffRejected(*who, reason, suggested or "")
-        case Conditional():
-            return HandoffConditional(*who, answer.needs_more_context, answer.needs_permission, offer.brokered)
+            return event_of(HandoffRejected(*who, reason, suggested or ""))
+        case Conditional(needs_more_context=context, needs_permission=permission):
+            return event_of(HandoffConditional(*who, context, permission, offer.brokered))
         case _:
             assert_never(answer)

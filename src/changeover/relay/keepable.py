@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from changeover.messages import Call, Reply
 
 ENCODER = msgspec.json.Encoder()
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def text_of(value: str) -> str:
@@ -43,12 +45,17 @@ def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:
     return tuple(fit)
 
 
-def _plain(call: Call) -> bool:
+def _plain(given: msgspec.Struct) -> bool:
     try:
-        ENCODER.encode(call)
+        ENCODER.encode(given)
     except UnicodeEncodeError:
         return False
     return True
+
+
+def event_of(given: S) -> S:
+    """The event with every text in it as `text_of` makes it: as whoever reads the log will find it."""
+    return given if _plain(given) else msgspec.convert(whole(msgspec.to_builtins(given)), type(given))
 
 
 def whole(value: Any) -> Any:
