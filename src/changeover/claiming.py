@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from changeover.engines import claims
 from changeover.engines.local import LocalEngine
-from changeover.engines.taking import take
+from changeover.engines.taking import kept, take
 from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected
@@ -106,10 +106,17 @@ class TicketClaim:
 
 async def claimed(on: OnEngine, agent: str, by: str, lease: float, limit: int) -> list[TicketClaim]:
     """Claim what waits for an agent; what was over before anybody could look at it is left out, and let go."""
-    all_taken = await on(lambda engine: take(engine, [agent], by, lease, limit))
-    packages = await asyncio.gather(*(on(partial(_package, taken=taken)) for taken in all_taken))
-    pairs = zip(all_taken, packages, strict=True)
-    return [TicketClaim(on, taken, package, by, lease) for taken, package in pairs if package]
+    found = await on(partial(_claimed, agent=agent, by=by, lease=lease, limit=limit))
+    return [TicketClaim(on, taken, package, by, lease) for taken, package in found]
+
+
+async def _claimed(
+    engine: LocalEngine, agent: str, by: str, lease: float, limit: int
+) -> list[tuple[Taken, Callable[[], HandoffPackage]]]:
+    all_taken = await take(engine, [agent], by, lease, limit)
+    async with kept(engine, all_taken):
+        packages = await asyncio.gather(*(_package(engine, taken) for taken in all_taken))
+    return [(taken, package) for taken, package in zip(all_taken, packages, strict=True) if package]
 
 
 async def _package(engine: LocalEngine, taken: Taken) -> Callable[[], HandoffPackage] | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from changeover.engines.claims import note, offer_at
 from changeover.engines.inputs import put
 from changeover.facts import Ticket
 from changeover.relay.events import HandoffRejected, TicketLapsed
-from changeover.relay.queue import Taken
+from changeover.relay.queue import Claim, Taken
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
@@ -21,8 +23,21 @@ async def take(engine: LocalEngine, agents: Sequence[str], by: str, lease: float
     most, token = engine.world.roster.attempts, f"{by}#{os.urandom(6).hex()}"
     taken = await engine.log.queue.take(agents, token, lease, limit, most, engine.world.clock.now())
     if len(taken) < limit:
-        await sweep(engine)
+        async with kept(engine, taken):
+            await sweep(engine)
     return taken
+
+
+@asynccontextmanager
+async def kept(engine: LocalEngine, all_taken: Sequence[Taken]) -> AsyncIterator[None]:
+    """See that what was taken is not held by nobody: if whoever took it is stopped before they have it, it goes back,
+    as if they had never taken it."""
+    try:
+        yield
+    except BaseException:
+        backs = (engine.log.queue.give_back(Claim(each.ticket.id, each.token), counted=False) for each in all_taken)
+        await asyncio.gather(*backs, return_exceptions=True)  # what cannot be given back, its lease frees
+        raise
 
 
 async def sweep(engine: LocalEngine) -> None:
