@@ -247,6 +247,17 @@ class LeaseLost(EngineError):
     """This process did not renew its lease in time: it must not write, nor begin anything, until it has a new one."""
 
 
+class WrittenByNewer(EngineError):
+    """A conversation holds an event that only a newer version understands: it is left to that one."""
+
+    def __init__(self, conversation: str, event: str) -> None:
+        self.conversation, self.event = conversation, event
+        super().__init__(
+            f"{conversation!r} holds an event that a newer version of changeover wrote"
+            f" ({event}); go on with that version"
+        )
+
+
 class StoreUnavailable(EngineError):
     """The store cannot be reached, or refuses to be used; nothing was half-written."""
 

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from changeover import Agent, HandoffPackage, Metadata, Task, Team
+from changeover import Agent, HandoffPackage, Metadata, Task, Team, Worker
 from changeover.errors import StoreUnavailable
-from changeover.relay.events import Entry
+from changeover.relay.events import Entry, Unreadable
 from changeover.stores.memory import MemoryLog
 from changeover.testing import ScriptedModel, says
+from tests.stores.entries import until
 
 
 class SlowLog(MemoryLog):
@@ -41,8 +42,19 @@ async def submitted(log: MemoryLog, *conversations: str) -> None:
     await team.close()
 
 
+async def from_the_future(log: MemoryLog, conversation: str) -> None:
+    """A newer version says something in it."""
+    position = sum(len(entry.events) for entry in await log.read(conversation))
+    newer = Unreadable("thought_transferred", b'{"event":"thought_transferred"}')
+    await log.append(Entry(conversation, conversation, position, "newer", 1.0, (newer,)), None)
+
+
 async def standing(log: MemoryLog) -> list[tuple[str, int, str]]:
     return [(each.ticket.conversation, each.attempts, each.owner) for each in await log.queue.tickets()]
+
+
+async def worn_out(log: MemoryLog) -> bool:
+    return bool(await log.queue.worn_out(3))
 
 
 async def test_whoever_stops_waiting_for_a_claim_holds_nothing():
@@ -67,4 +79,34 @@ async def test_what_was_claimed_beside_something_that_cannot_be_read_is_held_by_
         await team.claim("clerk", limit=2)
     assert await standing(log) == [("a", 0, ""), ("b", 0, "")]
     assert [claim.ticket.conversation for claim in await team.claim("clerk")] == ["a"]
+    await team.close()
+
+
+async def test_what_only_a_newer_version_can_read_holds_up_nothing_else():
+    log = MemoryLog()
+    await submitted(log, "a", "b")
+    await from_the_future(log, "a")
+    team = office(log)
+    assert [claim.ticket.conversation for claim in await team.claim("clerk", limit=2, lease=0.01)] == ["b"]
+    await asyncio.sleep(0.02)
+    assert await team.claim("clerk", lease=0.01) == []
+    [claim] = await team.claim("clerk")
+    assert claim.ticket.conversation == "b"
+    await claim.complete("Three.")
+    await team.close()
+
+
+async def test_what_only_a_newer_version_can_read_ends_no_worker_and_is_not_put_before_a_person():
+    log = MemoryLog()
+    await submitted(log, "a")
+    await from_the_future(log, "a")
+    team = office(log)
+    working = asyncio.ensure_future((worker := Worker(team, ["clerk"], lease=0.03)).run())
+    await until(lambda: worn_out(log), 5)
+    about = Metadata(receiver="clerk", conversation="b")
+    ticket = await team.submit(HandoffPackage(Task("count the parts"), metadata=about))
+    assert (await team.result(ticket, timeout=5)).result == "Three."
+    worker.stop()
+    await working
+    assert await team.approvals() == []
     await team.close()

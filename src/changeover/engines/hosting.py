@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from changeover.engines import claims
 from changeover.engines.answering import ask_receiver
 from changeover.engines.holding import End, Held, stop_working
-from changeover.errors import ClaimLost
+from changeover.errors import ClaimLost, WrittenByNewer
 from changeover.relay.events import HandoffAccepted
 from changeover.relay.queue import Claim, Taken
 
@@ -28,7 +28,7 @@ async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
                     await engine.take_up(taken.ticket.place)
                 await asyncio.wait([held.over], timeout=engine.patience / 4)
             return held.over.result()
-    except ClaimLost:
+    except (ClaimLost, WrittenByNewer):
         engine.holdings.let_go([taken.ticket.id], End.LOST)
         return End.LOST
     engine.holdings.let_go([taken.ticket.id], End.DONE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from changeover.engines.live import Live
 from changeover.engines.recording import record
-from changeover.errors import Conflict, ConversationNotFound, EngineError, KeyConflict, LeaseLost, Owned
+from changeover.errors import Conflict, ConversationNotFound, KeyConflict, LeaseLost, Owned, WrittenByNewer
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.relay.events import CancelRequested, Entry, Event, RunResumed, Started, UserSpoke
 from changeover.relay.keepable import event_of
@@ -153,7 +153,4 @@ async def readable(engine: LocalEngine, live: Live) -> None:
     if live.stale:
         await engine.lives.refresh(live)
     if live.state.unreadable:
-        raise EngineError(
-            f"{live.state.id!r} holds an event that a newer version of changeover wrote"
-            f" ({live.state.unreadable}); go on with that version"
-        )
+        raise WrittenByNewer(live.state.id, live.state.unreadable)

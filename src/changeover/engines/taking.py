@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from changeover.engines.claims import note, offer_at
 from changeover.engines.inputs import put
+from changeover.errors import WrittenByNewer
 from changeover.facts import Ticket
 from changeover.relay.events import HandoffRejected, TicketLapsed
 from changeover.relay.queue import Claim, Taken
@@ -44,8 +45,9 @@ async def sweep(engine: LocalEngine) -> None:
     """Ask a person about what workers took again and again, and none of them finished."""
     for queued in await engine.log.queue.worn_out(engine.world.roster.attempts):
         reason = f"{queued.attempts} workers took it, and none finished it"
-        if not await _decline(engine, queued.ticket, reason):
-            await _escalate(engine, queued.ticket, reason)
+        with suppress(WrittenByNewer):  # a newer version asks; what else waits must not wait for that
+            if not await _decline(engine, queued.ticket, reason):
+                await _escalate(engine, queued.ticket, reason)
 
 
 async def _decline(engine: LocalEngine, ticket: Ticket, reason: str) -> bool:
