@@ -1,11 +1,12 @@
 """Taking what waits to be claimed, when something comes between."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from changeover import Agent, HandoffPackage, Metadata, Task, Team, Worker
-from changeover.errors import StoreUnavailable
+from changeover.errors import EngineError, StoreUnavailable
 from changeover.relay.events import Entry, Unreadable
 from changeover.stores.memory import MemoryLog
 from changeover.testing import ScriptedModel, says
@@ -110,3 +111,16 @@ async def test_what_only_a_newer_version_can_read_ends_no_worker_and_is_not_put_
     await working
     assert await team.approvals() == []
     await team.close()
+
+
+async def test_whoever_waits_for_a_result_is_told_when_the_store_is_closed(tmp_path: Path):
+    team = Team(
+        [Agent("clerk")], model=ScriptedModel(lambda *_: says("Three.")), store=f"sqlite:///{tmp_path}/store.db"
+    )
+    ticket = await team.submit(HandoffPackage(Task("count the parts"), metadata=Metadata(receiver="clerk")))
+    waiting = [asyncio.ensure_future(team.result(ticket, timeout=timeout)) for timeout in (None, 60)]
+    await asyncio.sleep(0.05)
+    await team.close()
+    for each in waiting:
+        with pytest.raises(EngineError, match=f"closed while {ticket.id} was awaited; it goes on"):
+            await each

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.errors import HandoffNotFound, error_of
+from changeover.errors import EngineError, HandoffNotFound, error_of
 from changeover.facts import HandoffRecord, HandoffResult, Mode, Ticket, TicketStatus
 from changeover.facts import State as Standing
 from changeover.handoffs.package import HandoffPackage
@@ -72,7 +72,8 @@ async def result(engine: LocalEngine, id: str) -> HandoffResult:
     _record(state, id) or _of_run(state, id)  # raises if there is none
     changes = engine.log.changes(state.root, state.seq)
     while (found := await _result(engine, state, id)) is None:
-        entry = await anext(changes)
+        if (entry := await anext(changes, None)) is None:
+            raise EngineError(f"the store was closed while {id} was awaited; it goes on, and can be asked for again")
         if entry.conversation == conversation and entry.position >= state.position:
             state = State(conversation).fold(await engine.log.read(conversation))
     return found
