@@ -10,7 +10,10 @@ from changeover.errors import EngineError, StoreUnavailable
 from changeover.relay.events import Entry, Unreadable
 from changeover.stores.memory import MemoryLog
 from changeover.testing import ScriptedModel, says
+from tests.databases import postgres, shared_store, sqlite_file
 from tests.stores.entries import until
+
+__all__ = ["postgres", "shared_store", "sqlite_file"]
 
 
 class SlowLog(MemoryLog):
@@ -124,3 +127,16 @@ async def test_whoever_waits_for_a_result_is_told_when_the_store_is_closed(tmp_p
     for each in waiting:
         with pytest.raises(EngineError, match=f"closed while {ticket.id} was awaited; it goes on"):
             await each
+
+
+@pytest.mark.parametrize(("name", "shown"), [("shelf#2", "shelf#2"), ("a\0b", "a\ufffdb"), ("half \ud83d", "half ?")])
+async def test_a_worker_may_have_any_name(shared_store: str, name: str, shown: str):
+    team = Team([Agent("clerk")], model=ScriptedModel(lambda *_: says("Three.")), store=shared_store)
+    ticket = await team.submit(HandoffPackage(Task("count the parts"), metadata=Metadata(receiver="clerk")))
+    [claim] = await team.claim("clerk", by=name)
+    assert (await team.status(ticket)).owner == shown
+    await claim.accept()
+    await claim.heartbeat()
+    await claim.complete("Three.")
+    assert (await team.result(ticket, timeout=5)).result == "Three."
+    await team.close()

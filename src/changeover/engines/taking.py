@@ -13,7 +13,7 @@ from changeover.engines.inputs import put
 from changeover.errors import WrittenByNewer
 from changeover.facts import Ticket
 from changeover.relay.events import HandoffRejected, TicketLapsed
-from changeover.relay.queue import Claim, Taken
+from changeover.relay.queue import Claim, Taken, token_of
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 async def take(engine: LocalEngine, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
     """Claim what is most urgent."""
-    most, token = engine.world.roster.attempts, f"{by}#{os.urandom(6).hex()}"
+    most, token = engine.world.roster.attempts, token_of(by, os.urandom(6).hex())
     taken = await engine.log.queue.take(agents, token, lease, limit, most, engine.world.clock.now())
     if len(taken) < limit:
         async with kept(engine, taken):

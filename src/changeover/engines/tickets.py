@@ -15,6 +15,7 @@ from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.relay.events import UserSpoke
 from changeover.relay.offered import handoff_of
 from changeover.relay.ports import Log
+from changeover.relay.queue import worker_of
 from changeover.relay.result import handoffs_of, result_of
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State
@@ -56,7 +57,7 @@ async def status(engine: LocalEngine, id: str) -> TicketStatus:
         agent=record.receiver if record else state.agent,
         state=standing,
         conversation_id=conversation,
-        owner=queued.owner.partition("#")[0] if queued else "",
+        owner=worker_of(queued.owner) if queued else "",
         attempts=queued.attempts if queued else 0,
         rests=queued.rests if queued else False,
         at=queued.ticket.at if queued else record.at if record else 0.0,

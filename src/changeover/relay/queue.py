@@ -14,10 +14,21 @@ from typing import Protocol
 from msgspec import Struct
 
 from changeover.facts import Ticket
+from changeover.relay.keepable import text_of
 
 SPACING = 1.0
 """By how many seconds the tickets of one tree stand apart at least, as if they had come one after the other: who fans
 out to a hundred receivers does not stand before everybody else a hundred times."""
+
+
+def token_of(worker: str, number: str) -> str:
+    """What a worker shows for what it takes, as every store gives it back: who it is, and a number of its own."""
+    return f"{text_of(worker)}#{number}".replace("\0", "\ufffd")
+
+
+def worker_of(token: str) -> str:
+    """Who shows this token."""
+    return token.rpartition("#")[0] or token
 
 
 class Claim(Struct, frozen=True, gc=False):
