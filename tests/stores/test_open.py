@@ -51,9 +51,10 @@ def test_a_lease_is_a_positive_number_of_seconds(lease: float):
         Store("sqlite:///store.db", lease)
 
 
-def test_a_password_is_not_in_the_error():
+@pytest.mark.parametrize("url", ["mysql://ana:secret@host/db", "postgresql://ana:secret@[host/db"])
+def test_a_password_is_not_in_the_error(url: str):
     with pytest.raises(MisconfiguredError) as caught:
-        Store("mysql://ana:secret@host/db")
+        Store(url)
     assert "secret" not in str(caught.value)
 
 

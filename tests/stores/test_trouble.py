@@ -146,10 +146,21 @@ def test_a_file_that_may_not_be_written_is_refused(bare_file: Path):
         open_log(Store(f"sqlite:///{bare_file}"))
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password():
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ana:secret@127.0.0.1:1/none", "postgresql://ana:***@127.0.0.1:1/none"),
+        (
+            "postgresql://127.0.0.1:1/none?password=secret&user=ana",
+            "postgresql://127.0.0.1:1/none?password=***&user=ana",
+        ),
+        ("postgresql:///none?host=127.0.0.1&port=1&sslpassword=secret", "host=127.0.0.1&port=1&sslpassword=***"),
+    ],
+)
+def test_a_server_that_is_not_there_is_named_without_its_password(url: str, shown: str):
     with pytest.raises(StoreUnavailable) as caught:
-        open_log(Store("postgresql://ana:secret@127.0.0.1:1/none"))
-    assert "postgresql://ana:***@127.0.0.1:1/none cannot be reached" in str(caught.value)
+        open_log(Store(url))
+    assert f"{shown} cannot be reached" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 

@@ -67,7 +67,10 @@ def _url_faults(url: object) -> list[str]:
         return [f"a store is a URL, not {type(url).__name__}; for a file write sqlite:///file.db"]
     if url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip("/") not in ("", ":memory:"):
         return []
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whose words may quote a password
+        return [f"{_scheme(url)!r} cannot be read as a URL; write it as in postgresql://user@host/database"]
     if parts.scheme in ("postgresql", "postgres") and "://" in url:
         return []
     if parts.scheme == "sqlite":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -199,6 +200,8 @@ class ListedDumper(Dumper):
 
 def without_password(url: str) -> str:
     """The address as it may be shown."""
+    # libpq takes them also from what follows the question mark.
+    url = re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", url)
     parts = urlsplit(url)
     if parts.password is None:
         return url
