@@ -128,7 +128,7 @@ def _with_files(told: UserSpoke, files: Sequence[File | str | Path]) -> UserSpok
 
 def _conversation(id: str | None, key: str) -> str:
     if id is None:
-        return f"key-{hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else ""
+        return f"key-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}" if key else ""
     if not CONVERSATION_ID.fullmatch(id):
         raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
     return id

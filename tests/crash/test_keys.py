@@ -2,16 +2,21 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from changeover import Agent, Team
+from changeover.errors import KeyConflict
 from changeover.stores.memory import MemoryLog
 from changeover.stores.open import Store, open_log
+from changeover.testing import ScriptedModel, says
 from tests.crash.keyed import KINDS, LEASE, ask, team_on
 from tests.crash.notes import Note, Notes
 
@@ -44,6 +49,23 @@ async def test_of_many_tasks_that_use_one_key_at_once_each_gets_the_one_result(k
     await asyncio.gather(*(ask(team, notes, kind, 0) for _ in range(TASKS)))
     await team.close()
     assert_once(notes.read(), [f"{kind}-0"], TASKS)
+
+
+LONG = "".join(sha256(str(number).encode()).hexdigest() for number in range(150))
+"""Longer than any index holds, also packed."""
+
+
+@pytest.mark.parametrize("key", [LONG, "a\0b", "a\ufffdb", "half \ud83d", "two\nlines", "ä€😀"])
+async def test_any_text_may_be_a_key_on_every_database(key: str, shared_store: str):
+    for conversation in ("c", None):
+        team = Team([Agent("solo")], model=ScriptedModel(lambda *_: says("Three.")), store=shared_store)
+        first = await team.run("count", key=key, conversation=conversation)
+        assert await team.run("count", key=key, conversation=conversation) == first
+        other = await team.run("count", key=f"{key}.", conversation=conversation)
+        assert other.run_id != first.run_id
+        with pytest.raises(KeyConflict, match=re.escape(repr(key))):
+            await team.run("weigh", key=key, conversation=conversation)
+        await team.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)

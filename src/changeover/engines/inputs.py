@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from changeover.engines.live import Live
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
 ROOT = Started()
+LONGEST = 512
+"""How many bytes of a key stand in the log as they are."""
 
 
 async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str, opening: Started = ROOT) -> int:
     """Record what was said, once for each key, and return its run. The caller holds the lock."""
-    key = key and f"key:{key}"  # whatever users choose, it is not the id of a command
+    cause = key and _cause(key)
     while True:
         await readable(engine, live)
         # Where nothing is recorded, no key is: should that have changed meanwhile, the append will say so.
-        if key and live.state.position and (position := await engine.log.find(live.state.id, key)) is not None:
+        if key and live.state.position and (position := await engine.log.find(live.state.id, cause)) is not None:
             live.stale = live.stale or position >= live.state.position
             await engine.go_on(live)
             run = position or 1  # at 0 stands the beginning of the conversation itself
@@ -35,8 +38,15 @@ async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str, open
             return run
         events: list[Event] = [spoken] if live.state.position else [opening, spoken]
         run = live.state.position + len(events) - 1
-        if await put(engine, live, key or f"said@{run}", events):
+        if await put(engine, live, cause or f"said@{run}", events):
             return run
+
+
+def _cause(key: str) -> str:
+    """The key as the log has it: whatever users choose, it is not the id of a command."""
+    # Databases find it by an index, which holds no text of any length and, in PostgreSQL, not every character.
+    whole = key.encode("utf-8", "surrogatepass")
+    return f"key:{key if len(whole) <= LONGEST and key.isprintable() else sha256(whole).hexdigest()}"
 
 
 def _compare(state: State, run: int, spoken: UserSpoke, key: str) -> None:
@@ -49,7 +59,7 @@ def _compare(state: State, run: int, spoken: UserSpoke, key: str) -> None:
     if said is None and (outcome := state.outcomes.get(run)):
         said = outcome.run.spoken
     if said is not None and _meant(said) != _meant(spoken):
-        raise KeyConflict(key.removeprefix("key:").removeprefix("offer:"), said.text)
+        raise KeyConflict(key.removeprefix("offer:"), said.text)
 
 
 def _meant(spoken: UserSpoke) -> tuple[object, ...]:
