@@ -227,6 +227,13 @@ def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
         ("agents:\n - {id: a, strategy: {recent: {}, full: {}}}\n", "expected one of full, message_only"),
         ("agents:\n - {id: a, strategy: {summary: {need: [x]}}}\n", "'need' is not known here"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
+        ("agents:\n - {id: a, name: !secret x}\n", "line 2, column 18: could not determine a constructor for the tag"),
+        ("agents:\n - {id: a, name: 2026-02-30}\n", "line 2, column 18: it cannot be read: day is out of range"),
+        ("agents:\n - {id: a, settings: {[x]: 1}}\n", "column 23: while constructing a mapping found unhashable"),
+        ("agents:\n - {id: a, settings: &own {x: *own}}\n", "line 2, column 22: found unconstructable recursive node"),
+        ("agents:\n - {id: a, <<: 3}\n", "line 2, column 16: while constructing a mapping expected a mapping"),
+        (f"agents: {'[' * 3000}{']' * 3000}\n", "is nested too deeply to be read"),
+        ("agents: [{id: a, name: \0}]\n", "is no YAML: unacceptable character #x0000"),
     ],
 )
 def test_a_fault_is_told_with_its_line_and_column(tmp_path: Path, text: str, fault: str):

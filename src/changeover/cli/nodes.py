@@ -56,7 +56,7 @@ class Place:
 
     def anything(self) -> Any:
         """The value as YAML has it."""
-        return self._loader.construct_object(self._node, deep=True)
+        return self._made(lambda: self._loader.construct_object(self._node, deep=True))
 
     def one_of(self, *texts: str) -> str:
         text = self.text()
@@ -100,10 +100,19 @@ class Place:
     def _pairs(self, node: MappingNode) -> list[tuple[Node, Node]]:
         """Keys and values; what was merged in by `<<` gives way to what stands here."""
         if any(key.tag == MERGE for key, _ in node.value):
-            self._loader.flatten_mapping(node)
+            self._made(lambda: self._loader.flatten_mapping(node))
             node.value = list({str(key.value): (key, value) for key, value in node.value}.values())
         pairs: list[tuple[Node, Node]] = node.value
         return pairs
+
+    def _made(self, make: Callable[[], T]) -> T:
+        """What the loader makes of what stands here; raises Mistake if that is nothing."""
+        try:
+            return make()
+        except yaml.MarkedYAMLError as error:
+            raise Mistake(_broken(self._file, error)) from error
+        except (ValueError, RecursionError) as error:  # a day that no month has, or what holds itself
+            raise self.wrong(f"it cannot be read: {error}") from error
 
     def _at(self, node: Node) -> Place:
         return Place(self._file, node, self._loader)
@@ -131,13 +140,15 @@ def read_yaml(file: Path) -> Place:
         raise Mistake(f"there is no file {file}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{file} cannot be read: {error}") from error
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         raise Mistake(_broken(file, error)) from error
     except yaml.YAMLError as error:
         raise Mistake(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise Mistake(f"{file} is nested too deeply to be read") from error
     if node is None:
         raise Mistake(f"{file} is empty; expected a mapping with agents")
     return Place(file, node, loader)
