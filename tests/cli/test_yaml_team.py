@@ -226,6 +226,7 @@ def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
         ("agents:\n - {id: a, strategy: {recent: {messages: 0}}}\n", "messages=0 must be a whole number, 1 or more"),
         ("agents:\n - {id: a, strategy: {recent: {}, full: {}}}\n", "expected one of full, message_only"),
         ("agents:\n - {id: a, strategy: {summary: {need: [x]}}}\n", "'need' is not known here"),
+        ("agents:\n - {id: a, strategy: {recent: 2}}\n", "column 31: expected options of recent, found a whole"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
         ("agents:\n - {id: a, name: !secret x}\n", "line 2, column 18: could not determine a constructor for the tag"),
         ("agents:\n - {id: a, name: 2026-02-30}\n", "line 2, column 18: it cannot be read: day is out of range"),

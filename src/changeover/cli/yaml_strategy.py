@@ -29,7 +29,7 @@ def strategy_at(place: Place, function: Callable[[Place], Any]) -> Strategy:
     if place.is_mapping():
         [(name, inner)] = _only(place).items()
         kind = NAMES[name]
-        options = inner.mapping(f"options of {name}", OPTIONS[kind]) if inner.is_mapping() else {}
+        options = {} if inner.anything() is None else inner.mapping(f"options of {name}", OPTIONS[kind])
         strategy: BuiltIn = kind(**options)
         if faults := strategy.faults():
             raise inner.wrong(faults[0])
