@@ -13,6 +13,15 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
+"""Between these every time zone has a date."""
+
+
+def dated(seconds: float) -> datetime:
+    """A time as a date, in UTC; what is further away than the calendar reaches is where that ends."""
+    first, last = CALENDAR
+    return datetime.fromtimestamp(min(max(seconds, first), last), UTC)
+
 
 class Mode(StrEnum):
     """How a task passes: for good, or with a result coming back."""
@@ -129,7 +138,7 @@ class HandoffRecord(Struct, frozen=True, gc=False):
     @property
     def timestamp(self) -> datetime:
         """When it was offered."""
-        return datetime.fromtimestamp(self.at, UTC)
+        return dated(self.at)
 
 
 class Expected(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -21,6 +21,7 @@ COMMANDS = {
     "of one": ["metrics", "--agent", "shy", "--json"],
     "of a stranger": ["metrics", "--agent", "ada", "--window", "2h"],
     "of the last second": ["metrics", "--window", "0.001s"],
+    "of all times": ["metrics", "--window", "999999999w", "--json"],
     "of no time": ["metrics", "--window", "0s"],
     "of yesterday": ["metrics", "--window", "yesterday"],
 }
@@ -101,6 +102,11 @@ def test_programs_are_told_everything(seen: dict[str, Done]):
         ["shy"],
         False,
     )
+
+
+def test_a_window_may_be_longer_than_any_calendar(seen: dict[str, Done]):
+    told = json.loads(seen["of all times"].stdout)
+    assert (told["since"], sorted(told["agents"])) == ("0001-01-03T00:00:00.000+00:00", ["clerk", "desk", "shy"])
 
 
 def test_of_whom_there_is_nothing_it_says_so(seen: dict[str, Done]):

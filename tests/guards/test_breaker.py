@@ -67,6 +67,10 @@ def test_a_breaker_allows_what_nothing_is_known_of():
             Tripped(WHO, 1, 1_893_456_000.0),
             "the circuit of clerk is open after 1 failure; it is tried again at 2030-01-01 00:00:00 UTC",
         ),
+        (
+            Tripped(WHO, 1, 1e300),
+            "the circuit of clerk is open after 1 failure; it is tried again at 9999-12-30 00:00:00 UTC",
+        ),
         (Tripped(WHO, 0, None), "the circuit of clerk was opened by hand, and stays so until somebody resets it"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from changeover import Agent, HandoffPackage, Rejected, RunResult, State, Team, delegate, handoff, tool
@@ -147,6 +148,17 @@ async def an_answer_that_comes_in_time_holds_and_the_work_may_take_longer(stage:
     result = await takes_place(team, clock, stage.say(team, "go"), *steps)
     assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
     assert [each.deadline for each in await events(team, HandoffAccepted)] == [None]
+
+
+@story
+async def an_answer_may_take_longer_than_the_calendar_has_days(stage: Stage) -> None:
+    def accepts(package: HandoffPackage) -> bool:
+        return package.metadata.deadline == datetime(9999, 12, 30, tzinfo=UTC)
+
+    members = [triage(handoff("billing", timeout=1e12)), Agent("billing", accepts=accepts)]
+    team = stage.team(members, cast(triage=tries(hands_off("billing", "refund")), billing=says("Refunded.")))
+    result = await stage.say(team, "go")
+    assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
 
 
 @story

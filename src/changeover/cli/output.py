@@ -7,13 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+
+from changeover.facts import dated
 
 CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 """A whole escape sequence, or any other sign that steers a terminal."""
@@ -47,12 +48,12 @@ def line_of(text: str) -> str:
 
 def when(seconds: float | None) -> str:
     """A time as people here read it."""
-    return "" if seconds is None else f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
+    return "" if seconds is None else f"{dated(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def json_time(seconds: float | None) -> str | None:
     """A time as programs everywhere read it."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return None if seconds is None else dated(seconds).isoformat(timespec="milliseconds")
 
 
 def print_json(value: Any) -> None:

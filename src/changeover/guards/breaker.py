@@ -7,14 +7,13 @@ changes it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from math import ceil
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.facts import Ledger
+from changeover.facts import Ledger, dated
 from changeover.guards.guard import ALLOW, Answer, Deny, Facts, Guard, Offer, Tripped
 
 LONGEST = 365 * 24 * 3600.0
@@ -152,5 +151,5 @@ def open_words(tripped: Tripped) -> str:
     if tripped.until is None:
         return f"the circuit of {tripped.receiver} was opened by hand, and stays so until somebody resets it"
     times = "1 failure" if tripped.failures == 1 else f"{tripped.failures} failures in a row"
-    when = f"{datetime.fromtimestamp(ceil(tripped.until), UTC):%Y-%m-%d %H:%M:%S} UTC"
+    when = f"{dated(ceil(tripped.until)):%Y-%m-%d %H:%M:%S} UTC"
     return f"the circuit of {tripped.receiver} is open after {times}; it is tried again at {when}"

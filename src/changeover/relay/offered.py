@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from msgspec.structs import replace
 
 from changeover.errors import UnknownAgentError
-from changeover.facts import DelegateResult, HandoffRecord, HandoffResult, RunResult
+from changeover.facts import DelegateResult, HandoffRecord, HandoffResult, RunResult, dated
 from changeover.facts import State as Standing
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.events import UserSpoke
@@ -20,9 +18,7 @@ def offer_of(package: HandoffPackage, available: list[str] | None, now: float) -
     receiver, metadata = package.metadata.receiver, package.metadata
     if available is not None and receiver not in available:
         raise UnknownAgentError(receiver, available)
-    stamped = replace(
-        package, metadata=replace(metadata, timestamp=metadata.timestamp or datetime.fromtimestamp(now, UTC))
-    )
+    stamped = replace(package, metadata=replace(metadata, timestamp=metadata.timestamp or dated(now)))
     return UserSpoke(
         package.task.description,
         metadata.user,

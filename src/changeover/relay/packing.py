@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.facts import Mode
+from changeover.facts import Mode, dated
 from changeover.handoffs.history import history_of
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
 from changeover.handoffs.tokens import count
@@ -44,7 +43,7 @@ def package_of(command: AskReceiver) -> HandoffPackage:
             mode=offer.mode,
             reason=offer.message,
             instructions=offer.instructions,
-            deadline=None if command.deadline is None else datetime.fromtimestamp(command.deadline, UTC),
+            deadline=None if command.deadline is None else dated(command.deadline),
             attempt=offer.attempt,
             max_iterations=offer.max_iterations or None,
             estimated_tokens=count(described or offer.receiver) + (packed.after if packed is not None else offer.after),
