@@ -54,7 +54,7 @@ def test_a_rejected_call_is_told_to_the_agent(folder: Path):
 
 @pytest.fixture(scope="module")
 def tried(folder: Path) -> dict[str, Done]:
-    noted = ["--context", "n=7", "--context", "who=Ada L.", "--user", "ada"]
+    noted = ["--context", "n=7", "--context", "who=Ada L.", "--context", "car=Infinity", "--user", "ada"]
     commands = {
         "json": ["run", "plain.py", "hi", "--json", *noted],
         "alone": ["run", "plain.py:make", "hi", "--agent", "echo", "--no-handoffs"],
@@ -72,6 +72,7 @@ def test_a_result_as_json_has_everything_that_a_program_asks_for(tried: dict[str
     result = json.loads(tried["json"].stdout)
     assert (result["status"], result["final_agent"], result["output"]) == ("completed", "echo", "I am here.")
     assert (result["context"]["n"], result["context"]["who"]) == (7, "Ada L.")
+    assert result["context"]["car"] == "Infinity"
     assert [(each["sender"], each["receiver"]) for each in result["handoff_chain"]] == [("front", "echo")]
     assert {"conversation_id", "run_id", "usage", "cost", "ledger", "pending"} <= result.keys()
 

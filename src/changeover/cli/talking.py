@@ -130,10 +130,15 @@ def variables(given: list[str] | None) -> dict[str, Any]:
         if not equals or not key:
             raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--context")
         try:
-            found[key] = json.loads(value)
-        except ValueError:
+            found[key] = json.loads(value, parse_constant=_is_text)
+        except (ValueError, RecursionError):
             found[key] = value
     return found
+
+
+def _is_text(word: str) -> Any:
+    # Python's reader takes NaN and Infinity for numbers; JSON does not have them, and a store would keep nothing.
+    raise ValueError(word)
 
 
 def _interruptible(work: Any) -> Exit:
