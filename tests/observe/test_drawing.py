@@ -18,6 +18,7 @@ from changeover import (
     Variable,
     delegate,
     handoff,
+    specialist,
     tool,
 )
 from changeover.observe.drawing import Course, Plan, course_of, course_text, plan_of, team_text
@@ -199,3 +200,29 @@ def test_people_look_different_from_agents():
     assert team_text(plan).splitlines()[6:] == ["  └─ asks      ben by delegate_to_ben, else ana"]
     assert re.findall(r"^  (a\d.+)$", team_mermaid(plan), re.M)[:3] == ['a0{{"ana"}}', 'a1{{"ben"}}', 'a2["desk"]']
     assert re.findall(r'<rect class="(c[^"]*)"', team_svg(plan)) == ["c s h", "c h", "c"]
+
+
+def test_who_asks_for_a_specialist_is_drawn_with_everybody_who_may_be_found():
+    members: list[Member] = [
+        Agent("desk", handoffs=[specialist(), specialist(name="ask_law", among=["lawyer"])]),
+        Agent("lawyer", handoffs=()),
+        Agent("shy", accepts_handoffs=False, handoffs=()),
+        Person("ana"),
+    ]
+    plan = plan_of(Team(members, model=ScriptedModel({})).roster)
+    assert team_text(plan).splitlines()[1:3] == [
+        "  ├─ asks      lawyer, ana by handoff_to_specialist",
+        "  └─ asks      lawyer by ask_law",
+    ]
+    assert re.findall(r"^  (a0 .+)$", team_mermaid(plan), re.M) == [
+        'a0 -.->|"handoff_to_specialist"| a1',
+        'a0 -.->|"handoff_to_specialist"| a3',
+        'a0 -.->|"ask_law"| a1',
+    ]
+    assert team_svg(plan).count('<path class="e r"') == 3
+
+
+def test_who_asks_for_a_specialist_where_nobody_is_asks_nobody():
+    plan = plan_of(Team([Agent("desk", handoffs=[specialist()])], model=ScriptedModel({})).roster)
+    assert team_text(plan).splitlines()[1:] == ["  └─ asks      nobody by handoff_to_specialist"]
+    assert ET.fromstring(team_svg(plan)) is not None

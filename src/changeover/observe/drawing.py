@@ -11,6 +11,7 @@ from msgspec import Struct
 from changeover.agent.agent import Agent, Function, Person, purpose
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
+from changeover.agent.specialist import ToSpecialist
 from changeover.facts import HandoffRecord, Mode, State
 
 
@@ -88,7 +89,7 @@ class Course(Struct, frozen=True):
 
 def plan_of(roster: Roster) -> Plan:
     """The plan of a team."""
-    return tuple(_place(id, seat, id == roster.start) for id, seat in roster.seats.items())
+    return tuple(_place(id, seat, roster) for id, seat in roster.seats.items())
 
 
 def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord]) -> Course:
@@ -147,10 +148,11 @@ def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
 
 def _way_text(place: Place, way: Way) -> str:
     others = [id for id in way.receivers if id != place.id or len(way.receivers) == 1]
-    return f"{'asks    ' if way.delegate else 'hands to'}  {', '.join(others)} by {way.label}"
+    return f"{'asks    ' if way.delegate else 'hands to'}  {', '.join(others) or 'nobody'} by {way.label}"
 
 
-def _place(id: str, seat: Seat | Function | Person, start: bool) -> Place:
+def _place(id: str, seat: Seat | Function | Person, roster: Roster) -> Place:
+    start = id == roster.start
     if isinstance(seat, Person):
         return Place(id, _one_line(seat.description or seat.name), start, person=True)
     if not isinstance(seat, Seat):
@@ -158,14 +160,14 @@ def _place(id: str, seat: Seat | Function | Person, start: bool) -> Place:
     agent: Agent = seat.agent
     moves = list(seat.moves.values())
     tools = tuple(_tool(move) for move in moves if isinstance(move, UseTool))
-    return Place(id, _one_line(purpose(agent)), start, tools, tuple(_ways(moves)))
+    return Place(id, _one_line(purpose(agent)), start, tools, tuple(_ways(id, moves, roster)))
 
 
 def _tool(move: UseTool) -> str:
     return f"{move.definition.name}{' (after approval)' if move.approval else ''}"
 
 
-def _ways(moves: Iterable[Move]) -> Iterator[Way]:
+def _ways(sender: str, moves: Iterable[Move], roster: Roster) -> Iterator[Way]:
     for move in moves:
         name, approval = move.definition.name, move.approval is not None
         match move:
@@ -175,10 +177,21 @@ def _ways(moves: Iterable[Move]) -> Iterator[Way]:
                 properties = move.definition.parameters.get("properties", {})
                 others = move.handoff.alternatives
                 yield Way(name, (move.handoff.receiver,), False, tuple(properties), approval, others)
+            case ToSpecialist():
+                yield Way(name, tuple(_specialists(sender, move, roster)), True, (), approval)
             case DelegateTo():
                 yield Way(name, (move.delegate.receiver,), True, (), approval, move.delegate.alternatives)
             case UseTool():
                 pass  # it leads to nobody
+
+
+def _specialists(sender: str, move: ToSpecialist, roster: Roster) -> Iterator[str]:
+    """Who may be found for a sender that names nobody."""
+    for id in roster.present:
+        seat = roster.seats[id]
+        takes = not isinstance(seat, Seat) or seat.agent.accepts_handoffs
+        if id != sender and takes and (not move.among or id in move.among):
+            yield id
 
 
 def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step:

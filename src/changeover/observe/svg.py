@@ -87,7 +87,7 @@ def _rows(place: Place) -> list[str]:
 
 
 def _way(way: Way) -> str:
-    return _short(f"{'asks' if way.delegate else 'hands to'} {', '.join(way.receivers)}: {way.label}")
+    return _short(f"{'asks' if way.delegate else 'hands to'} {', '.join(way.receivers) or 'nobody'}: {way.label}")
 
 
 def _card(place: Place, top: float, width: float) -> Iterator[str]:
