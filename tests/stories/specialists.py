@@ -188,3 +188,17 @@ async def without_a_model_to_ask_nobody_is_guessed(stage: Stage) -> None:
     team = desk(stage, calls(wants("somebody", "Help me.")), routing=Routing(judge=False))
     result = await stage.say(team, "go")
     assert result.output.startswith("no specialist: nobody fits clearly, and there is no helper_model to ask")
+
+
+@story
+async def what_is_expected_of_a_specialist_is_told_and_asked_for_once_more(stage: Stage) -> None:
+    def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+        if agent == "lawyer":
+            return says("[1, 2]" if len(messages) > 2 else "Two clauses.")
+        return calls(wants("contract law")) if len(messages) == 1 else says(messages[-1].text)
+
+    members = [Agent("desk", handoffs=[specialist(expects=list[int])]), LAW]
+    team = stage.team(members, ScriptedModel(play))
+    [back] = came_back(await stage.say(team, "Which clauses?"))
+    assert (back.success, back.response) == (True, "[1, 2]")
+    assert "Your answer must be JSON" in stage.requests("lawyer")[0].instructions

@@ -221,7 +221,7 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
         parameters=schema,
         receivers=(declared.receiver,),
     )
-    return Transfer(declared, definition, check, approval_of(declared.approval), _expected(declared.expects))
+    return Transfer(declared, definition, check, approval_of(declared.approval), expected_of(declared.expects))
 
 
 def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> DelegateTo:
@@ -244,7 +244,7 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
         receivers=(declared.receiver,),
         delegate=True,
     )
-    return DelegateTo(declared, definition, approval_of(declared.approval), _expected(declared.expects))
+    return DelegateTo(declared, definition, approval_of(declared.approval), expected_of(declared.expects))
 
 
 def patience(declared: Handoff | Delegate) -> float | None:
@@ -252,7 +252,7 @@ def patience(declared: Handoff | Delegate) -> float | None:
     return getattr(declared.expects, "timeout", None) or declared.timeout
 
 
-def _expected(expects: Any) -> Expected | None:
+def expected_of(expects: Any) -> Expected | None:
     """What a declaration expects, as it can be written down."""
     if expects is None:
         return None

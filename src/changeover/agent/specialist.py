@@ -8,7 +8,7 @@ from typing import Any
 
 from changeover.agent.delegate import ITERATIONS, Delegate
 from changeover.agent.handoff import TIMEOUT
-from changeover.agent.moves import Assignment, BadArguments, DelegateTo
+from changeover.agent.moves import Assignment, BadArguments, DelegateTo, expected_of
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
@@ -117,7 +117,7 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
         },
         delegate=True,
     )
-    return ToSpecialist(declared, definition, approval_of(declared.approval))
+    return ToSpecialist(declared, definition, approval_of(declared.approval), expected_of(declared.expects))
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:
