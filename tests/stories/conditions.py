@@ -1,13 +1,15 @@
 """Stories of receivers that take a task only if they know more, or may do what it takes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from changeover import (
     Agent,
+    Allow,
     Approve,
     Command,
     Conditional,
+    Deny,
     Edit,
     Function,
     HandoffPackage,
@@ -19,6 +21,8 @@ from changeover import (
     delegate,
     handoff,
 )
+from changeover.facts import Ledger
+from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message
 from changeover.relay.events import CallRefused, HandoffConditional, HandoffOffered
 from changeover.testing import Reply, calls, delegates, hands_off, says
@@ -75,6 +79,28 @@ async def what_is_known_already_need_not_be_given(stage: Stage) -> None:
     team = stage.team([triage(), billing()], cast(triage=tries(offers("refund")), billing=says("Refunded.")))
     result = await stage.say(team, "charged twice", context={"order": 17})
     assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
+
+
+@story
+async def what_the_handoff_leaves_behind_is_not_known(stage: Stage) -> None:
+    shown: list[Mapping[str, Any]] = []
+
+    def accepts(package: HandoffPackage) -> bool:
+        shown.append(package.context.variables)
+        return True
+
+    class Looks:
+        def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+            return Deny("no secrets") if "secret" in offer.variables else Allow()
+
+    way = handoff("billing", name="afresh", variables=[Variable("order", "integer", required=False)], merge="replace")
+    turns = [calls(("afresh", {})), calls(("afresh", {"order": 18}))]
+    members = [triage(way), billing(accepts=accepts)]
+    team = stage.team(members, cast(triage=tries(*turns), billing=reads_order), guards=[Looks()])
+    result = await stage.say(team, "charged twice", context={"order": 17, "secret": "swordfish"})
+    assert result.output == f"Refunded. {MISSING} | transferred to billing"
+    assert chain(result) == [("billing", "RETURNED", 1), ("billing", "COMPLETE", 2)]
+    assert all(variables == {"order": 18} for variables in shown)
 
 
 @story

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.facts import Mode, dated
+from changeover.handoffs.context import merge_variables
 from changeover.handoffs.history import history_of
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task
 from changeover.handoffs.tokens import count
@@ -33,7 +34,7 @@ def package_of(command: AskReceiver) -> HandoffPackage:
             current_state=offer.about,
             history=history_of(said),
             reference=packed.chapter.ref if packed is not None and packed.chapter else "",
-            variables={**context.variables, **offer.variables},
+            variables=merge_variables(dict(context.variables), offer.variables, offer.merge),
             artifacts=dict(context.artifacts),
             workflow_state=Progress.from_dict(dict(context.workflow_state)),
         ),

@@ -14,6 +14,7 @@ from changeover.facts import Mode, RequestKind
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
+from changeover.handoffs.context import merge_variables
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
@@ -139,7 +140,7 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
         return None
     if not seat.agent.accepts_handoffs:
         return _rejected(state, offer, "it takes no handoffs")
-    if lacks := seat.lacks({**state.variables, **offer.variables}):
+    if lacks := seat.lacks(merge_variables(state.variables, offer.variables, offer.merge)):
         return _condition(state, offer, lacks)
     return None
 

@@ -6,6 +6,7 @@ from changeover.agent.moves import DelegateTo, Move, Transfer
 from changeover.agent.roster import Roster
 from changeover.faults import RefusalFault
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
+from changeover.handoffs.context import merge_variables
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding.failing import fail
@@ -81,7 +82,7 @@ def _guards_say(
     own = move.guards if isinstance(move, WAYS) else ()
     if not roster.guards and not own:
         return ALLOW
-    variables = {**state.variables, **offer.variables} if offer.variables else state.variables
+    variables = merge_variables(state.variables, offer.variables, offer.merge)
     who = (offer.sender, offer.receiver, offer.mode, offer.message)
     wanted = Offer(*who, variables, state.artifacts, state.workflow_state, asker[1].call.name, offer.attempt)
     facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress)

@@ -9,6 +9,7 @@ from changeover.agent.moves import DelegateTo, Transfer, TransferToAny
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.briefing import Brief, brief_of, briefed_by
+from changeover.handoffs.context import merge_variables
 from changeover.handoffs.handover import Handover
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.selecting import select_messages, select_variables
@@ -91,7 +92,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     news = said[state.covered :]
     if offer.mode is Mode.TRANSFER and offer.message and not (news and news[-1].text == offer.message):
         news = [*news, Note(offer.message, offer.sender)]  # those who come later are told of it too
-    variables = {**state.variables, **offer.variables} if offer.variables else state.variables
+    variables = merge_variables(state.variables, offer.variables, offer.merge)
     seat = roster.seats.get(offer.receiver)
     agent = seat.agent if isinstance(seat, Seat) else None
     strategy, brief = strategy_of(state, offer, offer.receiver, call.call.name, roster), _brief(state, run, turn, offer)
