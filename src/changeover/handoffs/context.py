@@ -27,6 +27,16 @@ def strip_metadata(args: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...
     return {key: value for key, value in args.items() if key not in METADATA}, tuple(sorted(METADATA & args.keys()))
 
 
+def strip_forged(args: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The same for the arguments of a handoff, and for the variables that stand in its `context`."""
+    args, dropped = strip_metadata(args)
+    context = args.get("context")
+    if not isinstance(context, dict) or METADATA.isdisjoint(context):
+        return args, dropped
+    kept, more = strip_metadata(context)
+    return {**args, "context": kept}, tuple(sorted({*dropped, *more}))
+
+
 def merge_variables(before: dict[str, Any], new: Mapping[str, Any], how: Merge) -> dict[str, Any]:
     """The variables after a handoff: a new dict, or the old one untouched when nothing changed."""
     if how == "replace":

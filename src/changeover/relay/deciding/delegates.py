@@ -8,7 +8,7 @@ from changeover.agent.handoff import TIMEOUT
 from changeover.agent.moves import BadArguments, DelegateTo, patience
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
-from changeover.handoffs.context import strip_metadata
+from changeover.handoffs.context import strip_forged
 from changeover.messages import Call
 from changeover.relay.commands import CancelChild, Record, RunChild, SeekApproval
 from changeover.relay.context import context_of
@@ -28,7 +28,7 @@ def delegate(
     state: State, run: Run, turn: Turn, call: OpenCall, move: DelegateTo, roster: Roster
 ) -> Record | SeekApproval:
     """Offer a task to the delegate that a call names, if nothing speaks against it."""
-    args, dropped = strip_metadata(call.call.args)
+    args, dropped = strip_forged(call.call.args)
     asked = BadArguments(not_json(call.call)) if call.call.malformed else move.read(args)
     if isinstance(asked, BadArguments):
         reason = f"the arguments of {call.call.name} do not fit: {asked.reason}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from changeover.agent.moves import BadArguments
 from changeover.agent.roster import Roster
 from changeover.agent.specialist import ToSpecialist
-from changeover.handoffs.context import strip_metadata
+from changeover.handoffs.context import strip_forged
 from changeover.relay.commands import FindReceiver, Record, SeekApproval
 from changeover.relay.deciding import delegates
 from changeover.relay.events import CallRefused
@@ -23,7 +23,7 @@ def seek(
         if chosen.receiver:
             return delegates.delegate(state, run, turn, call, move, roster)
         return Record(CallRefused(call.id, state.task, f"no specialist: {chosen.why}", "declined"))
-    args, _ = strip_metadata(call.call.args)
+    args, _ = strip_forged(call.call.args)
     wish = BadArguments(delegates.not_json(call.call)) if call.call.malformed else move.read(args)
     if isinstance(wish, BadArguments):
         reason = f"the arguments of {call.call.name} do not fit: {wish.reason}"

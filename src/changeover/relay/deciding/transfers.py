@@ -17,7 +17,7 @@ from changeover.agent.moves import (
 )
 from changeover.agent.roster import Roster, Seat
 from changeover.faults import ReceiverFault
-from changeover.handoffs.context import strip_metadata
+from changeover.handoffs.context import strip_forged
 from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of
 from changeover.relay.deciding import brokering
@@ -121,7 +121,7 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     limits = run.limits or roster.limits
     if handoffs_left(state, run, limits) <= 0:
         return over_limit(state, run, (call.id, ""), "max_handoffs", roster)
-    args, dropped = strip_metadata(call.call.args)
+    args, dropped = strip_forged(call.call.args)
     asked = _read(call, args, turn.text, seat, roster)
     if not isinstance(asked, Intent):
         return _misread(state, call, asked, roster)
