@@ -183,6 +183,16 @@ async def a_delegate_starts_fresh_with_its_task_and_a_briefing(stage: Stage) -> 
 
 
 @story
+async def a_context_that_a_model_leaves_empty_is_no_information(stage: Stage) -> None:
+    empty: list[Any] = [None, "", {}, []]
+    turn = [("delegate_to_clerk", {"task": "count", "context": context}) for context in empty]
+    model = cast(boss=asks(*turn), clerk=lambda messages: says(messages[0].text))
+    team = stage.team([boss(), Agent("clerk")], model)
+    backs = came_back(await stage.say(team, "how many?"))
+    assert [back.response for back in backs] == ["The original request of the user:\n> how many?"] * 4
+
+
+@story
 async def a_delegate_may_be_told_everything_that_was_said(stage: Stage) -> None:
     text, _ = await briefing(stage, Full())
     assert [line for line in text.splitlines() if line.startswith(("> user", "> boss"))] == [

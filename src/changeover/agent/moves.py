@@ -149,7 +149,7 @@ class DelegateTo(Struct, frozen=True):
         return self.delegate.guards
 
     def read(self, args: dict[str, Any]) -> Assignment | BadArguments:
-        task, about = args.get("task"), args.get("context", "")
+        task, about = args.get("task"), args.get("context") or ""  # models write null for what they leave out
         if not isinstance(task, str) or not task:
             return BadArguments("task: say what is to be done, in words")
         variables = about if isinstance(about, dict) else {}
