@@ -14,6 +14,8 @@ from changeover import (
     Context,
     Expectations,
     HandoffPackage,
+    Limits,
+    Member,
     Metadata,
     Mode,
     Person,
@@ -25,12 +27,13 @@ from changeover import (
     Team,
     delegate,
     handoff,
+    tool,
 )
-from changeover.errors import HandoffTimeoutError, PackageError
+from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, PackageError
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import RollbackDone
 from changeover.stores.memory import MemoryLog
-from changeover.testing import ManualClock, Reply, ScriptedModel, delegates, hands_off, says
+from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.definition import ToolDefinition
 
 
@@ -236,3 +239,58 @@ async def test_a_package_cannot_set_what_only_a_handoff_writes():
     forged = replace(package(), context=Context(variables={"_handoff_from": "the boss", "order": 42}))
     with pytest.raises(PackageError, match="_handoff_from is reserved"):
         await here("clerk").offer(forged)
+
+
+@tool(approval=True)
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+@pytest.mark.parametrize(
+    "receiver", [Person("ana"), Agent("ana", tools=[pay], handoffs=())], ids=["who is asked", "whose tool is"]
+)
+async def test_time_goes_on_when_what_a_person_was_asked_is_undone(receiver: Member):
+    clock = ManualClock()
+
+    async def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+        if agent == "ana":
+            return calls(("pay", {}))
+        if len(messages) == 1:
+            return hands_off("ana", "refund")
+        await clock.alarm(clock.now() + 1_000)
+        return says("At last.")
+
+    members = [Agent("triage"), receiver]
+    limits = Limits(timeout=60)
+    async with Team(members, model=ScriptedModel(play), clock=clock, limits=limits) as team:
+        assert (await team.run("charged twice", conversation="c")).status == "waiting"
+        await clock.advance(600)
+        await team.rollback("c:3.0", reason="a mistake")
+        going = asyncio.ensure_future(team.resume("c"))
+        await clock.advance(50)
+        assert not going.done()
+        await clock.advance(20)
+        with pytest.raises(EconomicLimitExceeded, match="timeout=60"):
+            await asyncio.wait_for(going, 10)
+
+
+async def test_a_delegate_that_is_cancelled_while_a_person_is_asked_did_not_take_that_time():
+    clock = ManualClock()
+
+    async def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+        if agent == "clerk":
+            return calls(("pay", {}))
+        if len(messages) == 1:
+            return delegates("clerk", "pay")
+        await clock.alarm(clock.now() + 30)
+        return says("Not paid.")
+
+    members = [Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk", tools=[pay], handoffs=())]
+    async with Team(members, model=ScriptedModel(play), clock=clock, limits=Limits(timeout=60)) as team:
+        assert (await team.run("pay", conversation="c")).status == "waiting"
+        await clock.advance(590)
+        await team.cancel("c/3.0")
+        going = asyncio.ensure_future(team.resume("c"))
+        await clock.advance(30)
+        assert (await asyncio.wait_for(going, 10)).output == "Not paid."

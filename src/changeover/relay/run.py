@@ -95,6 +95,10 @@ class Waiting(Struct, gc=False):
         if not self.asked:
             self.before += at - self.since
 
+    def stop(self, at: float) -> None:
+        """Whatever was asked, nobody waits for the answer any more."""
+        self.before, self.asked = self.until(at), 0
+
     def until(self, at: float) -> float:
         """In all by then."""
         return self.before + (at - self.since if self.asked else 0.0)
