@@ -1,17 +1,19 @@
 """Effects: whatever models, functions and tools do, an event comes of it that a log can keep."""
 
+import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 import pytest
 
-from changeover import Agent, Function, Team
+from changeover import Agent, Approve, Expects, Function, Team, delegate
 from changeover.errors import ChangeoverError, FunctionError, ModelError
 from changeover.messages import Call
 from changeover.relay.ports import Request
-from changeover.testing import ManualClock, Reply, ScriptedModel, assert_valid_history, calls, fails, says
+from changeover.testing import ManualClock, Reply, ScriptedModel, assert_valid_history, calls, delegates, fails, says
 
 HALF = "half a character: \ud83d"
 
@@ -118,3 +120,48 @@ async def test_a_function_that_wants_the_process_to_end_has_failed(function: Any
     async with a_team(None, Function("solo", function)) as team:
         with pytest.raises(FunctionError, match="SystemExit"):
             await team.run("hello", conversation="c")
+
+
+class Gone(Exception):
+    """Stands for an ordinary error."""
+
+
+def lets_out(error: BaseException, given: str) -> Any:
+    """A function of the user's that raises this, as an async one or as a plain one."""
+
+    async def later(*_: Any) -> Any:
+        raise error
+
+    def now(*_: Any) -> Any:
+        raise error
+
+    return later if given == "async" else now
+
+
+WAYS: dict[str, Callable[[Any], tuple[list[Agent], dict[str, Any]]]] = {
+    "accepts": lambda fn: ([Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk", accepts=fn)], {}),
+    "strategy": lambda fn: ([Agent("boss", handoffs=[delegate("clerk", strategy=fn)]), Agent("clerk")], {}),
+    "briefing": lambda fn: ([Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk", briefing=fn)], {}),
+    "criterion": lambda fn: (
+        [Agent("boss", handoffs=[delegate("clerk", expects=Expects(criteria=[fn]))]), Agent("clerk")],
+        {},
+    ),
+    "approval": lambda fn: ([Agent("boss", handoffs=[delegate("clerk", approval=fn)]), Agent("clerk")], {}),
+    "hook": lambda fn: (
+        [Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk")],
+        {"hooks": {"handoff_accepted": fn}},
+    ),
+}
+"""What a user's code is asked for on the way to a delegate and back."""
+
+
+@pytest.mark.parametrize("given", ["async", "plain"])
+@pytest.mark.parametrize(
+    "error", [Gone(), asyncio.CancelledError(), SystemExit(3)], ids=lambda error: type(error).__name__
+)
+@pytest.mark.parametrize("way", WAYS)
+async def test_whatever_the_code_of_a_user_lets_out_the_run_goes_on(way: str, error: BaseException, given: str):
+    members, options = WAYS[way](lets_out(error, given))
+    model = ScriptedModel({"boss": [delegates("clerk", "count"), says("Done.")], "clerk": [says("3"), says("Three.")]})
+    async with Team(members, model=model, ask=lambda request: Approve(), **options) as team:
+        assert (await asyncio.wait_for(team.run("how many?"), 10)).output == "Done."

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import get_args
 
 from changeover.relay.events import Event
+from changeover.relay.performing.mishaps import TROUBLE, let_go
 from changeover.relay.stream import Recorded
 
 logger = logging.getLogger("changeover.hooks")
@@ -44,5 +45,6 @@ async def _call(hook: Hook, record: Recorded) -> None:
         waiting = hook(record)
         if inspect.isawaitable(waiting):
             await waiting
-    except Exception:
+    except TROUBLE as error:
+        let_go(error)
         logger.exception("a hook failed on %s", record.id)

@@ -12,6 +12,7 @@ from changeover.relay.commands import AskReceiver
 from changeover.relay.events import HandoffAccepted, HandoffConditional, HandoffRejected
 from changeover.relay.keepable import event_of
 from changeover.relay.packing import package_of
+from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
 from changeover.relay.performing.threads import called
 from changeover.relay.world import World
 
@@ -28,9 +29,10 @@ async def ask(world: World, command: AskReceiver) -> Answered:
         return answered(command, Accepted())
     try:
         return answered(command, answer_of(await called(accepts, package_of(command))))
-    except Exception as error:
+    except TROUBLE as error:
+        let_go(error)
         logger.exception("%s could not answer the offer %s", command.offer.receiver, command.id)
-        return answered(command, Rejected(f"it could not answer: {type(error).__name__}: {error}"[:2_000]))
+        return answered(command, Rejected(f"it could not answer: {words_of(error)}"))
 
 
 def answered(command: AskReceiver, answer: Answer) -> Answered:

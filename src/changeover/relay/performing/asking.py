@@ -10,6 +10,7 @@ from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject
 from changeover.handoffs.context import strip_metadata
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
+from changeover.relay.performing.mishaps import TROUBLE, let_go
 from changeover.relay.performing.threads import called
 from changeover.relay.world import World
 from changeover.tools.context import RunContext
@@ -68,7 +69,8 @@ async def _needed(approval: Approval, command: SeekApproval) -> bool:
         return True
     try:
         return bool(await called(approval.when, command.context, dict(command.call.args)))
-    except Exception:
+    except TROUBLE as error:
+        let_go(error)
         # Whoever cannot say whether it is safe has not said that it is.
         logger.exception("the approval of %s could not be judged, so a person is asked", command.call.name)
         return True

@@ -7,7 +7,7 @@ import logging
 from changeover.agent.moves import Transfer
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import RollbackDone, RollbackFailed
-from changeover.relay.keepable import text_of
+from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
 from changeover.relay.performing.threads import called
 from changeover.relay.world import World
 
@@ -26,9 +26,9 @@ async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFai
         return RollbackDone(call)
     try:
         await called(clean, command.rollback)
-    except Exception as error:
+    except TROUBLE as error:
+        let_go(error)
         logger.exception("cleaning up after %s failed and is tried again", handoff.id)
         wait = min(world.backoff * 2.0 ** (command.attempt - 1), LONGEST)
-        reason = text_of(f"{type(error).__name__}: {error}"[:2_000])
-        return RollbackFailed(call, reason, world.clock.now() + wait)
+        return RollbackFailed(call, words_of(error), world.clock.now() + wait)
     return RollbackDone(call)

@@ -75,7 +75,9 @@ async def _made(world: World, command: PackContext) -> Made:
         return await _summed_up(world, command, strategy)
     if isinstance(strategy, Reference):
         return Made(await _kept(world, command, strategy))
-    given = await asyncio.wait_for(called(strategy, command.handover), PATIENCE)
+    # In this task: one of its own that asks for the end of the process would get it.
+    async with asyncio.timeout(PATIENCE):
+        given = await called(strategy, command.handover)
     if isinstance(given, str):
         return Made(told=given)
     return Made(messages=_checked(given))
@@ -158,7 +160,8 @@ async def _briefing(command: PackContext, made: Made) -> str:
         brief = replace(brief, recent_messages=made.messages)
     if isinstance(command.briefing, str):
         return briefed_by(command.briefing, brief)
-    text = await asyncio.wait_for(called(command.briefing, brief), PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        text = await called(command.briefing, brief)
     if not isinstance(text, str):
         raise TypeError(f"a briefing must be a text, not {type(text).__name__}")
     return text

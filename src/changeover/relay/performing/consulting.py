@@ -29,4 +29,5 @@ async def consult(
         attempt=1,
         turn=turn,
     )
-    return await asyncio.wait_for(model.reply(request), patience)
+    async with asyncio.timeout(patience):
+        return await model.reply(request)

@@ -10,6 +10,7 @@ from changeover.agent.roster import Roster
 from changeover.relay.commands import JudgeResult
 from changeover.relay.events import ResultJudged
 from changeover.relay.keepable import text_of
+from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
 from changeover.relay.performing.threads import in_thread
 from changeover.relay.world import World
 
@@ -23,8 +24,9 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
         problem: str = await in_thread(partial(misfit, expects, command.text))
         for judge in () if problem else judged_later(expects):
             problem = problem or complaint(judge, await judge(value_of(expects, command.text)))
-    except Exception as error:  # the user's code: a result that it stumbles over is no good result
-        problem = f"it could not be judged: {type(error).__name__}: {error}"
+    except TROUBLE as error:  # the user's code: a result that it stumbles over is no good result
+        let_go(error)
+        problem = f"it could not be judged: {words_of(error)}"
     return ResultJudged(command.task, text_of(problem), command.call)
 
 
