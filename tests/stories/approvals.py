@@ -668,6 +668,18 @@ async def a_transfer_cannot_be_given_to_nobody(stage: Stage) -> None:
 
 
 @story
+async def arguments_that_no_log_can_keep_are_no_edit(stage: Stage) -> None:
+    team = desk(stage)
+    waiting = await stage.say(team, "refund")
+    must_wait(stage, waiting)
+    for request in waiting.requests:
+        told = await refused_decision(team, request, Edit(arguments={"order": "\ud83d"}))
+        assert "no log can keep these arguments ($.order: has half a character" in told
+        assert [each.id for each in await team.approvals()] == [request.id]
+    assert (await settled(stage, team, waiting, always(Approve()))).final_agent == "billing"
+
+
+@story
 async def a_transfer_is_asked_about_after_every_other_call_of_its_turn(stage: Stage) -> None:
     way = handoff("billing", approval=True)
     turn = calls(hands_off("billing", "refund"), ("pay", {"amount": 1}))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 
 from changeover.agent.moves import BadArguments, DelegateTo, NoSuchReceiver, Transfer, TransferToAny, UseTool
+from changeover.errors import PackageError
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
 from changeover.handoffs.context import strip_metadata
+from changeover.handoffs.plain import plain
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
 from changeover.relay.performing.mishaps import TROUBLE, let_go
@@ -91,7 +93,15 @@ def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
         return f"{world.roster.missing(decision.receiver)}; this team has: {there}"
     if decision.arguments is None:
         return "" if decision.receiver else "an Edit changes the arguments, the receiver, or both"
-    return _arguments_misfit(world, request, decision.arguments)
+    return _unkept(decision.arguments) or _arguments_misfit(world, request, decision.arguments)
+
+
+def _unkept(arguments: object) -> str:
+    try:
+        plain(arguments)
+    except PackageError as error:
+        return f"no log can keep these arguments ({error})"
+    return ""
 
 
 def _arguments_misfit(world: World, request: ApprovalRequest, arguments: object) -> str:
