@@ -363,7 +363,8 @@ async def what_a_person_brings_back_is_held_against_what_is_expected(stage: Stag
 
 @story
 async def whoever_answers_in_place_of_a_function_is_held_to_it_every_time(stage: Stage) -> None:
-    members = [Function("clerk", lambda ctx: Command(goto="closed")), Agent("closed", accepts_handoffs=False)]
+    clerk = Function("clerk", lambda ctx: Command(goto="closed"))
+    members: list[Member] = [clerk, Agent("closed", accepts_handoffs=False)]
     team = stage.team([triage(handoff("clerk", expects=NUMBER)), *members], cast(triage=hands_off("clerk", "count")))
     for text in ("how many?", "and now?"):
         waiting = await stage.say(team, text, agent="triage")
