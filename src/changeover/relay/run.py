@@ -95,8 +95,8 @@ class Waiting(Struct, gc=False):
         if not self.asked:
             self.before += at - self.since
 
-    def stop(self, at: float) -> None:
-        """Whatever was asked, nobody waits for the answer any more."""
+    def give_up(self, at: float) -> None:
+        """Nobody is awaited any more, whatever was asked."""
         self.before, self.asked = self.until(at), 0
 
     def until(self, at: float) -> float:

@@ -191,7 +191,7 @@ class State:
 
     def end(self, run: Run, output: str, fault: Fault | None, agent: str = "", cancelled: bool = False) -> None:
         """The run is over."""
-        run.waiting.stop(self.at)
+        run.waiting.give_up(self.at)
         if isinstance(run.phase, TURNING) and run.phase.turn:
             self.add(*run.phase.turn.results())
             self.handoffs += answers.open_offers(

@@ -20,7 +20,7 @@ from changeover.relay.events import (
 from changeover.relay.folding.calls import find
 from changeover.relay.passing import OFFERED, record_of
 from changeover.relay.run import TURNING, Broken, Refusal, Run, Stopping
-from changeover.relay.turn import Declined, Delegated, Offered, OpenCall, Turn, handoff_of, way_of
+from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn, handoff_of, way_of
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -83,6 +83,8 @@ def come_to_nothing(state: State, run: Run, turn: Turn, call: OpenCall, signal: 
     """An offer is over that nobody answered: whoever made it is told."""
     offered = handoff_of(call)
     assert isinstance(offered, Offered)
+    if isinstance(call.phase, Asked):
+        run.waiting.hear(state.at)
     record = _note(state, run, call, offered, signal, reason)
     if offered.offer.mode is Mode.DELEGATE:
         bring_nothing(state, run, turn, call, record, reason)

@@ -68,8 +68,6 @@ def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackR
     if isinstance(phase, Delegated):
         turn.move(call, replace(phase, recalled=event))
     elif isinstance(phase, Offered):
-        if isinstance(call.phase, Asked):
-            run.waiting.hear(state.at)
         come_to_nothing(state, run, turn, call, Signal.RETURN, undone_words(event.reason))
 
 
@@ -91,7 +89,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
         state.handoffs += offers
         for offer in offers:
             run.count_handoff(offer.sender, -1)
-    run.waiting.stop(state.at)
+    run.waiting.give_up(state.at)
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))
