@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from changeover import Agent, Approve, Recorded, RunResult, Store, Team, delegate, tool
+from changeover.engines.local import LocalEngine
 from changeover.errors import ApprovalError, ConversationNotFound
 from changeover.messages import Assistant, Message, User
 from changeover.observe.hooks import EVENTS
@@ -145,6 +146,32 @@ async def test_a_tree_may_be_cancelled_at_every_event(moments: Moments):
     assert count > 60
     # A run is over a few events before the last, for what follows an outcome at once is recorded with it.
     assert ends.count("cancelled") > count - 10
+
+
+async def test_what_must_happen_at_most_once_does_not_begin_when_it_is_wanted_no_longer():
+    stamped: list[bool] = []
+    cancelling: list[asyncio.Task[bool]] = []
+
+    @tool(at_most_once=True)
+    async def stamp() -> str:
+        """Stamp it."""
+        stamped.append(True)
+        return "stamped"
+
+    async def cancel(record: Recorded) -> None:
+        """Before anything that follows from the reply is begun: whoever goes on waits for the hooks."""
+        cancelling.append(asyncio.ensure_future(team.cancel("c")))
+        while not await team.on_engine(over):
+            await asyncio.sleep(0)
+
+    async def over(engine: LocalEngine) -> bool:
+        return bool((await engine.lives.get("c")).state.outcomes)
+
+    model = ScriptedModel({"solo": [calls(("stamp", {})), says("never")]})
+    async with Team([Agent("solo", tools=[stamp])], model=model, hooks={"model_replied": cancel}) as team:
+        result = await team.run("go", conversation="c")
+        assert (result.status, await asyncio.gather(*cancelling)) == ("cancelled", [True])
+    assert stamped == []
 
 
 @pytest.mark.parametrize(("who", "call"), [("looker", 0), ("middle", 1), ("payer", 2), ("saver", 3)])

@@ -181,8 +181,12 @@ class LocalEngine:
         return following
 
     async def intend(self, live: Live, command: str, event: Event) -> None:
-        """Commit the intent of a command."""
+        """Commit the intent of a command, if it is still wanted."""
         async with live.lock:
+            if live.stale:
+                await self.lives.refresh(live)
+            if not awaits(live.state, command):
+                raise Conflict(live.state.id, live.state.position, command)
             self.dispatch(live, await record(self, live, f"{command}:begun", [event]))
         await self.tell(live)
         if not self._may_begin(live):
