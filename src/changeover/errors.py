@@ -262,6 +262,10 @@ class StoreUnavailable(EngineError):
     """The store cannot be reached, or refuses to be used; nothing was half-written."""
 
 
+class StoreClosed(StoreUnavailable):
+    """The store was closed here: to wait for it would be in vain."""
+
+
 class KeyConflict(ProtocolError):
     """An idempotency key was given to something else before."""
 

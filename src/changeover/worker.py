@@ -18,7 +18,7 @@ from changeover.engines.capacity import room
 from changeover.engines.holding import End
 from changeover.engines.local import LocalEngine
 from changeover.engines.taking import take
-from changeover.errors import EngineError, MisconfiguredError, UnknownAgentError
+from changeover.errors import EngineError, MisconfiguredError, StoreClosed, StoreUnavailable, UnknownAgentError
 from changeover.facts import Ticket
 from changeover.relay.queue import Bell, Claim, Taken
 from changeover.team import Team
@@ -76,13 +76,21 @@ class Worker:
         try:
             with engine.log.queue.listening(self._agents) as bell:
                 while not self._stopping.is_set():
-                    await self._claim(engine)
+                    await self._claim_what_can_be(engine)
                     await self._pause(bell)
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._grace)
         finally:
             await self._give_back(engine)
             renewing.cancel()
+
+    async def _claim_what_can_be(self, engine: LocalEngine) -> None:
+        try:
+            await self._claim(engine)
+        except StoreClosed:
+            raise
+        except StoreUnavailable as error:  # it may come back, and nobody else would claim again then
+            logger.warning("%s claims nothing for now: %s", self.name, error)
 
     async def _claim(self, engine: LocalEngine) -> None:
         """Take as much as there is room for: here, and with agents that can do only so much at once."""

@@ -1,14 +1,18 @@
 """Taking what waits to be claimed, when something comes between."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from changeover import Agent, HandoffPackage, Metadata, Task, Team, Worker
-from changeover.errors import EngineError, StoreUnavailable
+from changeover import Agent, Function, HandoffPackage, Metadata, RunContext, Task, Team, Worker
+from changeover.errors import EngineError, StoreClosed, StoreUnavailable
 from changeover.relay.events import Entry, Unreadable
+from changeover.stores import sqlite as sqlite_store
 from changeover.stores.memory import MemoryLog
+from changeover.stores.open import Store
 from changeover.testing import ScriptedModel, says
 from tests.databases import postgres, shared_store, sqlite_file
 from tests.stores.entries import until
@@ -140,3 +144,40 @@ async def test_a_worker_may_have_any_name(shared_store: str, name: str, shown: s
     await claim.complete("Three.")
     assert (await team.result(ticket, timeout=5)).result == "Three."
     await team.close()
+
+
+def counter(store: str | Store) -> Team:
+    async def count(ctx: RunContext) -> str:
+        await asyncio.sleep(0.1)
+        return "Three."
+
+    return Team([Function("clerk", count)], model=ScriptedModel({}), store=store)
+
+
+async def test_a_worker_goes_on_when_a_store_that_was_away_comes_back(
+    sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    team = counter(Store(f"sqlite:///{sqlite_file}", lease=1.0))
+    working = asyncio.ensure_future((worker := Worker(team, ["clerk"], lease=0.3)).run())
+    before = await team.submit(HandoffPackage(Task("count the parts"), metadata=Metadata(receiver="clerk")))
+    await asyncio.sleep(0.05)
+    monkeypatch.setattr(sqlite_store, "PATIENCE", 0.1)
+    with closing(sqlite3.connect(sqlite_file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await asyncio.sleep(0.6)
+        other.execute("ROLLBACK")
+    monkeypatch.undo()
+    after = await team.submit(HandoffPackage(Task("count the parts"), metadata=Metadata(receiver="clerk")))
+    assert [(await team.result(ticket, timeout=10)).result for ticket in (before, after)] == ["Three."] * 2
+    worker.stop()
+    await working
+    await team.close()
+
+
+async def test_a_worker_ends_with_a_store_that_is_closed(sqlite_file: Path):
+    team = counter(f"sqlite:///{sqlite_file}")
+    working = asyncio.ensure_future(Worker(team, ["clerk"], lease=0.3).run())
+    await asyncio.sleep(0.05)
+    await team.close()
+    with pytest.raises(StoreClosed):
+        await asyncio.wait_for(working, 5)

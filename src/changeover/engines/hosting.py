@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -10,12 +11,14 @@ from msgspec.structs import replace
 from changeover.engines import claims
 from changeover.engines.answering import ask_receiver
 from changeover.engines.holding import End, Held, stop_working
-from changeover.errors import ClaimLost, WrittenByNewer
+from changeover.errors import ClaimLost, EngineError
 from changeover.relay.events import HandoffAccepted
 from changeover.relay.queue import Claim, Taken
 
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
+
+logger = logging.getLogger("changeover.engine")
 
 
 async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
@@ -28,7 +31,9 @@ async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
                     await engine.take_up(taken.ticket.place)
                 await asyncio.wait([held.over], timeout=engine.patience / 4)
             return held.over.result()
-    except (ClaimLost, WrittenByNewer):
+    except (ClaimLost, EngineError) as error:
+        if isinstance(error, EngineError):  # its lease runs out, and somebody takes it once more
+            logger.warning("%s cannot be worked on: %s", taken.ticket.id, error)
         engine.holdings.let_go([taken.ticket.id], End.LOST)
         return End.LOST
     engine.holdings.let_go([taken.ticket.id], End.DONE)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from changeover.errors import StoreUnavailable
+from changeover.errors import StoreClosed, StoreUnavailable
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
@@ -188,7 +188,7 @@ class SqlLog:
 
     def _check(self) -> None:
         if self._closed:
-            raise StoreUnavailable(f"the store {self._database.shown} is closed")
+            raise StoreClosed(f"the store {self._database.shown} is closed")
         if os.getpid() != self._pid:
             raise StoreUnavailable(
                 f"the store {self._database.shown} was opened before a fork; open it in each process"
