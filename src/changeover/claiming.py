@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from changeover.engines import claims
 from changeover.engines.local import LocalEngine
 from changeover.engines.taking import kept, take
-from changeover.errors import ClaimLost, WrittenByNewer
+from changeover.errors import UNREADABLE, ClaimLost
 from changeover.facts import Ticket
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected
 from changeover.handoffs.package import HandoffPackage
@@ -106,7 +106,7 @@ class TicketClaim:
 
 async def claimed(on: OnEngine, agent: str, by: str, lease: float, limit: int) -> list[TicketClaim]:
     """Claim what waits for an agent; what was over before anybody could look at it is left out, and let go,
-    and what only a newer version can read is left out until its lease runs out."""
+    and what cannot be read here is left out until its lease runs out."""
     found = await on(partial(_claimed, agent=agent, by=by, lease=lease, limit=limit))
     return [TicketClaim(on, taken, package, by, lease) for taken, package in found]
 
@@ -126,7 +126,7 @@ async def _package(engine: LocalEngine, taken: Taken) -> Callable[[], HandoffPac
     except ClaimLost:
         await engine.log.queue.give_back(Claim(taken.ticket.id, taken.token), counted=True)
         return None
-    except WrittenByNewer:
+    except UNREADABLE:
         return None  # not given back: it would be the first to be taken again, before all that can be done here
 
 

@@ -262,8 +262,16 @@ class StoreUnavailable(EngineError):
     """The store cannot be reached, or refuses to be used; nothing was half-written."""
 
 
+class StoreDamaged(StoreUnavailable):
+    """An entry cannot be read by anybody; conversations without it can."""
+
+
 class StoreClosed(StoreUnavailable):
     """The store was closed here: to wait for it would be in vain."""
+
+
+UNREADABLE = (WrittenByNewer, StoreDamaged)
+"""What keeps one conversation from going on here, and no other."""
 
 
 class KeyConflict(ProtocolError):

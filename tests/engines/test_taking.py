@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from changeover import Agent, Function, HandoffPackage, Metadata, RunContext, Task, Team, Worker
-from changeover.errors import EngineError, StoreClosed, StoreUnavailable
+from changeover.errors import EngineError, StoreClosed, StoreDamaged, StoreUnavailable
 from changeover.relay.events import Entry, Unreadable
 from changeover.stores import sqlite as sqlite_store
 from changeover.stores.memory import MemoryLog
 from changeover.stores.open import Store
 from changeover.testing import ScriptedModel, says
 from tests.databases import postgres, shared_store, sqlite_file
-from tests.stores.entries import until
+from tests.stores.entries import query, until
 
 __all__ = ["postgres", "shared_store", "sqlite_file"]
 
@@ -181,3 +181,27 @@ async def test_a_worker_ends_with_a_store_that_is_closed(sqlite_file: Path):
     await team.close()
     with pytest.raises(StoreClosed):
         await asyncio.wait_for(working, 5)
+
+
+async def test_a_conversation_that_is_damaged_keeps_the_others_from_nothing(shared_store: str):
+    store = Store(shared_store, lease=1.0)
+    first = counter(store)
+    damaged, sound = [
+        await first.submit(
+            HandoffPackage(Task("count"), metadata=Metadata(receiver="clerk", conversation=conversation))
+        )
+        for conversation in ("a", "b")
+    ]
+    under_way = [asyncio.ensure_future(first.run("count", conversation=conversation)) for conversation in ("c", "d")]
+    await until(lambda: query(shared_store, "SELECT count(*) FROM tasks WHERE conversation IN ('c', 'd')") == [(2,)])
+    await first.close()
+    await asyncio.gather(*under_way, return_exceptions=True)
+    these = "SELECT number FROM conversations WHERE id IN ('a', 'c')"
+    query(shared_store, f"UPDATE entries SET body = '[{{' WHERE conversation IN ({these})")
+    async with counter(store) as second:
+        assert (await second.resume("d")).output == "Three."
+        [claim] = await second.claim("clerk", limit=2)
+        assert claim.ticket == sound
+        await claim.complete("Three.")
+        with pytest.raises(StoreDamaged):
+            await second.status(damaged)

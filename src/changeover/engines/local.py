@@ -18,7 +18,7 @@ from changeover.engines.performing import performed
 from changeover.engines.recording import record
 from changeover.engines.resting import Resting
 from changeover.engines.watching import Watch
-from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned
+from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned, StoreDamaged
 from changeover.facts import RunResult
 from changeover.relay.awaiting import awaits
 from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunChild, RunTool
@@ -95,8 +95,11 @@ class LocalEngine:
     async def recover(self) -> None:
         """Take up what nobody works on: fold, decide, perform what is outstanding."""
         for conversation in await self.log.unfinished():
-            if "/" not in conversation or not await self._is_opened_above(conversation):
-                await self.take_up(conversation)
+            try:
+                if "/" not in conversation or not await self._is_opened_above(conversation):
+                    await self.take_up(conversation)
+            except StoreDamaged as error:  # which keeps the others from nothing
+                logger.error("conversation %s cannot be taken up: %s", conversation, error)
 
     async def _is_opened_above(self, conversation: str) -> bool:
         """Whether a delegate's conversation is its parent's to open, if it is in time: all but what it left to clean

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from changeover.engines.claims import note, offer_at
 from changeover.engines.inputs import put
-from changeover.errors import WrittenByNewer
+from changeover.errors import UNREADABLE
 from changeover.facts import Ticket
 from changeover.relay.events import HandoffRejected, TicketLapsed
 from changeover.relay.queue import Claim, Taken, token_of
@@ -45,7 +45,7 @@ async def sweep(engine: LocalEngine) -> None:
     """Ask a person about what workers took again and again, and none of them finished."""
     for queued in await engine.log.queue.worn_out(engine.world.roster.attempts):
         reason = f"{queued.attempts} workers took it, and none finished it"
-        with suppress(WrittenByNewer):  # a newer version asks; what else waits must not wait for that
+        with suppress(*UNREADABLE):  # perhaps a newer version asks; what else waits must not wait for that
             if not await _decline(engine, queued.ticket, reason):
                 await _escalate(engine, queued.ticket, reason)
 

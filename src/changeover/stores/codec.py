@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeover.errors import StoreUnavailable
+from changeover.errors import StoreDamaged
 from changeover.relay.events import Entry, Event, Unreadable
 from changeover.relay.keepable import whole
 from changeover.stores.database import Row
@@ -46,7 +46,7 @@ def decode(body: str) -> Events:
     except msgspec.ValidationError:
         return tuple(_read(bytes(piece)) for piece in _PIECES.decode(body))
     except msgspec.DecodeError as error:
-        raise StoreUnavailable(f"the store is damaged: an entry cannot be read ({error})") from error
+        raise StoreDamaged(f"the store is damaged: an entry cannot be read ({error})") from error
 
 
 def entry_of(row: Row) -> Entry:
