@@ -11,6 +11,7 @@ from changeover import (
     Function,
     Limits,
     MessageOnly,
+    Person,
     Recent,
     Reference,
     Summary,
@@ -237,12 +238,35 @@ def test_what_agents_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, 
         ({"accepts": "yes"}, "accepts='yes'; give a function of the package that is offered"),
         ({"requires": ["order"]}, "requires=('order',); give a list of Variable(…)s"),
         ({"requires": "order"}, "requires='order'; give a list of Variable(…)s"),
+        ({"requires": None}, "requires=None; give a list of Variable(…)s"),
+        ({"requires": Variable("order")}, "give a list of Variable(…)s"),
         ({"requires": [Variable("_order")]}, "names that begin with an underscore are reserved"),
         ({"max_concurrency": 0}, "max_concurrency=0; give 1 or more, or None for no limit"),
     ],
 )
 def test_what_an_agent_cannot_answer_by_is_a_fault(option: dict[str, Any], said: str):
     assert said in fault([Agent("a", **option)])
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"name": 5}, "name=5; give a text"),
+        ({"description": ["Payments."]}, "description=('Payments.',); give a text"),
+        ({"specialization": None}, "specialization=None; give a text"),
+        ({"capabilities": "refunds"}, "capabilities='refunds'; give a list of texts"),
+        ({"capabilities": [5]}, "capabilities=(5,); give a list of texts"),
+        ({"examples": None}, "examples=None; give a list of texts"),
+        ({"instructions": None}, "instructions=None; give a text, or a function of the run's context"),
+    ],
+)
+def test_what_an_agent_cannot_say_of_itself_is_a_fault(option: dict[str, Any], said: str):
+    assert fault([Agent("a", **option), Agent("b")]) == f"agent 'a' has {said}"
+
+
+@pytest.mark.parametrize("member", [Person("p", name=5), Function("p", print, description=["x"])])  # type: ignore[arg-type]
+def test_what_other_members_cannot_say_of_themselves_is_a_fault(member: Any):
+    assert "; give a text" in fault([Agent("a"), member])
 
 
 @pytest.mark.parametrize("way", [handoff, delegate])

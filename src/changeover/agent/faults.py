@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from math import inf
 
@@ -26,6 +26,9 @@ SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What every provider accepts as the name of a function."""
 
+TEXTS = ("name", "description", "specialization")
+LISTS = ("capabilities", "examples")
+"""What members say of themselves: in one text, and in several."""
 UNBUILT = ("skills",)
 _DEFAULTS = {own.name: own.default for own in fields(Agent)}
 
@@ -53,6 +56,7 @@ def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[s
         yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
     if isinstance(member, Function) and not callable(member.fn):
         yield f"needs a function, not {type(member.fn).__name__}"
+    yield from _text_faults(member)
     if not isinstance(member, Agent):
         return
     for option in UNBUILT:
@@ -67,10 +71,28 @@ def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[s
     yield from _name_faults(member, handoffs and len(ids) > 1)
 
 
+def _text_faults(member: Member) -> Iterator[str]:
+    for option in TEXTS:
+        if not isinstance(value := getattr(member, option, ""), str):
+            yield f"has {option}={value!r}; give a text"
+    for option in LISTS:
+        value = getattr(member, option, ())
+        # One text is a sequence too: of letters, each of which would be taken for a capability.
+        if (
+            isinstance(value, str)
+            or not isinstance(value, Collection)
+            or not all(isinstance(each, str) for each in value)
+        ):
+            yield f"has {option}={value!r}; give a list of texts"
+    instructions = getattr(member, "instructions", "")
+    if not isinstance(instructions, str) and not callable(instructions):
+        yield f"has instructions={instructions!r}; give a text, or a function of the run's context"
+
+
 def _answer_faults(agent: Agent) -> Iterator[str]:
     if agent.accepts is not None and not callable(agent.accepts):
         yield f"has accepts={agent.accepts!r}; give a function of the package that is offered"
-    if isinstance(agent.requires, str) or not all(isinstance(each, Variable) for each in agent.requires):
+    if not isinstance(agent.requires, Sequence) or not all(isinstance(each, Variable) for each in agent.requires):
         yield f"has requires={agent.requires!r}; give a list of Variable(…)s"
     else:
         yield from variable_faults(agent.requires)
