@@ -19,6 +19,7 @@ from changeover import (
     Variable,
     delegate,
     handoff,
+    specialist,
     tool,
 )
 from changeover.errors import MisconfiguredError
@@ -280,6 +281,28 @@ def test_what_other_members_cannot_say_of_themselves_is_a_fault(member: Any):
 )
 def test_what_a_way_to_hand_off_cannot_say_is_a_fault(way: Any, option: dict[str, Any], said: str):
     assert said in fault([Agent("a", handoffs=[way("b", **option)]), Agent("b")])
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        (lambda b: b, "hands off to "),
+        (handoff, "hands off to "),
+        (delegate, "hands off to "),
+        (lambda b: handoff("b", return_to=b), "handoff 'handoff_to_b' returns to "),
+        (lambda b: delegate("b", alternatives=[b]), "delegate 'delegate_to_b' has the alternative "),
+        (lambda b: specialist(among=[b]), "'handoff_to_specialist' chooses among "),
+    ],
+)
+def test_an_agent_in_place_of_its_id_is_a_fault_that_says_what_to_write(way: Any, said: str):
+    b = Agent("b", instructions="A long text.")
+    told = fault([Agent("a", handoffs=[way(b)]), b])
+    assert told == f"agent 'a' {said}Agent('b', …) itself; name it by its id, 'b'"
+
+
+def test_a_start_that_is_an_agent_is_a_fault_that_says_what_to_write():
+    a = Agent("a")
+    assert fault([a], start=a) == "start is Agent('a', …) itself; name it by its id, 'a'"
 
 
 def test_a_rollback_that_is_no_function_is_a_fault():

@@ -44,7 +44,9 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
     strangers = [each for each in members if each not in known]
     found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in strangers]
     found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
-    if start is not None and start not in ids:
+    if isinstance(start, Member):
+        found.append(f"start is {_nobody(start, ids)}")
+    elif start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
     for member in known:
         found += [f"agent {member.id!r} {fault}" for fault in _member_faults(member, ids, handoffs)]
@@ -112,7 +114,7 @@ def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
             continue
         receiver = way.receiver if isinstance(way, Handoff | Delegate) else way
         if receiver not in ids:
-            yield f"hands off to {receiver!r}, which is not in the team; choose one of {_listed(ids)}"
+            yield f"hands off to {_nobody(receiver, ids)}"
         if isinstance(way, Handoff):
             yield from (f"handoff {way.name!r} {fault}" for fault in _declared_faults(way, ids))
         elif isinstance(way, Delegate):
@@ -129,7 +131,7 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     yield from variable_faults(way.variables)
     yield from strategy_faults(way.strategy)
     if way.return_to is not None and way.return_to not in ids:
-        yield f"returns to {way.return_to!r}, which is not in the team; choose one of {_listed(ids)}"
+        yield f"returns to {_nobody(way.return_to, ids)}"
     if way.merge not in ("merge", "replace"):
         yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
     yield from _common_faults(way, ids)
@@ -150,7 +152,7 @@ def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
     yield from _delegate_faults(way, ids)
     for other in way.among:
         if other not in ids:
-            yield f"chooses among {other!r}, which is not in the team; choose of {_listed(ids)}"
+            yield f"chooses among {_nobody(other, ids)}"
 
 
 def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
@@ -166,7 +168,7 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
             yield wrong
     for other in way.alternatives:
         if other not in ids:
-            yield f"has the alternative {other!r}, which is not in the team; choose one of {_listed(ids)}"
+            yield f"has the alternative {_nobody(other, ids)}"
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
@@ -204,6 +206,13 @@ def parameter_faults(declared: Tool | Fn, parameters: Sequence[str]) -> list[str
         f"tool {name!r} has a parameter called {parameter!r}, which is reserved; rename it"
         for parameter in sorted(METADATA & set(parameters))
     ]
+
+
+def _nobody(other: object, ids: Sequence[str]) -> str:
+    """What was given in place of the id of somebody in the team, and what to give."""
+    if isinstance(other, Member):
+        return f"{type(other).__name__}({other.id!r}, …) itself; name it by its id, {other.id!r}"
+    return f"{other!r}, which is not in the team; choose one of {_listed(ids)}"
 
 
 def _listed(ids: Sequence[str]) -> str:

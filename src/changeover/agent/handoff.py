@@ -83,4 +83,6 @@ def handoff(
 
 def tool_name(verb: str, receiver: str) -> str:
     """The name a handoff gets when none is given."""
-    return f"{verb}_{receiver.replace('-', '_').replace('.', '_')}"
+    # An agent in place of its id is a fault that its team reports, with all others; until then it needs a name.
+    id = str(getattr(receiver, "id", receiver))
+    return f"{verb}_{id.replace('-', '_').replace('.', '_')}"
