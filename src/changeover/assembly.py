@@ -77,7 +77,7 @@ HANDOFFS = "CHANGEOVER_HANDOFFS"
 def assemble(declared: Declared) -> World:
     """Compile a team; raise one MisconfiguredError that holds all of its faults."""
     members = declared.members
-    agents = [member for member in members if isinstance(member, Agent)] if isinstance(members, Sequence) else []
+    agents = [member for member in _members(members) if isinstance(member, Agent)]
     models, model_faults = _models(agents, declared.model)
     tried, tried_faults = _tried_models(agents, declared.experiments)
     helper, helper_faults = _helper(declared.helper_model)
@@ -167,7 +167,9 @@ def joined(declared: Declared, member: Member, world: World) -> tuple[Declared, 
 
 
 def _members(declared: object) -> list[Member]:
-    return [each for each in declared if isinstance(each, Member)] if isinstance(declared, Sequence) else []
+    """Those of whom anything more can be found out: who has an id by which it can be told."""
+    found = declared if isinstance(declared, Sequence) else []
+    return [each for each in found if isinstance(each, Member) and isinstance(each.id, str)]
 
 
 def _judge_faults(limits: Limits, helper: Any) -> list[str]:

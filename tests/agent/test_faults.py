@@ -102,9 +102,9 @@ def test_a_team_needs_agents(members: Any):
     assert fault(members) == "the team has no agents; give at least one: Team([Agent('triage', …)])"
 
 
-@pytest.mark.parametrize("id", ["", "a b", "ä", "-a", "a.b", "a/b", "x" * 65, "a\n"])
-def test_ids_are_slugs(id: str):
-    assert any("has an id that is no slug" in said for said in faults([Agent(id)]))
+@pytest.mark.parametrize("id", ["", "a b", "ä", "-a", "a.b", "a/b", "x" * 65, "a\n", 7, None, {"a": 1}])
+def test_ids_are_slugs(id: Any):
+    assert any("has an id that is no slug" in said for said in faults([Agent(id), Agent("b", handoffs=["c"])]))
 
 
 @pytest.mark.parametrize("id", ["a", "A1", "sdr-agent", "7_of_9", "x" * 64])

@@ -40,7 +40,7 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
     if not members:
         return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
     known = [member for member in members if isinstance(member, Member)]
-    ids = [member.id for member in known]
+    ids = [member.id for member in known if isinstance(member.id, str)]
     strangers = [each for each in members if each not in known]
     found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in strangers]
     found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
@@ -54,7 +54,7 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
 
 
 def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[str]:
-    if not SLUG.fullmatch(member.id):
+    if not isinstance(member.id, str) or not SLUG.fullmatch(member.id):
         yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
     if isinstance(member, Function) and not callable(member.fn):
         yield f"needs a function, not {type(member.fn).__name__}"
