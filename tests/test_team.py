@@ -122,6 +122,20 @@ async def test_what_is_said_must_be_a_text(team: Team, text: Any):
     assert "what the user says must be a str" in str(await refused(team, text))
 
 
+@pytest.mark.parametrize("option", ["user", "correlation_id", "key"])
+@pytest.mark.parametrize("value", [0, 5, b"ada", ["ada"], "\ud800"])
+async def test_what_goes_with_a_message_must_be_a_text_that_can_be_read_back(team: Team, option: str, value: Any):
+    assert str(await refused(team, conversation="c", **{option: value})).startswith(f"{option} ")
+    assert (await team.run("hello", conversation="c")).output
+
+
+@pytest.mark.parametrize("limits", [5, {"max_turns": 3}, Limits, "simple"])
+async def test_limits_that_are_none_are_refused(team: Team, limits: Any):
+    assert "give Limits(…)" in str(await refused(team, limits=limits))
+    with pytest.raises(MisconfiguredError, match="give Limits"):
+        Team([Agent("a")], model="offline", limits=limits)
+
+
 async def test_a_text_that_no_log_could_keep_is_refused(team: Team):
     assert "what the user says" in str(await refused(team, "half a character: \ud800"))
 

@@ -20,7 +20,7 @@ from changeover.errors import MisconfiguredError
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.deadlock import Deadlock
 from changeover.guards.guard import Guard, guard_faults
-from changeover.guards.limits import Limits
+from changeover.guards.limits import Limits, limit_faults
 from changeover.guards.rules import Rule, rule_faults
 from changeover.guards.switch import ON, Enabled, override_faults, switch_faults, switch_of
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
@@ -108,7 +108,7 @@ def assemble(declared: Declared) -> World:
 
 def _faults(declared: Declared) -> list[str]:
     """What is wrong with what was said of the team as a whole."""
-    ids, limits = [member.id for member in _members(declared.members)], declared.limits or Limits()
+    ids = [member.id for member in _members(declared.members)]
     return [
         *team_faults(declared.members, declared.start, bool(declared.handoffs_enabled)),
         *rule_faults(declared.rules, ids),
@@ -118,8 +118,8 @@ def _faults(declared: Declared) -> list[str]:
         *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
         *(declared.routing.faults() if declared.routing else ()),
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
-        *limits.faults(),
-        *_judge_faults(limits, declared.helper_model),
+        *limit_faults(declared.limits),
+        *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults(declared.hooks or {}),
         *_store_faults(declared.store),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
@@ -172,8 +172,8 @@ def _members(declared: object) -> list[Member]:
     return [each for each in found if isinstance(each, Member) and isinstance(each.id, str)]
 
 
-def _judge_faults(limits: Limits, helper: Any) -> list[str]:
-    if limits.auto != "judge" or helper is not None:
+def _judge_faults(limits: object, helper: Any) -> list[str]:
+    if not isinstance(limits, Limits) or limits.auto != "judge" or helper is not None:
         return []
     return ["Limits.tier('auto', judge=True) asks the team's helper_model, and it has none"]
 

@@ -21,7 +21,7 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.messages import File
 from changeover.relay.events import UserSpoke
 from changeover.relay.offered import offer_of
-from changeover.relay.spoken import spoken
+from changeover.relay.spoken import spoken, text_faults
 from changeover.routing import profiles
 from changeover.routing.routing import taker_faults
 
@@ -68,8 +68,10 @@ def said(
     if unknown := options.keys() - RunOptions.__annotations__.keys():
         known = ", ".join(RunOptions.__annotations__)
         raise TypeError(f"a run has no option {', '.join(sorted(unknown))}; it has: {known}")
-    if (agent := options.get("agent")) is not None and agent not in roster.seats:
+    if (agent := options.get("agent")) is not None and not (isinstance(agent, str) and agent in roster.seats):
         raise UnknownAgentError(agent, list(roster.seats))
+    if faults := text_faults({} if key is None else {"key": key}):
+        raise MisconfiguredError(*faults)
     told = spoken(text, **options)
     return Said(_conversation(conversation, key or ""), _with_files(told, files) if files else told, key or "")
 
@@ -129,6 +131,6 @@ def _with_files(told: UserSpoke, files: Sequence[File | str | Path]) -> UserSpok
 def _conversation(id: str | None, key: str) -> str:
     if id is None:
         return f"key-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}" if key else ""
-    if not CONVERSATION_ID.fullmatch(id):
+    if not isinstance(id, str) or not CONVERSATION_ID.fullmatch(id):
         raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
     return id

@@ -82,6 +82,13 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return found
 
 
+def limit_faults(declared: object) -> list[str]:
+    """What is wrong with what was given as limits, if anything was."""
+    if isinstance(declared, Limits):
+        return declared.faults()
+    return [] if declared is None else [f"limits={declared!r} are none; give Limits(…), such as Limits(max_turns=20)"]
+
+
 WHOLE = (
     ("max_handoffs", 0, "0 (no handoffs)"),
     ("max_turns", 1, "1"),

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from changeover.errors import MisconfiguredError
-from changeover.guards.limits import Limits
+from changeover.guards.limits import Limits, limit_faults
 from changeover.handoffs.context import METADATA
 from changeover.relay.events import UserSpoke
 
@@ -24,18 +24,22 @@ def spoken(
 ) -> UserSpoke:
     """The event that records it."""
     variables, faults = _variables(context) if context else ({}, [])
-    faults = [*_text_faults(text), *faults, *(limits.faults() if limits else ())]
-    if faults:
+    named = {"user": user, "correlation_id": correlation_id}
+    texts = {"what the user says": text, **{name: given for name, given in named.items() if given is not None}}
+    if faults := [*text_faults(texts), *faults, *limit_faults(limits)]:
         raise MisconfiguredError(*faults)
     return UserSpoke(str(text), user or "", agent or "", variables, limits, correlation_id or "")
 
 
-def _text_faults(text: object) -> list[str]:
-    if not isinstance(text, str):
-        return [f"what the user says must be a str, not {type(text).__name__}"]
-    if not text.isascii() and not _keepable(text):
-        return ["what the user says holds half a character (a lone surrogate), which no store can keep"]
-    return []
+def text_faults(given: Mapping[str, object]) -> list[str]:
+    """Which of these are no texts, or none that could be read back once they are recorded."""
+    found = []
+    for what, text in given.items():
+        if not isinstance(text, str):
+            found.append(f"{what} must be a str, not {type(text).__name__}")
+        elif not text.isascii() and not _keepable(text):
+            found.append(f"{what} holds half a character (a lone surrogate), which no store can keep")
+    return found
 
 
 def _keepable(text: str) -> bool:
