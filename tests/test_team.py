@@ -136,6 +136,14 @@ async def test_limits_that_are_none_are_refused(team: Team, limits: Any):
         Team([Agent("a")], model="offline", limits=limits)
 
 
+@pytest.mark.parametrize("option", ["by", "reason"])
+async def test_who_ends_or_undoes_something_and_why_must_be_texts(team: Team, option: str):
+    given: dict[str, Any] = {option: 5}
+    for undone in (team.cancel("c", **given), team.rollback("c:3.0", **given)):
+        with pytest.raises(MisconfiguredError, match=f"{option} must be a str, not int"):
+            await undone
+
+
 async def test_a_text_that_no_log_could_keep_is_refused(team: Team):
     assert "what the user says" in str(await refused(team, "half a character: \ud800"))
 

@@ -13,12 +13,13 @@ from changeover.engines.rolling import roll_back
 from changeover.engines.tickets import id_of
 from changeover.errors import ApprovalError, ConversationNotFound, MisconfiguredError
 from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
-from changeover.guards.approval import Decision, is_names
+from changeover.guards.approval import Decision, decision_fault, is_names
 from changeover.guards.breaker import Circuit
 from changeover.observe.experiments import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.events import Entry
 from changeover.relay.result import handoffs_of
+from changeover.relay.spoken import check_texts
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, recorded
 
@@ -57,6 +58,9 @@ class Overseer(ABC):
             raise ApprovalError(f"roles={roles!r} is no list of names, such as ['manager']")
         if not isinstance(decision, Decision):
             raise ApprovalError(f"decide by Approve(), Reject(…), Edit(…) or Respond(…), not by {decision!r}")
+        if fault := decision_fault(decision):
+            raise ApprovalError(fault)
+        check_texts(by=by)
         if isinstance(approval, Ticket):
             raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
         id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
@@ -69,6 +73,7 @@ class Overseer(ABC):
         ticket, with all that works for it. Returns when it has ended; False if nothing was under way."""
         if not isinstance(id, str | Ticket):
             raise MisconfiguredError(f"cancel by the id of a conversation, a run, a handoff or a ticket, not by {id!r}")
+        check_texts(by=by, reason=reason)
         return await self.on_engine(lambda engine: cancelling.end(engine, id_of(id), by, reason))
 
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
@@ -78,6 +83,7 @@ class Overseer(ABC):
         Raise IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
         """
         id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
+        check_texts(reason=reason, by=by)
         return await self.on_engine(lambda engine: roll_back(engine, id, reason, by))
 
     async def forget(self, conversation: str) -> bool:

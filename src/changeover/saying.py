@@ -21,7 +21,7 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.messages import File
 from changeover.relay.events import UserSpoke
 from changeover.relay.offered import offer_of
-from changeover.relay.spoken import spoken, text_faults
+from changeover.relay.spoken import check_texts, spoken
 from changeover.routing import profiles
 from changeover.routing.routing import taker_faults
 
@@ -70,8 +70,8 @@ def said(
         raise TypeError(f"a run has no option {', '.join(sorted(unknown))}; it has: {known}")
     if (agent := options.get("agent")) is not None and not (isinstance(agent, str) and agent in roster.seats):
         raise UnknownAgentError(agent, list(roster.seats))
-    if faults := text_faults({} if key is None else {"key": key}):
-        raise MisconfiguredError(*faults)
+    if key is not None:
+        check_texts(key=key)
     told = spoken(text, **options)
     return Said(_conversation(conversation, key or ""), _with_files(told, files) if files else told, key or "")
 

@@ -20,7 +20,7 @@ from changeover import (
     tool,
 )
 from changeover.engines.approvals import unauthorised
-from changeover.errors import ApprovalError
+from changeover.errors import ApprovalError, MisconfiguredError
 from changeover.facts import RequestKind
 from changeover.guards.approval import Decision, approval_faults
 from changeover.relay.events import ApprovalDecided
@@ -116,6 +116,17 @@ async def test_roles_are_a_list_of_names(roles: Any):
         request = await waiting(team)
         with pytest.raises(ApprovalError, match="is no list of names"):
             await team.decide(request, Approve(), roles=roles)
+
+
+@pytest.mark.parametrize("decision", [Reject(5), Respond(None), Edit(receiver=7), Edit(arguments=[1])])  # type: ignore[arg-type]
+async def test_a_decision_that_could_not_be_read_back_is_refused_and_the_request_waits_on(decision: Any):
+    async with by_tool() as team:
+        request = await waiting(team)
+        with pytest.raises(ApprovalError, match=f"{type(decision).__name__}.* with what it cannot hold: Expected"):
+            await team.decide(request, decision, roles=["manager"])
+        with pytest.raises(MisconfiguredError, match="by must be a str, not int"):
+            await team.decide(request, Approve(), by=5, roles=["manager"])  # type: ignore[arg-type]
+        assert await team.approvals() == [request]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, assert_never
 
+import msgspec
 from msgspec import Struct
 
 OnExpiry = Literal["reject", "approve"]
@@ -88,6 +89,15 @@ class Respond(Verdict, frozen=True, tag="respond"):
 
 
 Decision = Approve | Reject | Edit | Respond
+
+
+def decision_fault(decision: Decision) -> str:
+    """Why a decision could not be read back, if it could not: records do not check what they are made with."""
+    try:
+        msgspec.convert(msgspec.to_builtins(decision), Decision)
+    except (TypeError, ValueError) as error:
+        return f"{type(decision).__name__}(…) is made with what it cannot hold: {error}"
+    return ""
 
 
 def verdict_words(decision: Decision) -> str:

@@ -31,6 +31,12 @@ def spoken(
     return UserSpoke(str(text), user or "", agent or "", variables, limits, correlation_id or "")
 
 
+def check_texts(**given: object) -> None:
+    """Raise MisconfiguredError unless all of these are texts: what is none could not be read back from a log."""
+    if faults := text_faults(given):
+        raise MisconfiguredError(*faults)
+
+
 def text_faults(given: Mapping[str, object]) -> list[str]:
     """Which of these are no texts, or none that could be read back once they are recorded."""
     found = []
