@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from changeover import Agent, Rejected, Routing, Team, Usage, specialist
+from changeover import Agent, HandoffPackage, Rejected, Routing, Team, Usage, specialist
 from changeover.messages import Message
 from changeover.relay.events import HandoffOffered, HandoffRejected, ReceiverChosen
 from changeover.testing import Reply, ScriptedModel, calls, fails, says
@@ -202,3 +202,22 @@ async def what_is_expected_of_a_specialist_is_told_and_asked_for_once_more(stage
     [back] = came_back(await stage.say(team, "Which clauses?"))
     assert (back.success, back.response) == (True, "[1, 2]")
     assert "Your answer must be JSON" in stage.requests("lawyer")[0].instructions
+
+
+@story
+async def a_specialist_is_told_why_it_is_asked_and_what_for(stage: Stage) -> None:
+    shown: list[tuple[str, tuple[str, ...]]] = []
+
+    def accepts(package: HandoffPackage) -> bool:
+        shown.append((package.metadata.reason, package.metadata.required_capabilities))
+        return True
+
+    lawyer = Agent("lawyer", capabilities=["contract-law"], accepts=accepts, handoffs=())
+    team = desk(stage, calls(wants("law", "Read this lease.", "contract law")), lawyer)
+    await stage.say(team, "Is my lease valid?")
+    for request in stage.requests("lawyer"):
+        why, able, asked = request.messages[0].text.split("\n\n")
+        assert why == "Why you:\n  I cannot."
+        assert able == "Required capabilities:\n- contract law"
+        assert asked.endswith("\n> Is my lease valid?")
+    assert all(each == ("I cannot.", ("contract law",)) for each in shown)

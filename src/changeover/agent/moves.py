@@ -56,6 +56,9 @@ class Assignment(Struct, frozen=True):
     task: str
     about: str = ""
     variables: dict[str, Any] = {}
+    reason: str = ""
+    required: tuple[str, ...] = ()
+    """What whoever does it has to be able to do."""
 
 
 class NoSuchReceiver(Struct, frozen=True):

@@ -63,8 +63,6 @@ class Wish(Assignment, frozen=True):
 
     kind: str = ""
     """What kind of specialist it wants."""
-    reason: str = ""
-    required: tuple[str, ...] = ()
 
 
 class ToSpecialist(DelegateTo, frozen=True):
@@ -88,8 +86,8 @@ class ToSpecialist(DelegateTo, frozen=True):
         asked = super().read({name: args[name] for name in ("task", "context") if name in args})
         if isinstance(asked, BadArguments):
             return asked
-        said = (asked.task, asked.about, asked.variables)
-        return Wish(*said, args["specialist_type"], args["reason"], tuple(each for each in required if each.strip()))
+        said = (asked.task, asked.about, asked.variables, args["reason"])
+        return Wish(*said, tuple(each for each in required if each.strip()), args["specialist_type"])
 
 
 def specialist_tool(declared: Specialist) -> ToSpecialist:

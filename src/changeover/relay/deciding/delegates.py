@@ -60,6 +60,8 @@ def delegate(
         expected=move.expected,
         capability=found.capability if found else "",
         queued=found is not None and found.queued and receiver == found.receiver,
+        reason=asked.reason,
+        required=asked.required,
     )
     offer = following(state, run, call, until(state, offer, patience(declared), roster))
     strategy = strategy_in(state, receiver, roster.delegate_strategy(receiver, declared.strategy), roster)

@@ -149,7 +149,12 @@ def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered) -> Brief:
     if offer.mode is Mode.TRANSFER:
         return Brief(your_task=offer.message)  # beside it, the receiver reads what the user said
     request = "" if task_of(run, offer) == run.spoken.text else run.spoken.text  # else it reads that next
-    return Brief(original_request=request, key_information=offer.about)
+    return Brief(
+        original_request=request,
+        why_you=offer.reason,
+        required_capabilities=offer.required,
+        key_information=offer.about,
+    )
 
 
 def _recent(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> list[Message]:

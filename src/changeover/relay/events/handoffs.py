@@ -67,6 +67,10 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     needs_context: tuple[str, ...] = ()
     needs_permission: tuple[str, ...] = ()
     """On what condition the receiver would take it, as it said before, so that it is not asked again."""
+    reason: str = ""
+    """Why somebody else should do it, in the sender's words, where these are not the message."""
+    required: tuple[str, ...] = ()
+    """What the receiver has to be able to do."""
 
 
 class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):
