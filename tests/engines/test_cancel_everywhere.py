@@ -161,7 +161,7 @@ async def test_what_must_happen_at_most_once_does_not_begin_when_it_is_wanted_no
     async def cancel(record: Recorded) -> None:
         """Before anything that follows from the reply is begun: whoever goes on waits for the hooks."""
         cancelling.append(asyncio.ensure_future(team.cancel("c")))
-        while not await team.on_engine(over):
+        while not await team.on_engine(over):  # noqa: ASYNC110 - nobody tells when it is over, but hooks that wait
             await asyncio.sleep(0)
 
     async def over(engine: LocalEngine) -> bool:

@@ -122,7 +122,7 @@ async def test_roles_are_a_list_of_names(roles: Any):
 async def test_a_decision_that_could_not_be_read_back_is_refused_and_the_request_waits_on(decision: Any):
     async with by_tool() as team:
         request = await waiting(team)
-        with pytest.raises(ApprovalError, match=f"{type(decision).__name__}.* with what it cannot hold: Expected"):
+        with pytest.raises(ApprovalError, match=rf"^{type(decision).__name__}\(\w+=…\) must be a (str|dict), not "):
             await team.decide(request, decision, roles=["manager"])
         with pytest.raises(MisconfiguredError, match="by must be a str, not int"):
             await team.decide(request, Approve(), by=5, roles=["manager"])  # type: ignore[arg-type]

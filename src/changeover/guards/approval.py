@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, assert_never
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 OnExpiry = Literal["reject", "approve"]
 
@@ -91,12 +91,16 @@ class Respond(Verdict, frozen=True, tag="respond"):
 Decision = Approve | Reject | Edit | Respond
 
 
+HELD: dict[str, type] = {"note": str, "text": str, "receiver": str, "arguments": dict}
+"""What the fields of decisions hold."""
+
+
 def decision_fault(decision: Decision) -> str:
     """Why a decision could not be read back, if it could not: records do not check what they are made with."""
-    try:
-        msgspec.convert(msgspec.to_builtins(decision), Decision)
-    except (TypeError, ValueError) as error:
-        return f"{type(decision).__name__}(…) is made with what it cannot hold: {error}"
+    for name, given in asdict(decision).items():
+        if not isinstance(given, HELD[name]) and not (name == "arguments" and given is None):
+            wanted, kind = HELD[name].__name__, type(decision).__name__
+            return f"{kind}({name}=…) must be a {wanted}, not {type(given).__name__}"
     return ""
 
 
