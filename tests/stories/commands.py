@@ -24,6 +24,7 @@ from changeover.relay.events import CallRefused, HandoffOffered, HandoffReturned
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Tool
+from tests.stores.entries import until
 from tests.stories.scripts import recites
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
@@ -404,16 +405,16 @@ async def a_command_acts_after_delegates_and_tools_written_before_it(stage: Stag
 
 @story
 async def what_reads_add_stands_in_call_order_whoever_finishes_first(stage: Stage) -> None:
-    def finds(name: str, seconds: float) -> Tool:
+    def finds(name: str, after: str) -> Tool:
         async def find() -> Command:
-            await asyncio.sleep(seconds)
+            await until(lambda: not after or after in stage.effects)
             stage.effects.append(name)
             found = {"context": {"last": name, name: True}, "artifacts": {"last": name}}
             return Command(update={**found, "workflow_state": {"phase": name, "done": [name]}})
 
         return tool(name=name, read_only=True)(find)
 
-    tools = [finds("a", 0.03), finds("b", 0.0), finds("c", 0.015)]
+    tools = [finds("a", "c"), finds("b", ""), finds("c", "b")]
     team = stage.team([Agent("solo", tools=tools)], plays(calls(("a", {}), ("b", {}), ("c", {}))))
     result = await stage.say(team, "look")
     assert result.output == "solo reads: done | done | done"
