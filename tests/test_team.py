@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from changeover import Agent, Function, Limits, Recorded, RunFinished, RunResult, Team
+from changeover import Agent, Function, HandoffPackage, Limits, Recorded, RunFinished, RunResult, Team
 from changeover.errors import ChangeoverError, ConversationNotFound, EngineError, MisconfiguredError, UnknownAgentError
+from changeover.handoffs.package import Metadata, Task
 from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, Started, UserSpoke
 from changeover.testing import ManualClock, Reply, ScriptedModel, hands_off, says
@@ -142,6 +143,32 @@ async def test_who_ends_or_undoes_something_and_why_must_be_texts(team: Team, op
     for undone in (team.cancel("c", **given), team.rollback("c:3.0", **given)):
         with pytest.raises(MisconfiguredError, match=f"{option} must be a str, not int"):
             await undone
+
+
+@pytest.mark.parametrize(
+    ("say", "fault"),
+    [
+        (lambda claim: claim.accept(estimated_completion="soon"), "answered by Accepted(…) with what it cannot hold"),
+        (lambda claim: claim.reject(5), "answered by Rejected(…) with what it cannot hold"),
+        (lambda claim: claim.complete({"payments": 2}), "result must be a str, not dict"),
+        (lambda claim: claim.fail(OSError()), "reason must be a str, not OSError"),
+        (lambda claim: claim.give_back(5), "reason must be a str, not int"),
+    ],
+)
+async def test_what_a_worker_cannot_say_is_refused_and_the_claim_holds(team: Team, say: Any, fault: str):
+    await team.submit(HandoffPackage(Task("Count them."), metadata=Metadata(receiver="solo", conversation="c")))
+    [claim] = await team.claim("solo")
+    with pytest.raises(MisconfiguredError) as refused:
+        await say(claim)
+    assert fault in str(refused.value)
+    await claim.accept()
+    await claim.complete("Two.")
+    assert (await team.resume("c")).output == "Two."
+
+
+async def test_a_worker_is_named_by_a_text(team: Team):
+    with pytest.raises(MisconfiguredError, match="by must be a str, not int"):
+        await team.claim("solo", by=5)  # type: ignore[arg-type]
 
 
 async def test_a_text_that_no_log_could_keep_is_refused(team: Team):

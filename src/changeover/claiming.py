@@ -15,14 +15,15 @@ from msgspec.structs import replace
 from changeover.engines import claims
 from changeover.engines.local import LocalEngine
 from changeover.engines.taking import kept, take
-from changeover.errors import UNREADABLE, ClaimLost
+from changeover.errors import UNREADABLE, ClaimLost, MisconfiguredError
 from changeover.facts import Ticket
-from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected
+from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, checked
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.answering import Answered, answered
 from changeover.relay.commands import AskReceiver
 from changeover.relay.events import Event, HandoffAccepted
 from changeover.relay.queue import Claim, Taken
+from changeover.relay.spoken import check_texts
 
 T = TypeVar("T")
 LEASE = 60.0
@@ -80,14 +81,17 @@ class TicketClaim:
 
     async def complete(self, result: str) -> None:
         """Bring the result: the conversation goes on with it."""
+        check_texts(result=result)
         await self._conclude(claims.returned(result, self._by))
 
     async def fail(self, reason: str) -> None:
         """Say that the task cannot be done; whoever waits for it is told."""
+        check_texts(reason=reason)
         await self._conclude(claims.failed(reason, self._by))
 
     async def give_back(self, reason: str = "") -> None:
         """Let somebody else take it."""
+        check_texts(reason=reason)
         await self._on(lambda engine: claims.give_back(engine, self._taken, self._by, reason))
 
     async def _conclude(self, give: Callable[[str, int], Event]) -> None:
@@ -97,6 +101,10 @@ class TicketClaim:
         return await self._on(lambda engine: claims.offered(engine, self.ticket)) is not None
 
     async def _answer(self, answer: Answer) -> None:
+        try:
+            checked(answer, "the offer was answered by")
+        except TypeError as error:
+            raise MisconfiguredError(str(error)) from None
         await self._on(lambda engine: claims.answer(engine, self._taken, lambda asked: self._said(asked, answer)))
 
     def _said(self, asked: AskReceiver, answer: Answer) -> Answered:

@@ -41,6 +41,7 @@ from changeover.overseeing import Overseer
 from changeover.relay.events import UserSpoke
 from changeover.relay.offered import handoff_of
 from changeover.relay.ports import Clock, Log
+from changeover.relay.spoken import check_texts
 from changeover.relay.stream import StreamItem
 from changeover.relay.world import Ask, World
 from changeover.routing.experiment import Experiment
@@ -191,6 +192,7 @@ class Team(Overseer):
         long as it is renewed. Nothing to do gives an empty list."""
         if agent not in self.roster.seats:
             raise UnknownAgentError(agent, list(self.roster.seats))
+        check_texts(by=by)
         if faults := [*lease_faults(lease), *([] if limit >= 1 else [f"limit={limit!r} must be 1 or more"])]:
             raise MisconfiguredError(*faults)
         return await claimed(self.on_engine, agent, by or worker_name(), lease, limit)

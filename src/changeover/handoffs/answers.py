@@ -56,7 +56,7 @@ def answer_of(given: object) -> Answer:
         case False:
             return Rejected("it does not accept this task")
         case Accepted() | Rejected() | Conditional():
-            return _checked(given)
+            return checked(given)
         case str():
             raise TypeError(f"accepts returned the text {given!r:.200}; if it says why not, return Rejected(it)")
         case Awaitable():
@@ -66,10 +66,11 @@ def answer_of(given: object) -> Answer:
             raise TypeError(f"accepts returned {reprlib.repr(given)}, of type {kind}; {POSSIBLE}")
 
 
-def _checked(answer: Answer) -> Answer:
-    """The answer as it comes back from a log: records do not check what they are made with."""
+def checked(answer: Answer, said: str = "accepts returned") -> Answer:
+    """The answer as it comes back from a log: records do not check what they are made with. Raises TypeError if it
+    could not, with how it was said."""
     try:
-        checked: Answer = msgspec.convert(msgspec.to_builtins(answer), Answer)
+        kept: Answer = msgspec.convert(msgspec.to_builtins(answer), Answer)
     except msgspec.ValidationError as error:
-        raise TypeError(f"accepts returned {type(answer).__name__}(…) with what it cannot hold: {error}") from None
-    return checked
+        raise TypeError(f"{said} {type(answer).__name__}(…) with what it cannot hold: {error}") from None
+    return kept
