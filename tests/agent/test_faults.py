@@ -274,6 +274,8 @@ def test_what_other_members_cannot_say_of_themselves_is_a_fault(member: Any):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
+        ({"instructions": 5}, "has instructions=5; give a text"),
+        ({"description": None}, "has description=None; give a text"),
         ({"timeout": 0}, "timeout=0; give seconds above 0, or None for no limit"),
         ({"timeout": "soon"}, "timeout='soon'; give seconds above 0"),
         ({"alternatives": ["c"]}, "the alternative 'c', which is not in the team; choose one of a, b"),

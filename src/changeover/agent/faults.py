@@ -156,6 +156,9 @@ def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
 
 
 def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
+    for option in ("description", "instructions"):
+        if not isinstance(value := getattr(way, option), str):
+            yield f"has {option}={value!r}; give a text"
     yield from approval_faults(way.approval)
     yield from guard_faults(way.guards)
     seconds = way.timeout
