@@ -64,7 +64,14 @@ async def what_a_guard_denies_is_told_to_the_sender_who_goes_on(stage: Stage) ->
 
 @story
 async def a_guard_that_cannot_judge_denies(stage: Stage) -> None:
-    for number, (answer, why) in enumerate([(ValueError("what?"), "ValueError: what?"), (True, "gave True")]):
+    odd: Any = 5
+    answers = [
+        (ValueError("what?"), "ValueError: what?"),
+        (True, "gave True"),
+        (Ask(odd), "gave Ask(question=5)"),
+        (Deny(odd), "gave Deny(reason=5)"),
+    ]
+    for number, (answer, why) in enumerate(answers):
         members = [Agent("triage"), Agent("billing")]
         team = stage.team(members, cast(triage=tries_then_tells), guards=[Says(answer)])
         result = await stage.say(team, "I was charged twice", conversation=f"judge-{number}")

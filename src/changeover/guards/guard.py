@@ -113,9 +113,11 @@ def _answer_of(guard: Guard, offer: Offer, ledger: Ledger, facts: Facts) -> Answ
         answer: object = guard.check(offer, ledger, facts)
     except Exception as error:  # the user's code: what it cannot judge is not to be
         return Deny(f"{name} could not judge it: {type(error).__name__}: {error}")
-    if isinstance(answer, Answer):
-        return answer
-    return Deny(f"{name} gave {answer!r:.100}, and not Allow(), Deny(…) or Ask(…)")
+    match answer:
+        case Allow() | Deny(reason=str()) | Ask(question=str()):
+            return answer
+        case _:
+            return Deny(f"{name} gave {answer!r:.100}, and not Allow(), Deny(…) or Ask(…)")
 
 
 def guard_faults(guards: object) -> list[str]:
