@@ -1,7 +1,8 @@
 """Stories of models: what they are told, and how they fail."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from changeover import Agent, RunContext, Usage
 from changeover.errors import ModelError
@@ -99,6 +100,18 @@ async def instructions_that_cannot_be_written_are_a_failure_of_the_call(stage: S
     team = stage.team([Agent("solo", instructions=broken)], ScriptedModel({"solo": [says("never")]}))
     error = await stage.error(ModelError, team, "hello")
     assert "LookupError: no such order" in str(error)
+
+
+@story
+async def instructions_that_come_to_no_text_are_a_failure_of_the_call(stage: Stage) -> None:
+    async def forgets(ctx: RunContext) -> Any:
+        return None
+
+    writers: list[Callable[[RunContext], Any]] = [forgets, lambda ctx: None]
+    for number, writes in enumerate(writers):
+        team = stage.team([Agent("solo", instructions=writes)], ScriptedModel({"solo": [says("never")]}))
+        error = await stage.error(ModelError, team, "hello", conversation=f"odd-{number}")
+        assert "TypeError: the function that writes its instructions gave None, and no text" in str(error)
 
 
 @story

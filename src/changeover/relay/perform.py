@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from typing import Any
 
-from changeover.agent.agent import Function
+from changeover.agent.agent import Function, Instructions
 from changeover.agent.moves import Transfer
 from changeover.agent.roster import Seat
 from changeover.agent.specialist import ToSpecialist, guidance
@@ -74,10 +75,7 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
     assert isinstance(seat, Seat)
     try:
         tried = _tried(world, command) if command.variants else {}
-        instructions = tried.get("instructions", seat.agent.instructions)
-        if not isinstance(instructions, str):
-            written = instructions(command.context)
-            instructions = written if isinstance(written, str) else await written
+        instructions = await _written(tried.get("instructions", seat.agent.instructions), command)
         if seat.seeks and command.handoffs and not command.last:
             instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
         request = _request(seat, command, instructions)
@@ -89,6 +87,18 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         return ModelFailed(agent, command.task, words_of(error), _retry_at(world, command, error))
     usage = None if reply.usage == ONE_REQUEST else reply.usage
     return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage, reply.extra)
+
+
+async def _written(declared: Instructions, command: CallModel) -> str:
+    """The instructions as a text, which may be written anew for each call."""
+    if isinstance(declared, str):
+        return declared
+    written: object = declared(command.context)
+    if isawaitable(written):
+        written = await written
+    if not isinstance(written, str):
+        raise TypeError(f"the function that writes its instructions gave {written!r:.100}, and no text")
+    return written
 
 
 def _tried(world: World, command: CallModel) -> dict[str, Any]:
