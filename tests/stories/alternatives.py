@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Allow, Approve, Ask, Deny, Edit, Function, Rule, Team, delegate, handoff
+from changeover import Agent, Allow, Approve, Ask, Deny, Edit, Function, Limits, Rule, Team, delegate, handoff
 from changeover.facts import Ledger
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.relay.events import AlternativeRefused, ApprovalRequested, FellBack, HandoffOffered, RuleFired
@@ -125,3 +125,36 @@ async def a_function_whose_next_receiver_is_refused_is_answered_by_a_person(stag
     assert [request.kind for request in waiting.requests] == ["escalation"] * len(waiting.requests)
     result = await settled(stage, team, waiting, always(Edit(receiver="sales")))
     assert result.output == "Sold."
+
+
+def crowded(stage: Stage, *alternatives: str) -> Team:
+    """Triage hands over to billing, and does not take it back; two agents may work, and that is who they are."""
+    members = [
+        triage(accepts=declines("not again")),
+        Agent("billing", handoffs=[handoff("triage", alternatives=alternatives)]),
+        *(asked_in(stage, name) for name in alternatives),
+    ]
+    billing = tries(hands_off("triage", "yours"))
+    model = cast(triage=hands_off("billing", "refund"), billing=lambda messages: billing(messages[3:]))
+    return stage.team(members, model, limits=Limits(max_agents=2, on_limit="tell"), guards=())
+
+
+@story
+async def an_alternative_that_would_be_one_agent_too_many_is_passed_over(stage: Stage) -> None:
+    team = crowded(stage, "sales")
+    result = await stage.say(team, "charged twice")
+    assert (result.final_agent, result.ledger.agents, stage.did) == ("billing", 2, [])
+    assert result.output == (
+        "triage did not take it: not again; sales was not asked: 2 agents may work in the run, and that would be one"
+        " more; you still have the task"
+    )
+
+
+@story
+async def a_person_cannot_pick_one_agent_too_many(stage: Stage) -> None:
+    team = crowded(stage, "sales", "tech")
+    waiting = await stage.say(team, "charged twice")
+    must_wait(stage, waiting)
+    result = await settled(stage, team, waiting, always(Edit(receiver="tech")))
+    assert (result.final_agent, result.ledger.agents, stage.did) == ("billing", 2, [])
+    assert result.output == ("refused: 2 agents may work in the run, and that would be one more; answer yourself")

@@ -21,10 +21,12 @@ from changeover.relay.commands import AskReceiver, AwaitApproval, Command, Judge
 from changeover.relay.context import context_of
 from changeover.relay.deciding import brokering
 from changeover.relay.deciding.brokering import Step
+from changeover.relay.deciding.failing import REASONS, forbidden
 from changeover.relay.deciding.guarding import passed_on
 from changeover.relay.deciding.offering import until, within
 from changeover.relay.deciding.packing import Asker, pack, strategy_of, travelling
 from changeover.relay.events import (
+    AlternativeRefused,
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
@@ -36,6 +38,7 @@ from changeover.relay.events import (
     HandoffRejected,
     HandoffReturned,
 )
+from changeover.relay.limiting import crowded
 from changeover.relay.naming import offered_again
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -193,7 +196,8 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if named := _named(phase, roster):
-        return Record(_offer_to(state, run, (turn, call), phase, Step(named, run.spoken.queued), roster))
+        too_many = forbidden(state, run, (call.id, named), roster)
+        return too_many or Record(_offer_to(state, run, (turn, call), phase, Step(named, run.spoken.queued), roster))
     if run.brokers(turn):
         if (step := brokering.step(run, call, phase, roster)) is None:
             return _tell(state, turn, call, phase)
@@ -206,10 +210,19 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
         if not (run.fell_back or turn.rule):
             return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
     elif others and not phase.needs:
-        following = _offer_to(state, run, (turn, call), phase, Step(others[0], run.spoken.queued), roster)
-        unjudged = turn.code or call.branch_of
-        return Record(following) if unjudged else passed_on(state, run, (turn, call), offer.call, following, roster)
+        return _pass_on(state, run, (turn, call), phase, others[0], roster)
     return _tell(state, turn, call, phase)
+
+
+def _pass_on(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> Record:
+    """Ask this one next, if nothing speaks against it."""
+    offer, (turn, call), limits = phase.offer, asker, run.limits or roster.limits
+    if crowded(state, run, receiver, limits):
+        reason = REASONS["max_agents"].format(limits.max_agents)
+        return Record(AlternativeRefused(offer.call, state.task, receiver, reason))
+    following = _offer_to(state, run, asker, phase, Step(receiver, run.spoken.queued), roster)
+    unjudged = turn.code or call.branch_of
+    return Record(following) if unjudged else passed_on(state, run, asker, offer.call, following, roster)
 
 
 def _named(phase: Declined, roster: Roster) -> str:
