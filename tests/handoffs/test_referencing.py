@@ -62,6 +62,12 @@ def test_there_are_no_other_sections():
         assert read_section(document, name) is None
 
 
+def test_a_number_too_long_to_be_read_names_no_section():
+    endless = "1" * 5_000
+    for name in (f"messages {endless}", f"messages 1-{endless}"):
+        assert read_section(document_of(SAID), name) is None
+
+
 def test_every_section_that_is_named_can_be_read():
     document = document_of(SAID)
     assert all(read_section(document, section) for section in sections_of(document))

@@ -64,7 +64,7 @@ def sections_of(document: Document) -> tuple[str, ...]:
 def read_section(document: Document, section: str) -> str | None:
     """This part of it; None if there is none of this name."""
     wanted = section.strip()
-    if found := re.fullmatch(r"messages?\s+(\d+)(?:\s*-\s*(\d+))?", wanted, re.IGNORECASE):
+    if found := re.fullmatch(r"messages?\s+(\d{1,9})(?:\s*-\s*(\d{1,9}))?", wanted, re.IGNORECASE):
         first, last = int(found[1]), int(found[2] or found[1])
         return _numbered(document, range(max(1, first) - 1, min(last, len(document.messages)))) or None
     kind, _, name = wanted.partition(" ")
