@@ -1,18 +1,22 @@
 """Limits: what may be said, what the tiers are, and by which words a task is put into one."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from changeover import Agent, Ledger, Limits, Team
-from changeover.errors import EconomicLimitExceeded, Exhausted, MisconfiguredError
+from changeover.errors import EconomicLimitExceeded, Exhausted, MisconfiguredError, ModelError
 from changeover.facts import RunResult, Share, Usage
 from changeover.faults import LimitName
 from changeover.guards.limits import Tier
 from changeover.guards.tiers import classify
+from changeover.messages import Message
 from changeover.relay.ports import Reserve
 from changeover.stores.tally import Tally
-from changeover.testing import ScriptedModel, says
+from changeover.testing import ManualClock, Reply, ScriptedModel, fails, says
+from changeover.tools.definition import ToolDefinition
 
 
 @pytest.mark.parametrize(
@@ -171,3 +175,22 @@ def test_shares_add_up_and_one_unknown_price_makes_the_sum_unknown():
     assert (known + Share()).cost == 0.5
     both = known + unknown
     assert (both.handoffs, both.turns, both.retries, both.tokens, both.cost) == (1, 3, 1, 17, None)
+
+
+async def test_a_run_that_is_taken_up_again_has_the_time_that_it_had_left():
+    clock = ManualClock()
+    outage = iter([True, False])
+
+    async def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+        await clock.alarm(clock.now() + 40)
+        return fails("out of order", retryable=False) if next(outage) else says("At last.")
+
+    async with Team([Agent("solo")], model=ScriptedModel(play), clock=clock, limits=Limits(timeout=100)) as team:
+        first = asyncio.ensure_future(team.run("go", conversation="c"))
+        await clock.advance(40)
+        with pytest.raises(ModelError, match="out of order"):
+            await first
+        await clock.advance(3_600)
+        again = asyncio.ensure_future(team.resume("c"))
+        await clock.advance(40)
+        assert (await asyncio.wait_for(again, 10)).output == "At last."

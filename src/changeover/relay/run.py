@@ -99,6 +99,10 @@ class Waiting(Struct, gc=False):
         """Nobody is awaited any more, whatever was asked."""
         self.before, self.asked = self.until(at), 0
 
+    def rest(self, since: float, at: float) -> None:
+        """Nobody worked in between, since it was over: that is no time of the run either."""
+        self.before += at - since
+
     def until(self, at: float) -> float:
         """In all by then."""
         return self.before + (at - self.since if self.asked else 0.0)

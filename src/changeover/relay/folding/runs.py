@@ -125,6 +125,7 @@ def take_up(state: State, event: RunResumed) -> None:
     run = state.run = outcome.run
     run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
     run.last_word = False
+    run.waiting.rest(outcome.at, state.at)
     run.phase = Thinking(str(state.position))
     if isinstance(outcome.fault, ResultFault):
         state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
