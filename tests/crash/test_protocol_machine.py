@@ -213,8 +213,10 @@ class OnAFile(Protocol):
         await self.team.close()
 
     def teardown(self) -> None:
-        super().teardown()
-        self._folder.cleanup()
+        try:
+            super().teardown()
+        finally:
+            self._folder.cleanup()
 
 
 @pytest.mark.stress

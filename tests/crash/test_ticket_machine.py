@@ -294,9 +294,11 @@ class OnAFile(Tickets):
         await asyncio.sleep(2 * self.lease)
 
     def teardown(self) -> None:
-        super().teardown()
-        asyncio.run(self.store.close())
-        self._folder.cleanup()
+        try:
+            super().teardown()
+        finally:
+            asyncio.run(self.store.close())
+            self._folder.cleanup()
 
 
 @pytest.mark.stress

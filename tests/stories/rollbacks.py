@@ -27,6 +27,7 @@ from changeover.relay.events import (
     RollbackDone,
     RollbackRequested,
     RunCancelled,
+    RunResumed,
 )
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.stories.answers import chain, declines, triage
@@ -135,6 +136,18 @@ async def a_task_that_failed_is_given_back(stage: Stage) -> None:
     assert await states(team) == [("billing", "RETURNED")]
     answer = await stage.say(team, "and now?")
     assert (answer.final_agent, answer.status) == ("triage", "completed")
+
+
+@story
+async def what_failed_and_was_given_back_is_not_tried_again(stage: Stage) -> None:
+    team = desk(stage, fails("no credit", retryable=False))
+    await stage.error(ModelError, team, "charged twice")
+    await undo(stage, team, "story:3.0")
+    with pytest.raises(ModelError, match="no credit"):
+        await team.resume(CONVERSATION)
+    assert await states(team) == [("billing", "RETURNED")]
+    assert await events(team, RunResumed) == []
+    await assert_at_rest(team)
 
 
 @story

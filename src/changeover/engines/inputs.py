@@ -114,7 +114,7 @@ def _last_run(state: State) -> tuple[int, bool]:
         return state.inbox[0][0], False
     if state.last is None:
         raise ConversationNotFound(state.id)
-    return state.last.run.id, state.last.fault is not None
+    return state.last.run.id, state.last.resumable
 
 
 async def put(engine: LocalEngine, live: Live, cause: str, events: Sequence[Event], claim: Claim | None = None) -> bool:

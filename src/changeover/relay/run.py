@@ -305,3 +305,10 @@ class Outcome(Struct, frozen=True, gc=False):
     cancelled: bool = False
     returned: tuple[DelegateResult, ...] = ()
     """What came back to code that offered a package."""
+    undone: bool = False
+    """Whether control went back afterwards to whoever had it before, so that there is nothing to try again."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether its failed step can be tried again."""
+        return self.fault is not None and not self.undone

@@ -101,6 +101,8 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
 def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
     if state.returning is not None and state.returning.call == event.call:
         _undo(state, event)
+        if last := state.last:
+            state.outcomes[last.run.id] = replace(last, undone=True)
 
 
 def _undo(state: State, event: HandoffRolledBack) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from changeover.facts import ONE_REQUEST, Mode
+from changeover.facts import State as Standing
 from changeover.faults import FunctionFault, ModelFault, ResultFault, WorkerFault
 from changeover.guards.limits import BUDGETS
 from changeover.handoffs.context import merge_variables
@@ -131,9 +132,9 @@ def take_up(state: State, event: RunResumed) -> None:
         state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
     state.limits = {}
     for index in range(len(state.handoffs) - 1, run.first - 1, -1):
-        if state.handoffs[index].task_id == f"{state.id}#{state.task}":
-            # Its failure is withdrawn: the receiver works on.
-            state.handoffs[index], state.leg = replace(state.handoffs[index], state=IN_WORK), index
+        if (record := state.handoffs[index]).task_id == f"{state.id}#{state.task}":
+            if record.state is Standing.FAILED:  # which is withdrawn: the receiver works on
+                state.handoffs[index], state.leg = replace(record, state=IN_WORK), index
             break
 
 
