@@ -316,3 +316,42 @@ def test_a_hook_for_no_event_is_a_fault_that_names_the_events():
 def test_a_hook_that_is_no_function_is_a_fault():
     with pytest.raises(MisconfiguredError, match="hook 'run_started' is no function"):
         a_team({"run_started": "print"})
+
+
+async def decides(team: Team, record: Recorded) -> None:
+    [request] = await team.approvals()
+    await team.decide(request, Approve(), by="a hook")
+
+
+async def cancels(team: Team, record: Recorded) -> None:
+    await team.cancel(record.conversation, reason="a hook says so")
+
+
+async def undoes(team: Team, record: Recorded) -> None:
+    await team.rollback("c:3.0", reason="a hook says so")
+
+
+@pytest.mark.parametrize(
+    ("event", "act", "status", "output"),
+    [
+        ("approval_requested", decides, "completed", "Done."),
+        ("approval_requested", cancels, "cancelled", ""),
+        ("handoff_accepted", cancels, "cancelled", ""),
+        ("handoff_accepted", undoes, "completed", "Mine again."),
+    ],
+)
+async def test_a_hook_may_act_upon_the_conversation_that_it_is_told_of(event: str, act: Any, status: str, output: str):
+    seen: list[str] = []
+
+    async def hook(record: Recorded) -> None:
+        seen.append(event)
+        await asyncio.wait_for(act(team, record), 5)
+
+    approved = event == "approval_requested"
+    script = {"a": [hands_off("b", "x"), says("Mine again.")], "b": [says("Done.")]}
+    members = [Agent("a", handoffs=[handoff("b", approval=approved)]), Agent("b", handoffs=())]
+    hooks = {event: hook, f"run_{status}": lambda record: seen.append(status)}
+    async with Team(members, model=ScriptedModel(script), hooks=hooks) as team:
+        result = await asyncio.wait_for(team.run("go", conversation="c"), 10)
+        result = result if result.status != "waiting" else await asyncio.wait_for(team.resume("c"), 10)
+        assert (result.status, result.output, seen) == (status, output, [event, status])

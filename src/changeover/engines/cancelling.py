@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from changeover.engines.inputs import call_off
 from changeover.engines.rolling import roll_back
+from changeover.engines.telling import in_hook
 from changeover.errors import ConversationNotFound, EngineError
 from changeover.facts import Mode, RunResult
 from changeover.facts import State as Standing
@@ -37,7 +38,8 @@ async def end(engine: LocalEngine, id: str, by: str, reason: str) -> bool:
 
 
 async def _ended(ending: Ending) -> bool:
-    if ending is not None:
+    # A hook is not kept waiting: nobody hears of the end before it has returned.
+    if ending is not None and not in_hook():
         await asyncio.wait([ending])
         # One that failed before it could be cancelled has ended too.
         if isinstance(error := ending.exception(), EngineError):

@@ -17,6 +17,7 @@ from changeover.engines.overtime import Overtime
 from changeover.engines.performing import performed
 from changeover.engines.recording import record
 from changeover.engines.resting import Resting
+from changeover.engines.telling import caller_of, calls_hooks
 from changeover.engines.watching import Watch
 from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned, StoreDamaged
 from changeover.facts import RunResult
@@ -297,6 +298,8 @@ class LocalEngine:
 
     async def tell(self, live: Live) -> None:
         """Hooks first, then whoever waits: a caller that has its result finds its hooks called."""
+        if self.observer is not None and (calling := caller_of(live)) is not None:
+            return self.soon(self._tell_after(calling, live))
         if self.observer is not None and (live.untold or (live.telling and live.telling.locked())):
             # Also when whoever tells is stopped in the middle of it: the others are told all the same.
             await asyncio.shield(self.begin(self._notify(live, self.observer)))
@@ -307,7 +310,13 @@ class LocalEngine:
         elif live.may_rest and live.flight:
             self._follower.listen(live)
 
+    async def _tell_after(self, calling: asyncio.Task[Any], live: Live) -> None:
+        """What a hook has brought about is told when it has returned, and the other hooks that are called with it."""
+        await asyncio.wait([calling])
+        await self.tell(live)
+
     async def _notify(self, live: Live, observer: Observer) -> None:
+        calls_hooks(live)
         live.telling = live.telling or asyncio.Lock()
         async with live.telling:  # in the order of the events, however long it takes
             while live.untold:
