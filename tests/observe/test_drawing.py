@@ -4,6 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 
 from changeover import (
     Agent,
@@ -109,6 +110,23 @@ def test_no_text_breaks_the_picture(plan: Plan):
         texts = [each.text or "" for each in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
         assert any('"quoted" <b>' in text or '"quoted"' in text for text in texts)
         assert not any("\x1b" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", [NASTY, "\x1b[2J", "\x00", "\n"])
+def test_no_name_that_a_program_gives_itself_breaks_the_picture(name: str):
+    course = course_of("c", "", [record("c:3.0", name, "billing"), record("c:4.0", name, "tech", mode=Mode.DELEGATE)])
+    drawn = course_text(course)
+    assert all(sign.isprintable() or sign == "\n" for sign in drawn)
+    assert len(drawn.splitlines()) == 7
+    assert len(course_mermaid(course).splitlines()) == 7
+    assert ET.fromstring(course_svg(course)) is not None
+
+
+def test_no_variable_that_a_model_gives_breaks_the_picture():
+    odd = {"\x1b[2J": "\x9b1m", "n\nm": "\u2028"}
+    course = course_of("c", "", [replace(record("c:3.0", "triage", "billing"), variables=odd)])
+    assert all(sign.isprintable() or sign == "\n" for sign in course_text(course))
+    assert ET.fromstring(course_svg(course)) is not None
 
 
 def test_an_svg_has_a_line_for_every_way(plan: Plan):

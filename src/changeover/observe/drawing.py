@@ -98,7 +98,7 @@ def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord]) -> Cour
     for record in handoffs:
         within.setdefault(record.id.rpartition(":")[0], []).append(record)
     own = within.get(title, [])
-    return Course(title, own[0].sender if own else first, tuple(_step(record, within) for record in own))
+    return Course(title, _name(own[0].sender) if own else first, tuple(_step(record, within) for record in own))
 
 
 def walk(steps: Iterable[Step]) -> Iterator[Step]:
@@ -198,7 +198,7 @@ def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step
     conversation, _, call = record.id.rpartition(":")
     inner = within.get(f"{conversation}/{call}", []) if record.mode is Mode.DELEGATE else []
     return Step(
-        record.sender,
+        _name(record.sender),
         record.receiver,
         _reason(record, within.get(conversation, [])),
         f"{record.state}{f': {_one_line(record.error)}' if record.error else ''}",
@@ -221,8 +221,13 @@ def _reason(record: HandoffRecord, others: Sequence[HandoffRecord]) -> str:
     values = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in record.variables.items())
     before = next((each.receiver for each in others if each.id == record.retry_of), "")
     again = f"(try {record.attempt}{f', after {before}' if before else ''})" if record.attempt > 1 else ""
-    said = [_one_line(record.message) or record.tool, f"({values})" if values else "", again]
+    said = [_one_line(record.message) or record.tool, f"({_one_line(values)})" if values else "", again]
     return " ".join(part for part in said if part)
+
+
+def _name(sender: str) -> str:
+    """Who hands over, in one line: a program that does may call itself anything."""
+    return _one_line(sender) or "?"
 
 
 def _one_line(text: str) -> str:
