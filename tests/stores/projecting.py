@@ -63,4 +63,4 @@ def at(position: int, *events: Event | Unreadable) -> Entry:
 def projected(entry: Entry, leg: Leg | None, past: Past | None = None) -> tuple[dict[str, list[Any]], Leg | None]:
     made = Rows()
     after = project(entry, entry.events, leg, past or Nothing(), made)
-    return {name: [Row(name, row) for row in made[name]] for name in made.in_order()}, after
+    return {name: [Row(name, row) for row in rows] for name, rows in made.in_order()}, after

@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 
-from changeover.facts import ApprovalRequest
+from changeover.facts import ApprovalRequest, Mode
 from changeover.faults import LimitFault
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
-from changeover.relay.events import CancelRequested, Entry, Event, RunCancelled, RunFailed, RunStopped, UserSpoke
+from changeover.relay.events import (
+    ApprovalRequested,
+    CancelRequested,
+    Entry,
+    Event,
+    HandoffOffered,
+    RunCancelled,
+    RunFailed,
+    RunStarted,
+    RunStopped,
+    UserSpoke,
+)
 from changeover.relay.ports import Log
 from changeover.stores.sql import SqlLog
 from tests.stores.conftest import Opened
@@ -109,6 +120,36 @@ async def test_what_is_cancelled_before_its_turn_leaves_the_questions_of_others(
     await log.append(at(4, UserSpoke("and then?")), None)
     await log.append(at(5, ending), WAITING)
     assert await waiting_for(log) == [("c", "2.0")]
+
+
+@pytest.mark.parametrize("ending", [RunCancelled(1), RunFailed(1, FAULT)], ids=repr)
+async def test_what_the_next_run_asks_in_the_entry_in_which_the_last_one_ends_is_awaited(log: Log, ending: Event):
+    await log.append(opening(), WORKING)
+    await log.append(asked(3, "2.0"), WAITING)
+    await log.append(at(4, UserSpoke("and then?")), None)
+    await log.append(at(5, ending, RunStarted(4, "front"), ApprovalRequested("6.0", 6, "front", "refund")), WAITING)
+    assert await waiting_for(log) == [("c", "6.0")]
+
+
+@pytest.mark.parametrize("ending", [RunCancelled(1), RunFailed(1, FAULT)], ids=repr)
+async def test_what_the_next_run_offers_in_the_entry_in_which_the_last_one_ends_is_not_taken_back_with_the_others(
+    another: Another, shared_store: str, ending: Event
+):
+    log = another()
+    first, second, third = [
+        HandoffOffered(call, task, "front", "billing", "please", Mode.DELEGATE)
+        for call, task in (("2.0", 2), ("2.1", 2), ("6.0", 7))
+    ]
+    await log.append(opening(), WORKING)
+    await log.append(at(3, first), WAITING)
+    await log.append(at(4, UserSpoke("and then?")), None)
+    await log.append(at(5, second, ending, RunStarted(4, "front"), third), WAITING)
+    found = query(shared_store, "SELECT id, state, run_id, ended_at IS NULL FROM handoffs ORDER BY id")
+    assert [(id, state, run, bool(open_)) for id, state, run, open_ in found] == [
+        ("c:2.0", "RETURNED", "c@1", False),
+        ("c:2.1", "RETURNED", "c@1", False),
+        ("c:6.0", "PENDING", "c@4", True),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -211,8 +211,8 @@ class Batch:
         # the other, and never each for the other.
         for _, place in sorted(self._touched.items()):
             place.write(self._rows)
-        sql, rows = self._sql.writes, self._rows
-        writes: list[Write] = [(sql[name].sql, rows[name]) for name in rows.in_order()]
+        sql = self._sql.writes
+        writes: list[Write] = [(sql[name].sql, rows) for name, rows in self._rows.in_order()]
         if self._tickets:
             writes += self._tickets.writes()
         if self._board:

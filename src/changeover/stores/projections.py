@@ -81,6 +81,7 @@ def _hear(sheet: Sheet, event: UserSpoke) -> None:
 
 
 def _begin(sheet: Sheet, event: RunStarted) -> None:
+    sheet.turn_over()
     task = sheet.task(sheet.position)
     spoken = sheet.heard.pop(event.run, None) or sheet.past.event(sheet.id, event.run)
     if not isinstance(spoken, UserSpoke):

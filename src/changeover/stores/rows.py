@@ -115,6 +115,12 @@ class Rows(defaultdict[Name, list[Row]]):
 
     def __init__(self) -> None:
         super().__init__(list)
+        self._behind: Rows | None = None
+
+    def later(self) -> Rows:
+        """Rows that are written when all of these are."""
+        self._behind = self._behind or Rows()
+        return self._behind
 
     def add_task(self, entry: Entry, leg: Leg, parent: str | None, output: str | None) -> None:
         id, at, what = entry.conversation, entry.at, (leg.context, leg.input, output)
@@ -155,9 +161,10 @@ class Rows(defaultdict[Name, list[Row]]):
         counted = (share.handoffs, share.turns, share.retries, used.input_tokens, used.output_tokens, share.cost)
         self["ledgers"].append((*who, entry.at, spent.elapsed, *counted))
 
-    def in_order(self) -> list[Name]:
-        """The statements that are needed, as they are carried out."""
-        return sorted(self, key=_ORDER.__getitem__)
+    def in_order(self) -> list[tuple[Name, list[Row]]]:
+        """The statements that are needed, as they are carried out, and the rows of each."""
+        these = [(name, self[name]) for name in sorted(self, key=_ORDER.__getitem__)]
+        return these if self._behind is None else these + self._behind.in_order()
 
 
 def as_json(value: Any) -> str:

@@ -17,6 +17,9 @@ from changeover.stores.codec import Events
 from changeover.stores.legs import Leg, Offered
 from changeover.stores.rows import Kind, Rows, Said, as_json
 
+TAKEN_BACK = frozenset({"withdrawn_approvals", "withdrawn_handoffs"})
+"""What concerns all that stands open in a conversation."""
+
 
 class Past(Protocol):
     """What earlier entries of a conversation said, where an event builds upon it."""
@@ -77,10 +80,15 @@ class Sheet(msgspec.Struct):
         """Write down what is left; the leg that the conversation is at then."""
         for position, spoken in self.heard.items():
             self.quote(spoken, position, None)
-        for offer in self.offers.values():
-            self.add_handoff(offer, None)
+        self._put_down_offers()
         self._let_go()
         return self.leg
+
+    def turn_over(self) -> None:
+        """A run begins. What was taken back of an earlier one, all at once, stands before what this one asks for."""
+        self._put_down_offers()
+        if not TAKEN_BACK.isdisjoint(self.rows):
+            self.rows = self.rows.later()
 
     def take_on(self, leg: Leg, parent: str | None) -> None:
         """An agent gets a task."""
@@ -154,6 +162,12 @@ class Sheet(msgspec.Struct):
         speaker = spoken.given.sender if spoken.given else None
         text = with_labels(spoken.text, spoken.files) if spoken.files else spoken.text
         self.say(("user_message", text, task, speaker, None), position=position)
+
+    def _put_down_offers(self) -> None:
+        """Write down what was offered and not answered."""
+        for offer in self.offers.values():
+            self.add_handoff(offer, None)
+        self.offers.clear()
 
     def _let_go(self) -> None:
         """Write down what became of the leg's task, and that there is one."""

@@ -118,7 +118,7 @@ def _rows_of(entry: Entry, past: Past) -> Rows:
 
 def _write(session: SqliteSession, rows: Rows, more: Sequence[Write] = ()) -> None:
     sql = statements(DIALECT).writes
-    writes = [(sql[name].sql, rows[name]) for name in rows.in_order() if name in COUNTED]
+    writes = [(sql[name].sql, those) for name, those in rows.in_order() if name in COUNTED]
     if writes or more:
         session.begin()
         session.commit([*writes, *more])
