@@ -85,6 +85,23 @@ async def a_package_that_is_offered_to_an_agent_that_is_pulled_says_that_it_wait
 
 
 @story
+async def a_package_that_is_offered_while_another_waits_is_not_called_cancelled(stage: Stage) -> None:
+    for mode in MODES:
+        team = office(stage, pulled("clerk"))
+        first, second = [package(mode=mode, conversation=mode, idempotency_key=key) for key in ("first", "second")]
+        await team.submit(first)
+        result = waiting = await team.offer(second)
+        if stage.lives == 1:
+            assert (waiting.state, waiting.reason) == (State.PENDING, "waits until what was wanted before it is done")
+            assert [awaited.kind for awaited in waiting.pending] == ["claim"]
+        while result.state is State.PENDING:
+            for claim in await stage.claim(team, "clerk"):
+                await brings("Three.")(claim)
+            result = await team.offer(second)
+        assert came(result) == ("clerk", DONE[mode], "Three.")
+
+
+@story
 async def the_same_key_gives_the_same_ticket(stage: Stage) -> None:
     team = office(stage, Agent("clerk"))
     first, second = await asyncio.gather(*(team.submit(package(conversation=""), key="once") for _ in range(2)))

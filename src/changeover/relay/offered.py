@@ -32,9 +32,7 @@ def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = Fals
     """What came of the package that this run is about, whose receiver may have been found by a broker."""
     back, tries = result.returned[0] if result.returned else None, _tries(result)
     if not tries:
-        id, receiver = result.conversation_id, package.metadata.receiver
-        state, reason = (Standing.REJECTED, back.error) if back else (Standing.RETURNED, "cancelled")
-        return HandoffResult(handoff_id="", agent=receiver, state=state, reason=reason, conversation_id=id)
+        return _unoffered(result, package.metadata.receiver, back)
     record = tries[-1]
     declined = record.state in (Standing.REJECTED, Standing.RETURNED, Standing.TIMEOUT) and not (back and back.success)
     refused = brokered and record.state is Standing.REJECTED
@@ -52,6 +50,19 @@ def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = Fals
         duration=back.duration if back else result.ledger.elapsed,
         conversation_id=result.conversation_id,
         pending=result.pending,
+    )
+
+
+def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) -> HandoffResult:
+    """What came of a package of which nobody was asked yet, or ever."""
+    state, reason = Standing.RETURNED, "cancelled"
+    if back:
+        state, reason = Standing.REJECTED, back.error
+    elif result.status == "waiting":
+        state, reason = Standing.PENDING, "waits until what was wanted before it is done"
+    id = result.conversation_id
+    return HandoffResult(
+        handoff_id="", agent=receiver, state=state, reason=reason, conversation_id=id, pending=result.pending
     )
 
 
