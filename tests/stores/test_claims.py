@@ -225,6 +225,15 @@ async def test_what_was_taken_by_a_commit_of_which_nobody_heard_is_not_lost(post
     assert [(each.owner, each.attempts) for each in await log.queue.tickets()] == [("me", 1), ("me", 1), ("", 0)]
 
 
+async def test_what_was_given_back_by_a_commit_of_which_nobody_heard_was_given_back(postgres: str, opened: Opened):
+    log = opened(postgres)
+    await held(log)
+    lost = losing_once(log)
+    assert await log.queue.give_back(MINE, counted=True)
+    assert lost, "nothing was lost, so nothing is shown"
+    assert not await log.queue.give_back(MINE, counted=True)
+
+
 async def test_a_claim_holds_whichever_process_shows_it(shared_store: str, opened: Opened):
     mine, theirs = opened(shared_store), opened(shared_store)
     scribe = await held(mine)

@@ -62,7 +62,8 @@ class Claiming:
                 pass  # takes come last
 
     def _freed(self, job: GiveBack | Retry, agents: list[Row]) -> None:
-        job.result = bool(agents)
+        # What a commit freed of which nobody heard is not ours any more when we look again.
+        job.result = bool(agents) or (job.tried and job.result)
         self.bells.update(bell_of(agent) for (agent,) in agents)
 
     def _begin_to_take(self) -> None:
