@@ -159,6 +159,16 @@ def test_a_newer_store_is_refused(bare_store: str, opened: Opened):
         open_log(Store(bare_store))
 
 
+@pytest.mark.parametrize("use", [open_log, upgrade_store])
+def test_a_store_that_we_may_not_read_says_so(bare_postgres: str, use: Callable[[Store], object]):
+    upgrade_store(Store(bare_postgres))
+    schema, somebody = bare_postgres.rpartition("=")[2], "pg_monitor"  # a role that every server has
+    query(bare_postgres, f"GRANT USAGE ON SCHEMA {schema} TO {somebody}")
+    theirs = bare_postgres.replace("options=", f"options=-crole%3D{somebody}%20")
+    with pytest.raises(StoreUnavailable, match="cannot be opened: permission denied for table changeover_version"):
+        use(Store(theirs))
+
+
 def test_a_store_whose_version_is_missing_is_damaged(bare_store: str, opened: Opened):
     opened(bare_store)
     query(bare_store, "DELETE FROM changeover_version")

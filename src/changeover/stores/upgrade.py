@@ -87,6 +87,7 @@ def _create(database: Database, session: Session) -> None:
         taken = {name for (name,) in tables} & METADATA.tables.keys()
         if version.name in taken:
             session.rollback()  # another process was quicker
+            _read_marker(database, session)
             return make_current(database, session)
         if taken:
             raise StoreUnavailable(
@@ -98,6 +99,14 @@ def _create(database: Database, session: Session) -> None:
     except Exception:
         session.rollback()
         raise
+
+
+def _read_marker(database: Database, session: Session) -> None:
+    """See that the table which was not found is there for us, too: we may not be allowed to read it."""
+    try:
+        session.ask(MARKER)
+    except Exception as error:
+        raise StoreUnavailable(f"the store {database.shown} cannot be opened: {error}") from error
 
 
 def _ddl(dialect: str) -> list[Call]:
