@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 from changeover import Agent, Limits, Recorded, RunFinished, RunResult, Team, TextDelta, ThinkingDelta
-from changeover.errors import ChangeoverError
+from changeover.engines.local import LocalEngine
+from changeover.errors import ChangeoverError, KeyConflict
 from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, ModelReplied, RunCompleted, RunFailed, RunStarted, UserSpoke
 from changeover.relay.stream import StreamItem
@@ -105,6 +106,17 @@ async def test_the_pieces_say_who_speaks_and_come_before_the_reply_they_make_up(
 async def test_a_failed_attempt_is_told_from_the_one_that_works():
     items, _ = await read(a_team(SCRIPTS["a retry"]))
     assert {item.attempt for item in items if isinstance(item, TextDelta)} == {2}
+
+
+async def test_whoever_was_refused_a_run_reads_along_in_no_other():
+    async def readers(engine: LocalEngine) -> int:
+        return len((await engine.lives.get("c")).readers)
+
+    async with a_team(SCRIPTS["an answer"]) as team:
+        await team.run("hello", conversation="c", key="k")
+        with pytest.raises(KeyConflict):
+            _ = [item async for item in team.stream("something else", conversation="c", key="k")]
+        assert await team.on_engine(readers) == 0
 
 
 async def test_leaving_a_stream_does_not_cancel_the_run():

@@ -71,7 +71,12 @@ class LocalEngine:
         async with live.lock:
             if reader is not None:
                 live.readers.append(reader)
-            run = await say(self, live, spoken, key)
+            try:
+                run = await say(self, live, spoken, key)
+            except BaseException:
+                if reader is not None:
+                    live.readers.remove(reader)  # there is no run that it could read
+                raise
             future = live.wait(run, self.loop.create_future())
         if live.news:
             await self.tell(live)
