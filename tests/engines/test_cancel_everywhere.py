@@ -148,6 +148,23 @@ async def test_a_tree_may_be_cancelled_at_every_event(moments: Moments):
     assert ends.count("cancelled") > count - 10
 
 
+async def test_a_delegate_may_be_called_back_when_it_was_taken_and_has_not_begun():
+    cancelling: list[asyncio.Task[bool]] = []
+
+    async def cancel(record: Recorded) -> None:
+        """Before the delegate's conversation is opened: whoever does that waits for the hooks."""
+        cancelling.append(asyncio.ensure_future(team.cancel("c:3.0")))
+        await asyncio.wait(cancelling, timeout=0.1)
+
+    model = ScriptedModel({"boss": [delegates("aide", "count"), says("Alone, then.")], "aide": [says("never")]})
+    members = [Agent("boss", handoffs=[delegate("aide")]), Agent("aide", handoffs=())]
+    async with Team(members, model=model, hooks={"handoff_accepted": cancel}) as team:
+        result = await team.run("go", conversation="c")
+        assert (result.output, await asyncio.gather(*cancelling)) == ("Alone, then.", [True])
+    assert [(record.state, record.error) for record in result.handoff_chain] == [("RETURNED", "cancelled")]
+    assert {request.agent for request in model.requests} == {"boss"}
+
+
 async def test_what_must_happen_at_most_once_does_not_begin_when_it_is_wanted_no_longer():
     stamped: list[bool] = []
     cancelling: list[asyncio.Task[bool]] = []

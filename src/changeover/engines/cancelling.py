@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from changeover.engines.deadlines import delegated
 from changeover.engines.inputs import call_off
 from changeover.engines.rolling import roll_back
 from changeover.engines.telling import in_hook
 from changeover.errors import ConversationNotFound, EngineError
 from changeover.facts import Mode, RunResult
 from changeover.facts import State as Standing
-from changeover.relay.events import CancelRequested
+from changeover.relay.events import CancelRequested, Started
 from changeover.relay.result import handoffs_of
 from changeover.relay.state import State
 
@@ -42,24 +43,29 @@ async def _ended(ending: Ending) -> bool:
     if ending is not None and not in_hook():
         await asyncio.wait([ending])
         # One that failed before it could be cancelled has ended too.
-        if isinstance(error := ending.exception(), EngineError):
+        if not ending.cancelled() and isinstance(error := ending.exception(), EngineError):
             raise error
     return ending is not None
 
 
-async def cancel(engine: LocalEngine, conversation: str, request: CancelRequested) -> Ending:
-    """End a run, or all that were asked for, and what works for them."""
+async def cancel(
+    engine: LocalEngine, conversation: str, request: CancelRequested, opening: Started | None = None
+) -> Ending:
+    """End a run, or all that were asked for, and what works for them. With an `opening`, a delegate that was taken and
+    has not begun is opened by this: when its sender comes to do so, it is over."""
     live = await engine.lives.get(conversation)
     async with live.lock:
         await engine.lives.refresh(live)
         state = live.state
         run = request.run or (state.run.id if state.run else state.inbox[0][0] if state.inbox else 0)
-        if not await call_off(engine, live, request):
+        if not await call_off(engine, live, request, opening):
             return None
         ending = live.wait(run, engine.loop.create_future(), patient=True)
+    if not run:
+        ending.cancel()  # nothing has begun, of whose end anybody could tell
     await engine.tell(live)
-    if state.root != state.id:
-        await engine.take_up(state.root)
+    if live.state.root != live.state.id:
+        await engine.take_up(live.state.root)
     return ending
 
 
@@ -81,7 +87,9 @@ async def _end_handoff(engine: LocalEngine, id: str, request: CancelRequested) -
         await roll_back(engine, id, request.reason or "cancelled", request.by)
         return True
     if record in state.handoffs and record.mode is Mode.DELEGATE:
-        return await _ended(await cancel(engine, f"{conversation}/{call}", request))
+        works = state.run is not None and any(offer.call == call for offer in delegated(state.run))
+        opening = Started(state.root, state.id, state.depth + 1) if works else None
+        return await _ended(await cancel(engine, f"{conversation}/{call}", request, opening))
     return await _ended(await cancel(engine, conversation, run))
 
 

@@ -30,6 +30,7 @@ class State:
         "agent",
         "artifacts",
         "at",
+        "called_off",
         "chapters",
         "covered",
         "depth",
@@ -80,6 +81,8 @@ class State:
         """How often the helper model was asked."""
         self.scale = Scale()
         self.inbox: list[tuple[int, UserSpoke]] = []
+        self.called_off = False
+        """Whether it is a delegate's, and was ended before the task was there."""
         self.run: Run | None = None
         self.variables: dict[str, Any] = {}
         self.artifacts: dict[str, str | None] = {}

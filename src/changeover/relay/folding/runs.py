@@ -51,6 +51,8 @@ def open_up(state: State, event: Started) -> None:
 
 def hear(state: State, event: UserSpoke) -> None:
     state.inbox.append((state.position, event))
+    if state.called_off:
+        call_off_waiting(state, CancelRequested())
 
 
 def hear_meanwhile(state: State, run: Run, event: UserSpoke) -> None:
@@ -259,6 +261,7 @@ def call_off_waiting(state: State, event: CancelRequested) -> None:
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
         who = spoken.agent or state.agent
         state.outcomes[id] = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True)
+    state.called_off = state.depth > 0 and state.run is None and not state.outcomes
 
 
 def stop(state: State, run: Run, event: RunStopped) -> None:
