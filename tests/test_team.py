@@ -9,11 +9,30 @@ from typing import Any, cast
 
 import pytest
 
-from changeover import Agent, Function, HandoffPackage, Limits, Recorded, RunFinished, RunResult, Team
-from changeover.errors import ChangeoverError, ConversationNotFound, EngineError, MisconfiguredError, UnknownAgentError
-from changeover.handoffs.package import Metadata, Task
+from changeover import (
+    Agent,
+    Function,
+    HandoffPackage,
+    Limits,
+    Metadata,
+    Mode,
+    Recorded,
+    RunFinished,
+    RunResult,
+    Task,
+    Team,
+)
+from changeover.errors import (
+    ChangeoverError,
+    ConversationNotFound,
+    EngineError,
+    MaxHandoffsExceededError,
+    MisconfiguredError,
+    UnknownAgentError,
+)
 from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, Started, UserSpoke
+from changeover.stores.memory import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, hands_off, says
 from changeover.tools.definition import ToolDefinition
 
@@ -350,6 +369,23 @@ async def test_every_error_of_a_run_has_its_result():
     assert caught.value.result is not None
     assert (caught.value.result.conversation_id, caught.value.result.status) == ("c", "failed")
     await team.close()
+
+
+@pytest.mark.parametrize("mode", [Mode.DELEGATE, Mode.TRANSFER])
+async def test_what_a_program_offered_in_vain_is_offered_again_when_it_is_resumed(mode: Mode):
+    members, store = [Agent("desk"), Agent("clerk")], MemoryLog()
+    offered = HandoffPackage(Task("count"), metadata=Metadata(receiver="clerk", mode=mode, conversation="c"))
+    async with Team(members, model=ScriptedModel({}), store=store, limits=Limits(max_handoffs=0)) as strict:
+        with pytest.raises(MaxHandoffsExceededError):
+            await strict.offer(offered)
+        with pytest.raises(MaxHandoffsExceededError):
+            await strict.resume("c")
+    async with Team(members, model=ScriptedModel({"clerk": [says("Three.")]}), store=store) as team:
+        result = await team.resume("c")
+    assert (result.status, result.output) == ("completed", "Three.")
+    assert [(record.sender, record.receiver, record.mode) for record in result.handoff_chain] == [
+        ("code", "clerk", mode)
+    ]
 
 
 def test_a_store_that_cannot_be_is_told_among_the_other_faults():

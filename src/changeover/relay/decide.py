@@ -18,12 +18,10 @@ from changeover.relay.deciding.failing import overdue
 from changeover.relay.deciding.turns import act
 from changeover.relay.events import FellBack, LimitReached, RunCancelled, RunCompleted, RunFailed, RunStarted
 from changeover.relay.limiting import spent_up
+from changeover.relay.passing import sender_of
 from changeover.relay.run import Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated
-
-CODE = "code"
-"""Who hands over what a program offers, unless the package says so."""
 
 
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -67,7 +65,7 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()
     run, spoken = state.inbox[0]
     if spoken.package is not None:
-        return Record(RunStarted(run, spoken.package.get("metadata", {}).get("sender") or CODE, code=True))
+        return Record(RunStarted(run, sender_of(spoken.package), code=True))
     agent = spoken.agent or state.return_to or state.agent
     if (agent not in roster.seats or agent in roster.absent) and not spoken.agent:
         agent = roster.start  # nobody yet, or somebody who has left the team since

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from changeover.facts import Handed, HandoffRecord
 from changeover.facts import State as Standing
@@ -12,6 +13,8 @@ from changeover.relay.events import Given, HandoffOffered, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.turn import Offered, OpenCall
 
+CODE = "code"
+"""Who hands over what a program offers, unless the package says so."""
 OFFERED = Standing.PENDING
 IN_WORK = advance(OFFERED, Signal.ACCEPT, Signal.START)
 """In process, a receiver begins in the very append that records its acceptance."""
@@ -58,6 +61,11 @@ def handed_of(offer: HandoffOffered, tool: str, run: Run, now: float, path: list
         offer.include,
         offer.exclude,
     )
+
+
+def sender_of(package: Mapping[str, Any]) -> str:
+    """Who hands over what a program offers."""
+    return package.get("metadata", {}).get("sender") or CODE
 
 
 def last_words(record: Sequence[Message], agent: str = "") -> str:

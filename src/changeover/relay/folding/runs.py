@@ -35,7 +35,7 @@ from changeover.relay.events import (
     VariantChosen,
 )
 from changeover.relay.naming import call_of
-from changeover.relay.passing import IN_WORK, given_of
+from changeover.relay.passing import IN_WORK, given_of, sender_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn
 from changeover.relay.viewing import author_of
@@ -96,14 +96,20 @@ def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
         state.artifacts = {**state.artifacts, **artifacts}
     if progress := context.get("workflow_state"):
         state.workflow_state = {**state.workflow_state, **progress}
-    receiver = metadata.get("receiver", "")
     if metadata.get("mode") == Mode.TRANSFER:
         state.add(User(spoken.text, spoken.user or sender))
+    state.run = Run(state.id, id, spoken, state.at, len(state.handoffs), _code_turn(state, spoken, sender))
+
+
+def _code_turn(state: State, spoken: UserSpoke, sender: str) -> Acting:
+    """What code asks for that offers a package."""
+    metadata = (spoken.package or {}).get("metadata", {})
+    receiver = metadata.get("receiver", "")
+    if metadata.get("mode") == Mode.TRANSFER:
         directive = Directive(goto=receiver, message=metadata.get("reason", ""))
     else:
         directive = Directive(sends=(Errand(receiver, {}, spoken.text),))
-    turn = function_turn(str(state.position), sender, directive, code=True)
-    state.run = Run(state.id, id, spoken, state.at, len(state.handoffs), Acting(turn))
+    return Acting(function_turn(str(state.position), sender, directive, code=True))
 
 
 def _receive(state: State, spoken: UserSpoke) -> None:
@@ -138,6 +144,9 @@ def take_up(state: State, event: RunResumed) -> None:
             if record.state is Standing.FAILED:  # which is withdrawn: the receiver works on
                 state.handoffs[index], state.leg = replace(record, state=IN_WORK), index
             break
+    if run.spoken.package is not None and not run.trail:
+        # Nobody has taken it over: it is code that tries again.
+        run.phase = _code_turn(state, run.spoken, sender_of(run.spoken.package))
 
 
 def leave_idle(state: State, event: Unreadable) -> None:
