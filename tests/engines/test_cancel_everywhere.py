@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approve, Recorded, RunResult, Store, Team, delegate, tool
+from changeover import Agent, Approve, Expects, Person, Recorded, Respond, RunResult, Store, Team, delegate, tool
 from changeover.engines.local import LocalEngine
 from changeover.errors import ApprovalError, ConversationNotFound
 from changeover.messages import Assistant, Message, User
@@ -163,6 +163,26 @@ async def test_a_delegate_may_be_called_back_when_it_was_taken_and_has_not_begun
         assert (result.output, await asyncio.gather(*cancelling)) == ("Alone, then.", [True])
     assert [(record.state, record.error) for record in result.handoff_chain] == [("RETURNED", "cancelled")]
     assert {request.agent for request in model.requests} == {"boss"}
+
+
+@pytest.mark.parametrize("end", [Team.cancel, Team.rollback])
+async def test_what_a_person_brings_back_may_be_undone_while_it_is_judged(end: Callable[..., Awaitable[object]]):
+    judging = asyncio.Event()
+
+    async def is_good(text: str) -> bool:
+        judging.set()
+        await asyncio.sleep(60)
+        return True
+
+    model = ScriptedModel({"boss": [delegates("ana", "count"), says("Alone, then.")]})
+    way = delegate("ana", expects=Expects(criteria=[is_good]))
+    async with asyncio.timeout(5), Team([Agent("boss", handoffs=[way]), Person("ana")], model=model) as team:
+        waiting = await team.run("go", conversation="c")
+        await team.decide(waiting.requests[0], Respond("Three."), by="ana")
+        await judging.wait()
+        assert await end(team, "c:3.0")
+        result = await team.resume("c")
+    assert (result.output, [record.state for record in result.handoff_chain]) == ("Alone, then.", ["RETURNED"])
 
 
 async def test_what_must_happen_at_most_once_does_not_begin_when_it_is_wanted_no_longer():

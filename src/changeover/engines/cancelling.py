@@ -83,13 +83,14 @@ async def _end_handoff(engine: LocalEngine, id: str, request: CancelRequested) -
     if record.state not in (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING):
         return False
     run = replace(request, run=int(record.run_id.rpartition("@")[2]))
-    if record not in state.handoffs and not (state.run and state.run.spoken.package):
+    taken = record in state.handoffs
+    if taken and state.run and any(offer.call == call for offer in delegated(state.run)):
+        opening = Started(state.root, state.id, state.depth + 1)
+        return await _ended(await cancel(engine, f"{conversation}/{call}", request, opening))
+    # Of a person who has answered, the answer may still have to be judged.
+    if (not taken or record.mode is Mode.DELEGATE) and not (state.run and state.run.spoken.package):
         await roll_back(engine, id, request.reason or "cancelled", request.by)
         return True
-    if record in state.handoffs and record.mode is Mode.DELEGATE:
-        works = state.run is not None and any(offer.call == call for offer in delegated(state.run))
-        opening = Started(state.root, state.id, state.depth + 1) if works else None
-        return await _ended(await cancel(engine, f"{conversation}/{call}", request, opening))
     return await _ended(await cancel(engine, conversation, run))
 
 

@@ -80,12 +80,16 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
 
 
 def come_to_nothing(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal, reason: str) -> None:
-    """An offer is over that nobody answered: whoever made it is told."""
+    """An offer is over that nobody answered, or whose answer is still being judged: whoever made it is told."""
     offered = handoff_of(call)
     assert isinstance(offered, Offered)
     if isinstance(call.phase, Asked):
         run.waiting.hear(state.at)
-    record = _note(state, run, call, offered, signal, reason)
+    if offered.index < 0:
+        record = _note(state, run, call, offered, signal, reason)
+    else:
+        record = state.handoffs[offered.index]
+        state.handoffs[offered.index] = replace(record, state=advance(record.state, signal), error=reason)
     if offered.offer.mode is Mode.DELEGATE:
         bring_nothing(state, run, turn, call, record, reason)
         return
