@@ -17,7 +17,7 @@ from changeover.messages import Assistant, Message, User
 from changeover.observe.hooks import EVENTS
 from changeover.relay.events import RunCancelled, ToolFinished
 from changeover.relay.state import State
-from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, delegates, says
+from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, delegates, hands_off, says
 from changeover.testing.replies import Line
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Tool
@@ -163,6 +163,28 @@ async def test_a_delegate_may_be_called_back_when_it_was_taken_and_has_not_begun
         assert (result.output, await asyncio.gather(*cancelling)) == ("Alone, then.", [True])
     assert [(record.state, record.error) for record in result.handoff_chain] == [("RETURNED", "cancelled")]
     assert {request.agent for request in model.requests} == {"boss"}
+
+
+async def test_a_rollback_is_not_lost_that_is_asked_for_while_another_calls_delegates_back():
+    begun = asyncio.Event()
+
+    async def keeps_on(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+        if agent == "deep":
+            begun.set()
+            await asyncio.sleep(60)
+        if any(message.text.startswith("middle gives the task back") for message in messages):
+            return says(f"{agent} is done")
+        return {"lead": hands_off("looker", "x"), "looker": hands_off("middle", "y")}.get(agent, delegates("deep", "z"))
+
+    team = Team([Agent("lead"), Agent("looker"), *members()[2:4]], model=ScriptedModel(keeps_on))
+    async with asyncio.timeout(5), team:
+        going = asyncio.ensure_future(team.run("go", conversation="c"))
+        await begun.wait()
+        first, second, _ = await team.handoffs("c")
+        await asyncio.gather(team.rollback(second), team.rollback(first))
+        assert (await going).status == "completed"
+        assert [record.state for record in await team.handoffs("c")] == ["RETURNED"] * 3
+        assert (await team.run(NEXT, conversation="c")).final_agent == "lead"
 
 
 @pytest.mark.parametrize("end", [Team.cancel, Team.rollback])
