@@ -207,6 +207,16 @@ async def test_what_a_person_brings_back_may_be_undone_while_it_is_judged(end: C
     assert (result.output, [record.state for record in result.handoff_chain]) == ("Alone, then.", ["RETURNED"])
 
 
+@pytest.mark.parametrize("run", ["", "x", "0", "-1", "1x", "²", "1@1", "9" * 5_000])
+async def test_what_is_no_run_does_not_stand_for_the_whole_conversation(run: str):
+    pay = named("pay", approval=True)
+    async with Team([Agent("solo", tools=[pay])], model=ScriptedModel({"solo": [calls(("pay", {}))]})) as team:
+        waiting = await team.run("go", conversation="c")
+        with pytest.raises(ConversationNotFound):
+            await team.cancel(f"c@{run}")
+        assert await team.approvals("c") == waiting.requests
+
+
 async def test_what_must_happen_at_most_once_does_not_begin_when_it_is_wanted_no_longer():
     stamped: list[bool] = []
     cancelling: list[asyncio.Task[bool]] = []

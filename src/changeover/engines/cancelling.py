@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -21,6 +22,8 @@ from changeover.relay.state import State
 if TYPE_CHECKING:
     from changeover.engines.local import LocalEngine
 
+RUN = re.compile(r"[1-9][0-9]{0,17}")
+"""What stands behind the @ in the id of a run."""
 Ending = asyncio.Future[RunResult] | None
 """The end of what was cancelled; None if nothing was under way."""
 
@@ -32,7 +35,9 @@ async def end(engine: LocalEngine, id: str, by: str, reason: str) -> bool:
     try:
         if ":" in id:
             return await _end_handoff(engine, id, request)
-        ending = await cancel(engine, conversation, replace(request, run=int(run) if run.isdigit() else 0))
+        if "@" in id and not RUN.fullmatch(run):
+            raise ConversationNotFound(id)  # a run that there cannot be, and not the whole conversation
+        ending = await cancel(engine, conversation, replace(request, run=int(run or 0)))
     except ConversationNotFound:
         raise ConversationNotFound(id) from None
     return await _ended(ending)
