@@ -146,7 +146,7 @@ class TroubledLog(PassingLog):
     def may_begin(self) -> bool:
         return self.trouble != "lease lost" and not self.dead
 
-    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
+    async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
         if self.owns(conversation):
             self._own(conversation, False)
         return True

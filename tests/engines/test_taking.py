@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from changeover import Agent, Function, HandoffPackage, Metadata, RunContext, Task, Team, Worker
-from changeover.errors import EngineError, StoreClosed, StoreDamaged, StoreUnavailable
+from changeover import Agent, Expectations, Function, HandoffPackage, Metadata, RunContext, Task, Team, Worker
+from changeover.errors import ClaimLost, EngineError, HandoffTimeoutError, StoreClosed, StoreDamaged, StoreUnavailable
 from changeover.relay.events import Entry, Unreadable
 from changeover.stores import sqlite as sqlite_store
 from changeover.stores.memory import MemoryLog
@@ -205,3 +205,24 @@ async def test_a_conversation_that_is_damaged_keeps_the_others_from_nothing(shar
         await claim.complete("Three.")
         with pytest.raises(StoreDamaged):
             await second.status(damaged)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_delegate_whose_worker_takes_too_long_is_called_back_by_whoever_keeps_watch(
+    shared_store: str, stays: bool
+):
+    first, second = [counter(Store(shared_store, lease=0.6)) for _ in range(2)]
+    async with first:
+        about = Metadata(receiver="clerk", conversation="c")
+        package = HandoffPackage(Task("count the parts"), metadata=about, expectations=Expectations(timeout=0.3))
+        ticket = await first.submit(package)
+        [claim] = await first.claim("clerk")
+        await claim.accept()
+        if stays:
+            with pytest.raises(HandoffTimeoutError, match="not done in time"):
+                await first.result(ticket, timeout=5)
+            with pytest.raises(ClaimLost):
+                await claim.complete("Three.")
+    async with second:
+        with pytest.raises(HandoffTimeoutError, match="not done in time"):
+            await second.result(ticket, timeout=5)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from changeover.engines.holding import End
 from changeover.engines.live import Live
-from changeover.engines.resting import due_of, works
+from changeover.engines.resting import works
 from changeover.errors import CircuitsOpen, ClaimLost, Conflict, Exhausted
 from changeover.guards.guard import Tripped
 from changeover.relay.circuits import circuits_of, heeded, in_hand
@@ -87,19 +87,11 @@ async def record(
 def _head(engine: LocalEngine, live: Live, commands: Sequence[Command], before: Set[str], ended: int) -> Head:
     """How the conversation stands now, with what was and is to be claimed in it."""
     state, working = live.state, works(live, commands)
-    head = head_of(state, working, None if working else _due(engine, live, commands))
+    head = head_of(state, working, None if working else engine.resting.due(live, commands))
     if (more := len(state.outcomes) - ended) > 0:
         # From the end: a conversation may have had thousands of runs before.
         head = replace(head, spent=spent_in(islice(reversed(state.outcomes.values()), more)))
     return engine.holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
-
-
-def _due(engine: LocalEngine, live: Live, commands: Sequence[Command]) -> float | None:
-    """When a conversation goes on in which nobody works; None if only others can say."""
-    if live.state.run is None:
-        return None
-    ends = (due_of(live, commands), engine.overtime.end_of(live.state))
-    return min((end for end in ends if end is not None), default=None)
 
 
 def _committed(engine: LocalEngine, live: Live, head: Head, ended: int) -> None:

@@ -44,9 +44,9 @@ class Resting:
                 return
             live.pending = [request for _, command in live.flight.values() for request in self._asked(command)]
             live.asleep = True
-            rests = self._rests(live)
+            rests, due = self._rests(live), self.due(live)
             self._let_go(live)
-            await self._release(live, rests)
+            await self._release(live, rests, due)
             self._engine.holdings.let_go([rests], End.RESTS)
             live.tell_to_wait()
         parent = self._engine.lives.here(live.state.parent) if live.state.parent else None
@@ -55,12 +55,25 @@ class Resting:
             # By a task of its own: whoever waits for the child, and came here, is let go when the parent rests.
             self._engine.soon(self._engine.tell(parent))
 
-    async def _release(self, live: Live, rests: str) -> None:
+    async def _release(self, live: Live, rests: str, due: float | None) -> None:
         """Let go of it; whoever left word meanwhile counts on being heard."""
         if live.owned:
-            live.owned = not await self._engine.log.release(live.state.id, live.known, rests)
+            live.owned = not await self._engine.log.release(live.state.id, live.known, rests, due)
             if live.owned:
                 self._engine.soon(self._engine.take_up(live.state.id))
+
+    def due(self, live: Live, commands: Sequence[Command] = ()) -> float | None:
+        """When a conversation goes on in which nobody works; None if only others can say."""
+        if live.state.run is None:
+            return None
+        waits = [*commands, *(command for _, command in live.flight.values())]
+        ends = [_deadline(wait) for wait in waits if not self._stands_still(wait)]
+        ends.append(self._engine.overtime.end_of(live.state))
+        return min((end for end in ends if end is not None), default=None)
+
+    def _stands_still(self, command: Command) -> bool:
+        """Whether the time of a delegate does not pass, because a person is awaited there."""
+        return isinstance(command, RunChild) and any(isinstance(each, ApprovalRequest) for each in self._asked(command))
 
     def _rests(self, live: Live) -> str:
         """The ticket of the active agent, if there is nothing left to do under it."""
@@ -121,12 +134,6 @@ def works(live: Live, commands: Sequence[Command]) -> bool:
         if type(command) not in WAITS:
             return True
     return any(type(command) not in WAITS for _, command in live.flight.values())
-
-
-def due_of(live: Live, commands: Sequence[Command]) -> float | None:
-    """When the first of the waits is over of itself."""
-    waits = [*commands, *(command for _, command in live.flight.values())]
-    return min((end for wait in waits if (end := _deadline(wait)) is not None), default=None)
 
 
 def _deadline(command: Command) -> float | None:

@@ -211,9 +211,9 @@ class Log(Protocol):
         """Own this conversation from now on, unless another live process does: then False."""
         ...
 
-    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
+    async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
         """Own it no longer, if its log still ends there: nothing goes on in it until a person decides, or somebody
-        claims a ticket. The ticket that `rests` is as in a Head.
+        claims a ticket. The ticket that `rests` is as in a Head, and so is when it is `due`.
         False if it is still owned, because somebody left word meanwhile."""
         ...
 

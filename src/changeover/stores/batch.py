@@ -192,7 +192,9 @@ class Batch:
         # Whoever left word meanwhile counts on the owner to hear it.
         release.result = place.position == release.position
         if release.result:
-            place.change("waiting", None, place.due)
+            # One of its delegates may have ended just now, by which it is due already.
+            due = min((each for each in (place.due, release.due) if each is not None), default=None)
+            place.change("waiting", None, due)
             self._touched[place.id] = place
             if self._tickets and release.rests:
                 self._tickets.rest(release.rests)

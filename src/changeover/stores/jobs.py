@@ -70,11 +70,11 @@ class Own(Job[bool]):
 class Release(Job[bool]):
     """Own a conversation no longer, if its log still ends there."""
 
-    __slots__ = ("position", "rests")
+    __slots__ = ("due", "position", "rests")
 
-    def __init__(self, conversation: str, position: int, rests: str) -> None:
+    def __init__(self, conversation: str, position: int, rests: str, due: float | None) -> None:
         super().__init__(conversation, conversation, True)
-        self.position, self.rests = position, rests
+        self.position, self.rests, self.due = position, rests, due
         if rests:
             self.tickets = (rests,)
 

@@ -127,7 +127,7 @@ class MemoryLog:
         """Nobody else can have it, also if there is no such conversation yet."""
         return True
 
-    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
+    async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
         """Nobody owned it; only the ticket changes."""
         with self._lock:
             last = self._entries[conversation][-1] if rests and conversation in self._running else None

@@ -113,9 +113,9 @@ class SqlLog:
         self._writer.put(own)
         return await own.future
 
-    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
+    async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
         self._check()
-        release = Release(conversation, position, rests)
+        release = Release(conversation, position, rests, due)
         self._writer.put(release)
         return await release.future
 

@@ -57,8 +57,8 @@ class PassingLog:
     async def claim(self, conversation: str) -> bool:
         return await self._log.claim(conversation)
 
-    async def release(self, conversation: str, position: int, rests: str = "") -> bool:
-        return await self._log.release(conversation, position, rests)
+    async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
+        return await self._log.release(conversation, position, rests, due)
 
     async def owned(self) -> dict[str, int]:
         return await self._log.owned()
