@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from changeover import Agent, Approve, Expects, Function, Team, delegate
+from changeover import Agent, Approve, Expects, Function, Team, Usage, delegate
 from changeover.errors import ChangeoverError, FunctionError, ModelError
 from changeover.messages import Call
 from changeover.relay.ports import Request
@@ -47,7 +47,20 @@ async def kept(team: Team) -> bytes:
     return msgspec.json.encode([record.event for record in await team.history("c")])
 
 
-@pytest.mark.parametrize("reply", [None, "Hello.", {"text": "Hello."}, Reply(text=None), Reply(calls=None)])  # type: ignore[arg-type]
+ODD: Any = "odd"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(None, "Hello.", {"text": "Hello."}),
+        *(Reply(text=None), Reply(calls=None)),  # type: ignore[arg-type]
+        *(Reply(calls=(ODD,)), Reply(calls=(Call("x", "look", '{"at": 1}'),))),  # type: ignore[arg-type]
+        *(Reply(calls=(Call(5, "look"),)), Reply(calls=(Call("x", None),))),  # type: ignore[arg-type]
+        *(Reply(text="Hello.", extra=ODD), Reply(text="Hello.", usage=ODD)),
+        *(Reply(text="Hello.", usage=Usage(2.5)), Reply(text="Hello.", usage=Usage(cost=ODD))),  # type: ignore[arg-type]
+    ],
+)
 async def test_a_model_that_gives_no_reply_has_failed(reply: Any):
     async with a_team(Careless(reply, reply, reply, says("Now I know."))) as team:
         with pytest.raises(ModelError, match="'solo' got no usable reply from its model") as caught:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from changeover.facts import ONE_REQUEST, Usage
 from changeover.messages import Call, Reply
 
 ENCODER = msgspec.json.Encoder()
@@ -24,11 +25,32 @@ def reply_of(given: object, command: str) -> Reply:
         raise TypeError(f"a model must give a Reply, not {type(given).__name__}")
     if not isinstance(given.text, str) or not isinstance(given.thinking, str) or not isinstance(given.calls, tuple):
         raise TypeError("a Reply has a text, a thinking text, and a tuple of calls")
+    if fault := _fault(given):
+        raise TypeError(fault)
     if not given.calls and given.text.isascii() and not given.thinking and not given.extra:
         return given
     calls = _calls_of(given.calls, command) if given.calls else ()
     text, thinking, extra = text_of(given.text), text_of(given.thinking), whole(given.extra) if given.extra else {}
     return Reply(text=text, thinking=thinking, calls=calls, usage=given.usage, extra=extra)
+
+
+def _fault(given: Reply) -> str:
+    """What a log could not give back of a reply: records do not check what they are made with."""
+    for call in given.calls:
+        if not (isinstance(call, Call) and isinstance(call.id, str) and isinstance(call.name, str)):
+            return f"a call is a Call(id, name, args) with texts for id and name, not {call!r:.100}"
+        if not isinstance(call.args, dict):
+            return f"the arguments of a call are a dict, not {call.args!r:.100}"
+    if not isinstance(given.extra, dict):
+        return f"what goes with a Reply as its extra is a dict, not {given.extra!r:.100}"
+    return "" if given.usage is ONE_REQUEST or _counts(given.usage) else f"{given.usage!r:.100} is no Usage in numbers"
+
+
+def _counts(usage: object) -> bool:
+    if not isinstance(usage, Usage):
+        return False
+    tokens = (usage.input_tokens, usage.output_tokens, usage.requests)
+    return all(isinstance(each, int) for each in tokens) and isinstance(usage.cost, float | int | None)
 
 
 def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:
