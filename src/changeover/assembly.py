@@ -116,11 +116,11 @@ def _faults(declared: Declared) -> list[str]:
         *override_faults(HANDOFFS, os.environ.get(HANDOFFS, "")),
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
         *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
-        *(declared.routing.faults() if declared.routing else ()),
+        *_routing_faults(declared.routing),
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
         *_judge_faults(declared.limits, declared.helper_model),
-        *hook_faults(declared.hooks or {}),
+        *hook_faults({} if declared.hooks is None else declared.hooks),
         *_store_faults(declared.store),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
     ]
@@ -198,11 +198,21 @@ def _helper(declared: Any) -> tuple[Model | None, list[str]]:
         return None, [f"helper_model: the team has {fault}" for fault in error.faults]
 
 
+def _routing_faults(routing: object) -> list[str]:
+    if isinstance(routing, Routing):
+        return routing.faults()
+    return [] if routing is None else [f"routing={routing!r} is none; give Routing(…)"]
+
+
 def _store_faults(store: object) -> tuple[str, ...]:
-    if not isinstance(store, str):
+    if store is None or callable(getattr(store, "unfinished", None)):
         return ()
     from changeover.stores.open import Store
 
+    if isinstance(store, Store):
+        return ()
+    if not isinstance(store, str):
+        return (f"store={store!r} is none; give an address, such as 'sqlite:///desk.db', or a Store(…)",)
     try:
         Store(store)
     except MisconfiguredError as error:

@@ -1,5 +1,6 @@
 """A badly built team: everything that is wrong comes at once, each with what to do about it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -315,6 +316,19 @@ def test_a_rollback_that_is_no_function_is_a_fault():
 def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
     [name] = option
     assert fault([Agent("a")], **option) == f"Team({name}=…) is not supported by this version; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"hooks": [print]}, "give a dict of events to functions, such as {'agent_handoff': print}"),
+        ({"routing": "words"}, "routing='words' is none; give Routing(…)"),
+        ({"store": Path("desk.db")}, "give an address, such as 'sqlite:///desk.db', or a Store(…)"),
+        ({"store": ["sqlite:///desk.db"]}, "give an address"),
+    ],
+)
+def test_what_a_team_cannot_work_with_is_a_fault(option: dict[str, Any], said: str):
+    assert said in fault([Agent("a")], **option)
 
 
 @pytest.mark.parametrize(
