@@ -275,6 +275,7 @@ def test_what_other_members_cannot_say_of_themselves_is_a_fault(member: Any):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
+        ({"guards": None}, "has guards=None; give a list, or leave it out"),
         ({"instructions": 5}, "has instructions=5; give a text"),
         ({"description": None}, "has description=None; give a text"),
         ({"timeout": 0}, "timeout=0; give seconds above 0, or None for no limit"),

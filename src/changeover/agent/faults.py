@@ -160,7 +160,8 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
         if not isinstance(value := getattr(way, option), str):
             yield f"has {option}={value!r}; give a text"
     yield from approval_faults(way.approval)
-    yield from guard_faults(way.guards)
+    # Of a team, None stands for the usual guards; a way to hand off has no usual ones.
+    yield from guard_faults(way.guards) if way.guards is not None else ["has guards=None; give a list, or leave it out"]
     seconds = way.timeout
     if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
         yield f"has timeout={seconds!r}; give seconds above 0, or None for no limit"
