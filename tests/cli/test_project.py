@@ -50,6 +50,13 @@ def test_a_new_project_works_offline_and_is_not_overwritten(project: Path):
     assert (project / "team.py").read_text() == before
 
 
+def test_what_to_type_next_can_be_typed_and_a_project_without_a_name_is_not_made(tmp_path: Path):
+    done = one_by_one({"spaced": ["init", "my shop"], "nameless": ["init", ""]}, tmp_path)
+    assert "\n  cd 'my shop'\n" in done["spaced"].stdout
+    assert (done["nameless"].returncode, "is no good name for a project" in done["nameless"].stderr) == (1, True)
+    assert [file.name for file in tmp_path.iterdir()] == ["my shop"]
+
+
 def test_a_store_is_made_told_and_checked(folder: Path):
     store = ["--store", "sqlite:///made.db"]
     commands = {

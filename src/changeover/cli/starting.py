@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -119,7 +120,7 @@ def init(
     """Make a small project: a team that works offline, a test for it, and a README. Overwrites nothing."""
     with plainly():
         folder = Path(name)
-        if not re.fullmatch(r"[A-Za-z0-9._ -]+", folder.resolve().name):
+        if not name or not re.fullmatch(r"[A-Za-z0-9._ -]+", folder.resolve().name):
             raise Mistake(f"{name!r} is no good name for a project; use letters, digits, '.', '_' and '-'")
         taken = [file for file in FILES if (folder / file).exists()] if folder.is_dir() else []
         if taken or (folder.exists() and not folder.is_dir()):
@@ -131,4 +132,5 @@ def init(
         except OSError as error:
             raise Mistake(f"{folder} cannot be made: {error.strerror}") from error
     typer.echo(f"Made {folder}: {', '.join(FILES)}. Next:")
-    typer.echo(f'\n  cd {folder}\n  changeover run team.py "I was charged twice for order 1042"\n  python -m pytest')
+    typer.echo(f"\n  cd {shlex.quote(str(folder))}")
+    typer.echo('  changeover run team.py "I was charged twice for order 1042"\n  python -m pytest')
