@@ -33,19 +33,22 @@ def spoken(
 
 def check_texts(**given: object) -> None:
     """Raise MisconfiguredError unless all of these are texts: what is none could not be read back from a log."""
-    if faults := text_faults(given):
+    if faults := _no_texts(given):
         raise MisconfiguredError(*faults)
 
 
 def text_faults(given: Mapping[str, object]) -> list[str]:
     """Which of these are no texts, or none that could be read back once they are recorded."""
-    found = []
+    found = _no_texts(given)
     for what, text in given.items():
-        if not isinstance(text, str):
-            found.append(f"{what} must be a str, not {type(text).__name__}")
-        elif not text.isascii() and not _keepable(text):
+        if isinstance(text, str) and not text.isascii() and not _keepable(text):
             found.append(f"{what} holds half a character (a lone surrogate), which no store can keep")
     return found
+
+
+def _no_texts(given: Mapping[str, object]) -> list[str]:
+    wrong = ((what, text) for what, text in given.items() if not isinstance(text, str))
+    return [f"{what} must be a str, not {type(text).__name__}" for what, text in wrong]
 
 
 def _keepable(text: str) -> bool:
