@@ -180,7 +180,8 @@ class Team(Overseer):
     async def submit(self, package: HandoffPackage | Mapping[str, Any] | str, *, key: str | None = None) -> Ticket:
         """Put a package into the queue of its receiver, where it waits until somebody claims it.
 
-        The same key gives the same ticket; with another package it raises KeyConflict.
+        The same key gives the same ticket; with another package it raises KeyConflict. A conversation that is at work
+        on something else raises Busy.
         """
         whole = package_of(package)
         whole = replace(whole, metadata=replace(whole.metadata, idempotency_key=key)) if key else whole

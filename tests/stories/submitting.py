@@ -17,7 +17,7 @@ from changeover import (
     Ticket,
     TicketClaim,
 )
-from changeover.errors import HandoffNotFound, KeyConflict, UnknownAgentError
+from changeover.errors import Busy, HandoffNotFound, KeyConflict, UnknownAgentError
 from changeover.guards.approval import Decision, Reject
 from changeover.relay.events import HandoffAccepted
 from changeover.relay.queue import SPACING
@@ -85,6 +85,22 @@ async def a_package_that_is_offered_to_an_agent_that_is_pulled_says_that_it_wait
 
 
 @story
+async def nothing_is_submitted_where_something_else_is_to_be_done_first(stage: Stage) -> None:
+    team = office(stage, pulled("clerk"))
+    first, second = [package(conversation="one", idempotency_key=key) for key in ("first", "second")]
+    ticket = await team.submit(first)
+    if (await team.status(ticket)).state is State.PENDING:
+        before = len(await team.history("one"))
+        assert "at work on something else" in str(await error(Busy, team.submit(second)))
+        assert (await team.submit(first), len(await team.history("one"))) == (ticket, before)
+    await worked_off(stage, team, "clerk", brings("Three."))
+    assert (await team.result(ticket)).result == "Three."
+    ticket = await team.submit(second)
+    await worked_off(stage, team, "clerk", brings("Four."))
+    assert (await team.result(ticket)).result == "Four."
+
+
+@story
 async def a_package_that_is_offered_while_another_waits_is_not_called_cancelled(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
@@ -94,7 +110,7 @@ async def a_package_that_is_offered_while_another_waits_is_not_called_cancelled(
         if stage.lives == 1:
             assert (waiting.state, waiting.reason) == (State.PENDING, "waits until what was wanted before it is done")
             assert [awaited.kind for awaited in waiting.pending] == ["claim"]
-        while result.state is State.PENDING:
+        while result.state in (State.PENDING, State.WORKING):  # by somebody who died with an earlier life
             for claim in await stage.claim(team, "clerk"):
                 await brings("Three.")(claim)
             result = await team.offer(second)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from changeover.engines.live import Live
 from changeover.engines.recording import record
-from changeover.errors import Conflict, ConversationNotFound, KeyConflict, LeaseLost, Owned, WrittenByNewer
+from changeover.errors import Busy, Conflict, ConversationNotFound, KeyConflict, LeaseLost, Owned, WrittenByNewer
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.relay.events import CancelRequested, Entry, Event, RunResumed, Started, UserSpoke
 from changeover.relay.keepable import event_of
@@ -24,8 +24,11 @@ LONGEST = 512
 """How many bytes of a key stand in the log as they are."""
 
 
-async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str, opening: Started = ROOT) -> int:
-    """Record what was said, once for each key, and return its run. The caller holds the lock."""
+async def say(
+    engine: LocalEngine, live: Live, spoken: UserSpoke, key: str, opening: Started = ROOT, alone: bool = False
+) -> int:
+    """Record what was said, once for each key, and return its run; raises Busy if it has to be `alone` and is not. The
+    caller holds the lock."""
     cause = key and _cause(key)
     while True:
         await readable(engine, live)
@@ -36,6 +39,8 @@ async def say(engine: LocalEngine, live: Live, spoken: UserSpoke, key: str, open
             run = position or 1  # at 0 stands the beginning of the conversation itself
             _compare(live.state, run, spoken, key)
             return run
+        if alone and (live.state.run or live.state.inbox):
+            raise Busy(live.state.id)
         events: list[Event] = [spoken] if live.state.position else [opening, spoken]
         run = live.state.position + len(events) - 1
         if await put(engine, live, cause or f"said@{run}", events):

@@ -61,18 +61,18 @@ class LocalEngine:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def speak(
-        self, conversation: str, spoken: UserSpoke, key: str, reader: Reader | None = None
+        self, conversation: str, spoken: UserSpoke, key: str, reader: Reader | None = None, alone: bool = False
     ) -> tuple[tuple[str, int], asyncio.Future[RunResult]]:
         """Record what a user said, once for each key; return where its run is, and a future of its result.
 
-        Without a conversation a new one begins.
+        Without a conversation a new one begins. If it is to be `alone`, nothing else may be under way there.
         """
         live = await self.lives.get(conversation) if conversation else self.lives.new()
         async with live.lock:
             if reader is not None:
                 live.readers.append(reader)
             try:
-                run = await say(self, live, spoken, key)
+                run = await say(self, live, spoken, key, alone=alone)
             except BaseException:
                 if reader is not None:
                     live.readers.remove(reader)  # there is no run that it could read

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 async def submit(engine: LocalEngine, conversation: str, spoken: UserSpoke, key: str) -> Ticket:
     """Record that a package waits to be claimed; its ticket, whatever has become of it since."""
-    (conversation, run), _ = await engine.speak(conversation, spoken, key)
+    (conversation, run), _ = await engine.speak(conversation, spoken, key, alone=True)
     live = await engine.lives.get(conversation)
     state = live.state
     ref = f"{state.id}@{run}"
