@@ -86,11 +86,10 @@ async def whoever_brings_a_result_has_accepted(stage: Stage) -> None:
 async def half_a_character_in_what_a_worker_says_holds_nothing_up(stage: Stage) -> None:
     works = {"brings": brings("Three \ud83d"), "declines": declines("closed \ud83d"), "breaks": breaks("torn \ud83d")}
     for mode in MODES:
-        said = {}
+        said, team = {}, office(stage, *map(pulled, works))
         for name, work in works.items():
-            team = office(stage, pulled("clerk"))
-            ticket = await team.submit(package(mode=mode, conversation=f"{mode}-{name}"))
-            result = await brought(stage, team, ticket, clerk=work)
+            ticket = await team.submit(package(name, mode=mode, conversation=f"{mode}-{name}"))
+            result = await brought(stage, team, ticket, **{name: work})
             said[name] = result.result or result.reason or result.error
             await assert_at_rest(team, f"{mode}-{name}")
         assert (said["brings"], said["declines"]) == ("Three ?", "closed ?")
