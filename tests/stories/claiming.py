@@ -89,7 +89,8 @@ async def half_a_character_in_what_a_worker_says_holds_nothing_up(stage: Stage) 
         said, team = {}, office(stage, *map(pulled, works))
         for name, work in works.items():
             ticket = await team.submit(package(name, mode=mode, conversation=f"{mode}-{name}"))
-            result = await brought(stage, team, ticket, **{name: work})
+            doing: dict[str, Any] = {name: work}
+            result = await brought(stage, team, ticket, **doing)
             said[name] = result.result or result.reason or result.error
             await assert_at_rest(team, f"{mode}-{name}")
         assert (said["brings"], said["declines"]) == ("Three ?", "closed ?")
