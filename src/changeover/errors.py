@@ -243,17 +243,6 @@ class UnderWay(EngineError):
         super().__init__(f"{conversation!r} is not over, so it cannot be forgotten: {why}; cancel it first")
 
 
-class Busy(EngineError):
-    """What is submitted has a ticket at once, which it cannot have where something else has to be done first."""
-
-    def __init__(self, conversation: str) -> None:
-        self.conversation = conversation
-        super().__init__(
-            f"{conversation!r} is at work on something else, so nothing can be submitted to it; wait until that is done"
-            f" (see team.resume), or submit it to a conversation of its own"
-        )
-
-
 class LeaseLost(EngineError):
     """This process did not renew its lease in time: it must not write, nor begin anything, until it has a new one."""
 
@@ -291,6 +280,17 @@ class KeyConflict(ProtocolError):
     def __init__(self, key: str, text: str) -> None:
         self.key = key
         super().__init__(f"the key {key!r} was given before, to something else: {text[:200]!r}")
+
+
+class Busy(ProtocolError):
+    """What is submitted has a ticket at once, which it cannot have where something else has to be done first."""
+
+    def __init__(self, conversation: str) -> None:
+        self.conversation = conversation
+        super().__init__(
+            f"{conversation!r} is at work on something else, so nothing can be submitted to it; wait until that is done"
+            f" (see team.resume), or submit it to a conversation of its own"
+        )
 
 
 class ClaimLost(ProtocolError):

@@ -256,7 +256,7 @@ async def test_what_close_interrupts_is_told_to_its_callers_and_goes_on_later(sh
         await asyncio.sleep(0.001)
     await team.close()
     answers = await asyncio.gather(*said)
-    assert {*answers} <= {"seen", "EngineError", "StoreUnavailable"}
+    assert {*answers} <= {"seen", "EngineError", "StoreUnavailable", "StoreClosed"}
     log = open_log(Store(shared_store))
     for id, answer in zip(ids, answers, strict=True):
         assert answer != "seen" or _completed(events_of(await log.read(id))), "an answer without its record"

@@ -115,7 +115,7 @@ def test_a_task_that_no_delegate_took_comes_back_and_leaves_its_handoffs_as_they
 def test_a_person_who_is_delegated_to_answers_without_a_task_elsewhere():
     events = (
         ApprovalDecided("3.1=task", "d", Respond("Yes."), "ana"),
-        HandoffAccepted("3.1", 2, "ana", Mode.DELEGATE, "ana"),
+        HandoffAccepted("3.1", 2, "ana", Mode.DELEGATE, "ana", answered=True),
         HandoffReturned("3.1", 2, "ana", True, "Yes."),
     )
     waiting = Leg(2, "c@1", None, "front", "waiting")
