@@ -40,12 +40,14 @@ LOOK = 3.0
 BY_KEY = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
+    "enable_sort": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
 }
-"""Whoever writes finds every row by its key, whatever is bound: a plan is made once. One that was made while a table
-was small, or by what the server last counted, would read all of it; and no statement is worth being compiled."""
+"""Whoever writes finds every row by its key, whatever is bound, and what waits by an index that has it in order: a plan
+is made once. One that was made while a table was small, or by what the server last counted, would read all of it; and
+no statement is worth being compiled."""
 
 # Whatever the server's default: after a lock was waited for, we must see what its holder wrote.
 BEGIN: Call = "BEGIN ISOLATION LEVEL READ COMMITTED", ()

@@ -37,7 +37,7 @@ class Claiming:
         for job in jobs:
             self._change(job)
         if takes:
-            self._begin_to_take()
+            self._round.later(self._sql.free())
         for take in takes:
             take.result = [_taken_of(row, take.token) for row in sorted(self._rows_for(take), key=_order)]
         self._round.run()
@@ -65,11 +65,6 @@ class Claiming:
         # What a commit freed of which nobody heard is not ours any more when we look again.
         job.result = bool(agents) or (job.tried and job.result)
         self.bells.update(bell_of(agent) for (agent,) in agents)
-
-    def _begin_to_take(self) -> None:
-        if self._sql.plan:
-            self._round.later(self._sql.plan())
-        self._round.later(self._sql.free())
 
     def _rows_for(self, take: Take) -> list[Row]:
         """What was taken, in no order."""

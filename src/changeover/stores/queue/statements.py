@@ -34,11 +34,6 @@ class QueueStatements:
     """Taking, holding and listing."""
 
     def __init__(self, say: Compiler) -> None:
-        # A plan that was made while few waited would be kept when there are many, and read and sort them all; so would
-        # one by what the server last counted. The index has them in order.
-        plan = {"plan_cache_mode": "force_custom_plan", "enable_sort": "off", "enable_seqscan": "off"}
-        set_plan = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in plan.items())
-        self.plan = say(sa.text(f"SELECT {set_plan}")) if say.postgresql else None
         seen = sa.select(t.id, t.owner, t.agent, t.rests).where(say.among(t.id, "ids"))
         self.lock = say(seen.order_by(t.id).with_for_update())
         lapsed = sa.select(t.id).where(HELD, LAPSED).with_for_update(skip_locked=True)
