@@ -201,7 +201,7 @@ def _helper(declared: Any) -> tuple[Model | None, list[str]]:
 def _routing_faults(routing: object) -> list[str]:
     if isinstance(routing, Routing):
         return routing.faults()
-    return [] if routing is None else [f"routing={routing!r} is none; give Routing(…)"]
+    return [] if routing is None else [f"routing={routing!r} is no routing; give Routing(…)"]
 
 
 def _store_faults(store: object) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def _store_faults(store: object) -> tuple[str, ...]:
     if isinstance(store, Store):
         return ()
     if not isinstance(store, str):
-        return (f"store={store!r} is none; give an address, such as 'sqlite:///desk.db', or a Store(…)",)
+        return (f"store={store!r} is no store; give an address, such as 'sqlite:///desk.db', or a Store(…)",)
     try:
         Store(store)
     except MisconfiguredError as error:

@@ -323,7 +323,7 @@ def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, A
     ("option", "said"),
     [
         ({"hooks": [print]}, "give a dict of events to functions, such as {'agent_handoff': print}"),
-        ({"routing": "words"}, "routing='words' is none; give Routing(…)"),
+        ({"routing": "words"}, "routing='words' is no routing; give Routing(…)"),
         ({"store": Path("desk.db")}, "give an address, such as 'sqlite:///desk.db', or a Store(…)"),
         ({"store": ["sqlite:///desk.db"]}, "give an address"),
     ],

@@ -31,13 +31,15 @@ async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
                     await engine.take_up(taken.ticket.place)
                 await asyncio.wait([held.over], timeout=engine.patience / 4)
             return held.over.result()
-    except (ClaimLost, EngineError) as error:
-        if isinstance(error, EngineError):  # its lease runs out, and somebody takes it once more
-            logger.warning("%s cannot be worked on: %s", taken.ticket.id, error)
-        engine.holdings.let_go([taken.ticket.id], End.LOST)
-        return End.LOST
-    engine.holdings.let_go([taken.ticket.id], End.DONE)
-    return End.DONE
+    except ClaimLost:
+        end = End.LOST
+    except EngineError as error:  # its lease runs out, and somebody takes it once more
+        logger.warning("%s cannot be worked on: %s", taken.ticket.id, error)
+        end = End.LOST
+    else:
+        end = End.DONE
+    engine.holdings.let_go([taken.ticket.id], end)
+    return end
 
 
 async def _takes(engine: LocalEngine, taken: Taken, by: str, held: Held) -> bool:

@@ -86,7 +86,9 @@ def limit_faults(declared: object) -> list[str]:
     """What is wrong with what was given as limits, if anything was."""
     if isinstance(declared, Limits):
         return declared.faults()
-    return [] if declared is None else [f"limits={declared!r} are none; give Limits(…), such as Limits(max_turns=20)"]
+    if declared is None:
+        return []
+    return [f"limits={declared!r} are no limits; give Limits(…), such as Limits(max_turns=20)"]
 
 
 WHOLE = (

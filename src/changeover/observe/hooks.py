@@ -22,7 +22,7 @@ EVENTS: dict[str, type] = {event.__struct_config__.tag: event for event in get_a
 def hook_faults(hooks: object) -> list[str]:
     """Hooks that would never be called."""
     if not isinstance(hooks, Mapping):
-        return [f"hooks={hooks!r} are none; give a dict of events to functions, such as {{'agent_handoff': print}}"]
+        return [f"hooks={hooks!r} are no hooks; give a dict of events to functions, such as {{'agent_handoff': print}}"]
     known = sorted({*EVENTS, *ALIASES})
     found = [f"hook {name!r} names no event; choose one of {', '.join(known)}" for name in hooks if name not in known]
     return found + [f"hook {name!r} is no function" for name, hook in hooks.items() if not callable(hook)]
