@@ -18,9 +18,8 @@ from changeover.guards.breaker import Circuit
 from changeover.observe.experiments import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.events import Entry
-from changeover.relay.result import handoffs_of
+from changeover.relay.result import handoffs_in
 from changeover.relay.spoken import check_texts
-from changeover.relay.state import State
 from changeover.relay.stream import Recorded, recorded
 
 T = TypeVar("T")
@@ -118,10 +117,7 @@ class Overseer(ABC):
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """Every handoff of a conversation and its delegates, in order."""
-        entries = await self.on_engine(lambda engine: _tree(engine, conversation))
-        ids = dict.fromkeys(entry.conversation for entry in entries)
-        states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
-        return sorted((record for state in states for record in handoffs_of(state)), key=lambda record: record.at)
+        return handoffs_in(await self.on_engine(lambda engine: _tree(engine, conversation)))
 
 
 async def _tree(engine: LocalEngine, conversation: str) -> list[Entry]:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from changeover import Agent, Team
 from changeover.errors import ConversationNotFound, StoreUnavailable
 from changeover.stores.open import Store, upgrade_store
 from changeover.stores.records import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
 from changeover.stores.sql import SqlLog
 from changeover.stores.views import Views, open_views
+from changeover.testing import ScriptedModel, hands_off
 from tests.stores.entries import DONE, WORKING, answer, child, handing_over, more, opening, query
 
 Another = Callable[..., SqlLog]
@@ -65,6 +67,19 @@ async def test_handoffs_of_a_conversation_are_read_from_its_log(views: Views):
     assert [(each.id, each.state) for each in await views.handoffs("c")] == [("c:3.0", "COMPLETE")]
     with pytest.raises(ConversationNotFound):
         await views.handoffs("nobody")
+
+
+async def test_an_open_offer_is_listed_by_a_team_and_by_a_look_at_its_store(shared_store: str):
+    model = ScriptedModel({"triage": [hands_off("billing", "Charged twice.")]})
+    async with Team([Agent("triage"), Agent("billing", pull=True)], model=model, store=shared_store) as team:
+        await team.run("I was charged twice!", conversation="ada")
+        listed = await team.handoffs("ada")
+    views = open_views(Store(shared_store))
+    try:
+        assert [(record.receiver, record.state) for record in listed] == [("billing", "PENDING")]
+        assert await views.handoffs("ada") == listed
+    finally:
+        views.close()
 
 
 async def test_every_conversation_is_checked_and_damage_is_named(views: Views, shared_store: str):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Ticket, Usage
+from changeover.relay.events import Entry
 from changeover.relay.folding.answers import open_offers
 from changeover.relay.ports import Head, Spending
 from changeover.relay.run import Outcome
@@ -59,6 +60,13 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
 def handoffs_of(state: State) -> list[HandoffRecord]:
     """Every handoff of a conversation, those that nobody has answered yet last."""
     return [*state.handoffs, *open_offers(state, state.run)] if state.run else state.handoffs
+
+
+def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
+    """Every handoff of the conversations with these entries, in the order of their offers."""
+    ids = dict.fromkeys(entry.conversation for entry in entries)
+    states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
+    return sorted((record for state in states for record in handoffs_of(state)), key=lambda record: record.at)
 
 
 def head_of(state: State, working: bool, due: float | None = None) -> Head:

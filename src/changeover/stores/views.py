@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from changeover.errors import ConversationNotFound, StoreUnavailable
 from changeover.facts import HandoffRecord
 from changeover.relay.events import Entry
+from changeover.relay.result import handoffs_in
 from changeover.relay.state import State
 from changeover.stores import schema
 from changeover.stores.codec import entry_of
@@ -83,9 +84,7 @@ class Views:
         entries = await self.tree(conversation)
         if not entries:
             raise ConversationNotFound(conversation)
-        ids = dict.fromkeys(entry.conversation for entry in entries)
-        states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
-        return sorted((record for state in states for record in state.handoffs), key=lambda record: record.at)
+        return handoffs_in(entries)
 
     async def checked(self) -> AsyncIterator[tuple[str, str]]:
         """Every conversation, and what is wrong with its log, if anything is."""
