@@ -49,7 +49,7 @@ format: .venv/.dev ## put the code in shape
 stress: .venv/.dev ## the stresses at full size; the models on the oldest pydantic-ai
 	$(if $(ARGS),,CHANGEOVER_STRESS=1 $(PYTEST) -m stress --timeout=900 $(STORIES))
 	CHANGEOVER_STRESS=1 $(RUN) pytest -q -m stress --timeout=900 $(if $(ARGS),$(ARGS),--ignore=$(STORIES))
-	$(if $(ARGS),,$(RUN) tests.models.oldest)
+	$(if $(ARGS),,$(RUN) tests.models.oldest_release)
 
 bench: .venv/.dev ## what a handoff costs, as ratios to a bare loop
 	$(RUN) bench $(ARGS)

@@ -9,8 +9,8 @@ from typing import Any
 from bench.measure import Figure, interleaved
 from bench.script import ANSWER, ASKED, INSTRUCTIONS, REASON
 from changeover.messages import Assistant, Call, Message, ToolResult, User
-from changeover.models.pydantic_ai import PydanticAIModel
-from changeover.models.writing import tools_of, written
+from changeover.models.provider import PydanticAIModel
+from changeover.models.request import tools_of, written
 from changeover.relay.ports import Request
 from changeover.tools.definition import ToolDefinition
 

@@ -7,13 +7,13 @@ from importlib.util import find_spec
 from typing import TypeAlias
 
 from bench.measure import Figure, interleaved
-from changeover.routing.meaning import load_wordllama
-from changeover.routing.profiles import Profile
+from changeover.routing.broker import Found, Undecided, decided, find_for_task, recommend
+from changeover.routing.embedding import load_wordllama
+from changeover.routing.profile import Profile
 from changeover.routing.registry import Registry
-from changeover.routing.router import Found, Undecided, decided, find_for_task, recommend
-from tests.routing.judging import answer
-from tests.routing.profiles import PROFILES
-from tests.routing.tasks import TASKS, Task
+from tests.routing.sample_profiles import PROFILES
+from tests.routing.sample_tasks import TASKS, Task
+from tests.routing.table_judge import answer
 
 FEW, MANY = 100, 1_000
 EXTRA = "wordllama"

@@ -20,7 +20,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from changeover.stores.open import Store, upgrade_store
+from changeover.stores.store import Store, upgrade_store
 from tests.postgres import server
 
 KINDS = ("sqlite", "postgresql")

@@ -33,7 +33,7 @@ from changeover.errors import (
 )
 from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, Started, UserSpoke
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, hands_off, says
 from changeover.tools.definition import ToolDefinition
 

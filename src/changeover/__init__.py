@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.specialist import specialist as specialist
     from changeover.agent.variable import Variable as Variable
-    from changeover.claiming import TicketClaim as TicketClaim
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import DelegateResult as DelegateResult
     from changeover.facts import HandoffRecord as HandoffRecord
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.answers import Rejected as Rejected
     from changeover.handoffs.briefing import Brief as Brief
     from changeover.handoffs.chapters import Chapter as Chapter
-    from changeover.handoffs.expecting import Expects as Expects
+    from changeover.handoffs.expectations import Expects as Expects
     from changeover.handoffs.handover import Handover as Handover
     from changeover.handoffs.package import Context as Context
     from changeover.handoffs.package import Expectations as Expectations
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.strategies import Reference as Reference
     from changeover.handoffs.strategies import Summary as Summary
     from changeover.messages import File as File
-    from changeover.models.limits import LimitedModel as LimitedModel
+    from changeover.models.wrappers import LimitedModel as LimitedModel
     from changeover.observe.metrics import AgentMetrics as AgentMetrics
     from changeover.observe.metrics import Metrics as Metrics
     from changeover.observe.metrics import PairMetrics as PairMetrics
@@ -76,19 +75,20 @@ if TYPE_CHECKING:
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
+    from changeover.routing.broker import Recommendation as Recommendation
     from changeover.routing.experiment import Experiment as Experiment
-    from changeover.routing.profiles import Profile as Profile
-    from changeover.routing.router import Recommendation as Recommendation
+    from changeover.routing.profile import Profile as Profile
     from changeover.routing.routing import Routing as Routing
     from changeover.routing.utility import Learning as Learning
-    from changeover.stores.open import Store as Store
+    from changeover.stores.store import Store as Store
     from changeover.team import Team as Team
+    from changeover.ticket import TicketClaim as TicketClaim
     from changeover.tools.command import END as END
     from changeover.tools.command import Command as Command
     from changeover.tools.command import Send as Send
     from changeover.tools.command import WorkflowState as WorkflowState
-    from changeover.tools.context import Received as Received
-    from changeover.tools.context import RunContext as RunContext
+    from changeover.tools.run_context import Received as Received
+    from changeover.tools.run_context import RunContext as RunContext
     from changeover.tools.tool import tool as tool
     from changeover.worker import Worker as Worker
 
@@ -116,7 +116,7 @@ _HOMES = {
     "END": "tools.command",
     "Edit": "guards.approval",
     "Expectations": "handoffs.package",
-    "Expects": "handoffs.expecting",
+    "Expects": "handoffs.expectations",
     "Experiment": "routing.experiment",
     "File": "messages",
     "FileReference": "handoffs.package",
@@ -129,7 +129,7 @@ _HOMES = {
     "Handover": "handoffs.handover",
     "Learning": "routing.utility",
     "Ledger": "facts",
-    "LimitedModel": "models.limits",
+    "LimitedModel": "models.wrappers",
     "Limits": "guards.limits",
     "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",
@@ -139,11 +139,11 @@ _HOMES = {
     "PairMetrics": "observe.metrics",
     "Person": "agent.agent",
     "Priority": "handoffs.package",
-    "Profile": "routing.profiles",
+    "Profile": "routing.profile",
     "Progress": "handoffs.package",
-    "Received": "tools.context",
+    "Received": "tools.run_context",
     "Recent": "handoffs.strategies",
-    "Recommendation": "routing.router",
+    "Recommendation": "routing.broker",
     "Recorded": "relay.stream",
     "Reference": "handoffs.strategies",
     "Reject": "guards.approval",
@@ -152,21 +152,21 @@ _HOMES = {
     "Rollback": "facts",
     "Routing": "routing.routing",
     "Rule": "guards.rules",
-    "RunContext": "tools.context",
+    "RunContext": "tools.run_context",
     "RunFinished": "relay.stream",
     "RunResult": "facts",
     "Send": "tools.command",
     "Share": "facts",
     "State": "facts",
     "Step": "handoffs.package",
-    "Store": "stores.open",
+    "Store": "stores.store",
     "Summary": "handoffs.strategies",
     "Task": "handoffs.package",
     "Team": "team",
     "TextDelta": "relay.stream",
     "ThinkingDelta": "relay.stream",
     "Ticket": "facts",
-    "TicketClaim": "claiming",
+    "TicketClaim": "ticket",
     "TicketStatus": "facts",
     "Times": "observe.metrics",
     "Usage": "facts",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from changeover.agent.agent import Agent, Function, Member, Person
-from changeover.agent.faults import team_faults
 from changeover.agent.roster import Roster, Seat, seat
+from changeover.agent.team_faults import team_faults
 from changeover.agent.trial import tried_model
 from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
@@ -25,19 +25,19 @@ from changeover.guards.rules import Rule, rule_faults
 from changeover.guards.switch import ON, Enabled, override_faults, switch_faults, switch_of
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
-from changeover.models.resolving import NOTHING, Resolver
+from changeover.models.resolver import NOTHING, Resolver
 from changeover.observe.hooks import Hook, hook_faults
 from changeover.relay.ports import Clock, Log, Model
 from changeover.relay.world import Ask, World
 from changeover.routing.experiment import Experiment
-from changeover.routing.profiles import profile_of
+from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing
 from changeover.routing.trials import concerned, experiment_faults, sound_of, trials_of
 from changeover.toolkits.function import FunctionToolkit
 
 if TYPE_CHECKING:
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _registry(members: Sequence[Member], routing: Routing) -> Registry:
     profiles = [profile_of(member) for member in members]
     if routing.match == "words":
         return Registry(profiles)
-    from changeover.routing.meaning import load_wordllama
+    from changeover.routing.embedding import load_wordllama
 
     return Registry(profiles, load_wordllama())
 
@@ -207,7 +207,7 @@ def _routing_faults(routing: object) -> list[str]:
 def _store_faults(store: object) -> tuple[str, ...]:
     if store is None or callable(getattr(store, "unfinished", None)):
         return ()
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
 
     if isinstance(store, Store):
         return ()

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from changeover.agent.agent import Member
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined
-from changeover.claiming import LEASE, TicketClaim, claimed, lease_faults, worker_name
-from changeover.engines.home import Home
-from changeover.engines.local import LocalEngine
-from changeover.engines.reading import Reading, read_along
-from changeover.engines.tickets import id_of, in_time, status, submit
+from changeover.control import Overseer
+from changeover.engines.local.engine import LocalEngine
+from changeover.engines.local.followers import Reading, read_along
+from changeover.engines.local.home_loop import Home
+from changeover.engines.local.tickets import id_of, in_time, status, submit
 from changeover.errors import (
     HandoffTimeoutError,
     MisconfiguredError,
@@ -26,7 +26,6 @@ from changeover.errors import (
 )
 from changeover.facts import HandoffResult, NoTakers, RunResult, Ticket, TicketStatus
 from changeover.facts import State as Standing
-from changeover.finding import Router
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
@@ -35,23 +34,24 @@ from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
-from changeover.observe.experiments import verdicts
+from changeover.inputs import RunOptions, Said, brokered, offered, package_of, said
+from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import Hook, Hooks
-from changeover.overseeing import Overseer
 from changeover.relay.events import UserSpoke
 from changeover.relay.offered import handoff_of
 from changeover.relay.ports import Clock, Log
 from changeover.relay.spoken import check_texts
 from changeover.relay.stream import StreamItem
 from changeover.relay.world import Ask, World
+from changeover.router import Router
 from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
 from changeover.routing.verdict import Verdict
-from changeover.saying import RunOptions, Said, brokered, offered, package_of, said
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.ticket import LEASE, TicketClaim, claimed, lease_faults, worker_name
 
 if TYPE_CHECKING:
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
 
 T = TypeVar("T")
 
@@ -340,7 +340,7 @@ def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float |
     if store is None:
         memory: Log = MemoryLog()
         return lambda: memory, None
-    from changeover.stores.open import Store, open_log
+    from changeover.stores.store import Store, open_log
 
     if isinstance(store, str):
         store = Store(store)

@@ -12,16 +12,16 @@ from msgspec import Struct
 
 from changeover.agent.agent import Function
 from changeover.agent.roster import Seat
-from changeover.claiming import LEASE, lease_faults, worker_name
 from changeover.engines import hosting
 from changeover.engines.capacity import room
 from changeover.engines.holding import End
-from changeover.engines.local import LocalEngine
+from changeover.engines.local.engine import LocalEngine
 from changeover.engines.taking import take
 from changeover.errors import EngineError, MisconfiguredError, StoreClosed, StoreUnavailable, UnknownAgentError
 from changeover.facts import Ticket
 from changeover.relay.queue import Bell, Claim, Taken
 from changeover.team import Team
+from changeover.ticket import LEASE, lease_faults, worker_name
 
 logger = logging.getLogger("changeover.worker")
 

@@ -16,20 +16,25 @@ import sys
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
-IMPORTED = ("changeover.stores.sql", "changeover.stores.sqlite", "changeover.stores.views", "pydantic_ai.tools")
+IMPORTED = (
+    "changeover.stores.sql.log",
+    "changeover.stores.sql.dialects.sqlite",
+    "changeover.stores.views",
+    "pydantic_ai.tools",
+)
 
 
 def furnish() -> None:
     """Have everything at hand that commands need, and most of them only when it is needed."""
     cli = import_module("changeover.cli")
-    for name in (*IMPORTED, *(f"{cli.__name__}.{module.name}" for module in iter_modules(cli.__path__))):
+    for name in (*IMPORTED, *(module.name for module in walk_packages(cli.__path__, "changeover.cli."))):
         import_module(name)
     with suppress(SystemExit), redirect_stdout(StringIO()):
         cli.app(["conversations", "--help"])  # typer imports as it goes, too
     import_module("changeover.handoffs.tokens").load()
-    import_module("changeover.stores.statements").statements("sqlite")
+    import_module("changeover.stores.sql.statements").statements("sqlite")
 
 
 def next_order(address: str) -> socket.socket:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from changeover import Agent, Rejected, Team, Usage, handoff
-from changeover.cli.figures import duration
+from changeover.cli.terminal.metrics_table import duration
 from changeover.testing import ManualClock, ScriptedModel, hands_off, says
 from tests.cli.process import CONTROL, Done, changeover, on_a_terminal, one_by_one
 

@@ -12,7 +12,7 @@ from changeover.errors import ChangeoverError, ConversationNotFound, EngineError
 from changeover.guards.approval import Decision
 from changeover.testing import ManualClock
 from tests.crash.machines import assert_same
-from tests.crash.watching import Watcher
+from tests.crash.watcher import Watcher
 
 CONVERSATIONS = ("c", "d")
 

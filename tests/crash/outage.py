@@ -12,7 +12,7 @@ from pathlib import Path
 from changeover import Agent, CircuitBreaker, Function, Member, RunContext, Team, handoff
 from changeover.errors import FunctionError
 from changeover.messages import Message, ToolResult, User
-from changeover.stores.open import Store
+from changeover.stores.store import Store
 from changeover.testing import Reply, ScriptedModel, hands_off, says
 from changeover.tools.definition import ToolDefinition
 

@@ -27,8 +27,8 @@ from changeover.relay.ports import Circuits, Head, Log, Request, Reserve
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.stores.open import database_of, open_log
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import database_of, open_log
 from changeover.testing import Reply, calls, delegates, says
 from changeover.testing.replies import resolve
 from tests.crash.checks import events_of

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from changeover.stores.open import Store, open_log
+from changeover.stores.store import Store, open_log
 from tests.crash.checks import assert_at_most_once, assert_whole
 from tests.crash.nursery import Nursery, Worker, wait_for
-from tests.crash.playing import a_plan
+from tests.crash.plans import a_plan
 from tests.crash.test_kill import as_it_should_be
 from tests.crash.worker import Order, Say
 

@@ -16,9 +16,9 @@ from changeover.errors import KeyConflict
 from changeover.messages import Message, ToolResult, User
 from changeover.relay.events import Event, ModelReplied, ToolFinished, ToolStarted, Unreadable, UserSpoke
 from changeover.relay.ports import Log
-from changeover.stores.memory import MemoryLog
-from changeover.stores.open import Store, open_log
-from changeover.stores.sql import SqlLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import Store, open_log
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, crash, fails, hands_off, says
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Tool

@@ -14,10 +14,10 @@ import pytest
 
 from changeover import Agent, Team
 from changeover.errors import KeyConflict
-from changeover.stores.memory import MemoryLog
-from changeover.stores.open import Store, open_log
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.store import Store, open_log
 from changeover.testing import ScriptedModel, says
-from tests.crash.keyed import KINDS, LEASE, ask, team_on
+from tests.crash.keys import KINDS, LEASE, ask, team_on
 from tests.crash.notes import Note, Notes
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
@@ -83,7 +83,7 @@ async def test_of_many_tasks_on_a_database_that_use_one_key_at_once_each_gets_th
 def run_processes(url: str, notes: Notes, variants: list[str]) -> None:
     """Let a process for each variant do its work, all at the same moment."""
     begin_at = str(time.monotonic() + 3)
-    command = [sys.executable, "-m", "tests.crash.keyed", url, str(notes.path), begin_at, str(ROUNDS)]
+    command = [sys.executable, "-m", "tests.crash.keys", url, str(notes.path), begin_at, str(ROUNDS)]
     root = Path(__file__).parents[2]
     processes = [subprocess.Popen([*command, variant], cwd=root) for variant in variants]
     try:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from changeover.relay.events import ToolFinished
-from changeover.stores.memory import MemoryLog
-from changeover.stores.open import Store, open_log
-from changeover.stores.sql import SqlLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import Store, open_log
 from tests.crash.checks import assert_at_most_once, assert_none_again, assert_whole, causes, events_of
 from tests.crash.nursery import Nursery, wait_for
-from tests.crash.playing import Play, a_plan, essence
+from tests.crash.plans import Play, a_plan, essence
 from tests.crash.worker import How, Order, Say, options
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

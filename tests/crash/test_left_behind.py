@@ -2,8 +2,8 @@
 
 import asyncio
 
-from changeover.stores.open import Store, open_log
-from changeover.stores.postgres import Postgres
+from changeover.stores.sql.dialects.postgres import Postgres
+from changeover.stores.store import Store, open_log
 from tests.stores.entries import DONE, more, opening
 
 

@@ -25,7 +25,7 @@ from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.relay.world import World
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
 from changeover.testing.passing import PassingLog
 from changeover.testing.replies import resolve

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from changeover.relay.ports import Log
-from changeover.stores.open import Store, open_log
+from changeover.stores.store import Store, open_log
 from tests.crash.outage import BROKEN, COOLDOWN, STOP, THRESHOLD
 from tests.stores.entries import query, until
 

@@ -31,11 +31,11 @@ from changeover.errors import ApprovalError, IllegalTransition
 from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
 from changeover.relay.result import handoffs_of
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from tests.crash.living import CONVERSATIONS, Living
 from tests.crash.machines import run_machine
 from tests.crash.parties import ANSWERS, RECEIVERS, TIMEOUT, Parties
-from tests.crash.watching import Watcher
+from tests.crash.watcher import Watcher
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 BACK = {Standing.REJECTED, Standing.RETURNED}

@@ -17,7 +17,7 @@ from changeover.relay.events import Entry, HandoffAccepted, ModelReplied
 from changeover.relay.ports import Request
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, assert_valid_history, calls, says
 from changeover.testing.crash import Death, MortalLog, _dies_and_goes_on, _live
 from changeover.testing.effects import Effects

@@ -15,11 +15,11 @@ from changeover import Agent, RunContext, Team, tool
 from changeover.errors import ChangeoverError, ConversationNotFound, EngineError, KeyConflict, ModelError
 from changeover.messages import Message
 from changeover.relay.events import RunCompleted, UserSpoke
-from changeover.stores.open import Store, open_log
+from changeover.stores.store import Store, open_log
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
 from changeover.testing.scripted import Lines, Play
 from changeover.tools.definition import ToolDefinition
-from tests.crash import playing
+from tests.crash import plans
 from tests.crash.checks import assert_whole, events_of
 from tests.crash.nursery import Nursery, wait_for
 from tests.crash.worker import Order, Say, options
@@ -153,7 +153,7 @@ async def test_what_a_killed_process_worked_on_is_taken_over_within_two_leases_u
     worker = nursery.start(Order(url=shared_store, say=[[say]], lease=LEASE, longest=1_000.0))
     assert wait_for(lambda: bool(nursery.notes.read("begin")), 10)
     noted: list[str] = []
-    heir = playing.Play(lambda what, key, kind, value: noted.append(key)).team(Store(shared_store, lease=LEASE))
+    heir = plans.Play(lambda what, key, kind, value: noted.append(key)).team(Store(shared_store, lease=LEASE))
     resumed = asyncio.create_task(heir.resume("c"))
     await asyncio.sleep(2 * LEASE)
     assert (resumed.done(), noted) == (False, []), "it was stolen from a live process"
@@ -287,7 +287,7 @@ print(*sys.modules)
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, shared_store, stdout=subprocess.PIPE)
     loaded = (await process.communicate())[0].decode().split()
-    assert (process.returncode, "changeover.stores.sql" in loaded) == (0, True)
+    assert (process.returncode, "changeover.stores.sql.log" in loaded) == (0, True)
     assert not [name for name in loaded if name.partition(".")[0] == "alembic"]
 
 

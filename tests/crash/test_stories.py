@@ -11,8 +11,8 @@ import pytest
 from changeover import Team
 from changeover.agent.agent import Member
 from changeover.relay.ports import Log
-from changeover.stores.memory import MemoryLog
-from changeover.stores.open import Store, open_log
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.store import Store, open_log
 from changeover.testing import ScriptedModel, assert_valid_history
 from changeover.testing.crash import Death, MortalLog
 from changeover.testing.effects import Effects

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from changeover import Respond, State, Store, Team, Ticket
-from changeover.engines.local import LocalEngine
+from changeover.engines.local.engine import LocalEngine
 from changeover.relay.events import RunCompleted
 from changeover.testing import ScriptedModel
-from tests.crash.claiming import Serve, a_package, desk
 from tests.crash.nursery import Nursery, Worker
+from tests.crash.server import Serve, a_package, desk
 from tests.crash.worker import Order
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

@@ -31,7 +31,7 @@ from changeover import (
     Task,
     TicketClaim,
 )
-from changeover.engines.tickets import retry
+from changeover.engines.local.tickets import retry
 from changeover.errors import (
     ApprovalError,
     ClaimLost,
@@ -42,12 +42,12 @@ from changeover.guards.approval import Decision
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
 from changeover.relay.result import handoffs_of
-from changeover.stores.open import Store, open_log
+from changeover.stores.store import Store, open_log
 from tests.crash.living import CONVERSATIONS
 from tests.crash.machines import run_machine
 from tests.crash.parties import ANSWERS, TIMEOUT
-from tests.crash.pulling import AWAY, RECEIVERS, most_urgent
 from tests.crash.ticketing import Ticketing
+from tests.crash.tickets import AWAY, RECEIVERS, most_urgent
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 BACK = {Standing.REJECTED, Standing.RETURNED}

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from changeover.stores.open import Store, open_log
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import Store, open_log
 from tests.crash.checks import assert_at_most_once, assert_whole
 from tests.crash.notes import Note
 from tests.crash.nursery import Nursery, Worker, wait_for

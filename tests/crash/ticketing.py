@@ -5,11 +5,11 @@ import asyncio
 from changeover import TicketClaim, Worker
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing.crash import MortalLog
 from changeover.worker import News
 from tests.crash.living import Living
-from tests.crash.pulling import AWAY, Book, PulledWatcher, Pullers
+from tests.crash.tickets import AWAY, Book, PulledWatcher, Pullers
 
 
 class Ticketing(Living):

@@ -21,16 +21,16 @@ import msgspec
 
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
+from changeover.inputs import RunOptions
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim
-from changeover.saying import RunOptions
-from changeover.stores.open import Store, open_log
+from changeover.stores.store import Store, open_log
 from changeover.testing.passing import PassingLog
-from tests.crash.claiming import Serve, Server
 from tests.crash.furnishing import furnish
 from tests.crash.notes import Notes
-from tests.crash.playing import AGENTS, Play, essence
+from tests.crash.plans import AGENTS, Play, essence
+from tests.crash.server import Serve, Server
 
 How = Literal["run", "stream", "resume"]
 Where = Literal["before", "after", "after, and oversleeps"]

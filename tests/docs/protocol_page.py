@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from changeover.handoffs.package_schema import package_schema
 from changeover.handoffs.protocol import TRANSITIONS
-from changeover.handoffs.schema import package_schema
 
 PAGE = Path(__file__).parents[2] / "docs/protocol.md"
 COMMAND = "python -m tests.docs.protocol_page"

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from tests.cli.process import changeover
-from tests.docs.test_blocks import ROOT, blocks
+from tests.docs.test_code_blocks import ROOT, blocks
 
 PAGE = (ROOT / "docs/queue.md").read_text()
 VARIES = {

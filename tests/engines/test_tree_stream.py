@@ -40,7 +40,7 @@ from changeover.relay.events import (
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.queue import Claim
 from changeover.relay.stream import StreamItem
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, calls, delegates, says
 from changeover.tools.definition import ToolDefinition
 

@@ -19,7 +19,7 @@ from changeover import (
     handoff,
     tool,
 )
-from changeover.engines.approvals import unauthorised
+from changeover.engines.local.approvals import unauthorised
 from changeover.errors import ApprovalError, MisconfiguredError
 from changeover.facts import RequestKind
 from changeover.guards.approval import Decision, approval_faults

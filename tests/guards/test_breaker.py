@@ -9,14 +9,14 @@ from changeover.guards.breaker import Ended, admitted, breaker_among, closed, fo
 from changeover.guards.deadlock import Deadlock
 from changeover.guards.guard import Facts, Offer, Tripped
 from changeover.team import Team
-from tests.guards import outages
-from tests.guards.outages import TABLE, WHO, End, Force, Reset, Stand, Step
+from tests.guards import circuit_table
+from tests.guards.circuit_table import TABLE, WHO, End, Force, Reset, Stand, Step
 
 
 def after(circuit: Circuit, step: Step) -> Circuit:
     """The circuit after a step, which has to come out as it says."""
     match step:
-        case outages.Offer(handoff, at, until):
+        case circuit_table.Offer(handoff, at, until):
             found = admitted(circuit, handoff, at)
             if until is not None:
                 assert found == Tripped(WHO, circuit.failures, until or None)

@@ -14,7 +14,7 @@ from changeover.guards.limits import Tier
 from changeover.guards.tiers import classify
 from changeover.messages import Message
 from changeover.relay.ports import Reserve
-from changeover.stores.tally import Tally
+from changeover.relay.projection.admission import Tally
 from changeover.testing import ManualClock, Reply, ScriptedModel, fails, says
 from changeover.tools.definition import ToolDefinition
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.handoffs.keeping.essentials import essentials
+from changeover.handoffs.essentials import essentials
 from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User, View
-from tests.handoffs.planted import FACTS, SMALL_TALK, SUPPORT, TELL_TALE, among, noise, small_talk
+from tests.handoffs.planted_facts import FACTS, SMALL_TALK, SUPPORT, TELL_TALE, among, noise, small_talk
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -30,11 +30,11 @@ from changeover.facts import Handed
 from changeover.handoffs.context import BREAKS, METADATA, briefed
 from changeover.handoffs.strategies import BUILT_IN, Strategy
 from changeover.messages import Message
-from changeover.models.writing import written
+from changeover.models.request import written
 from changeover.relay.ports import Request
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
-from tests.models.nasty import FAKES, TEXTS
-from tests.models.reading_back import shape
+from tests.models.nasty_texts import FAKES, TEXTS
+from tests.models.strict_reader import shape
 
 
 def in_a_few_words(handover: Handover) -> str:

@@ -27,7 +27,7 @@ from changeover.messages import Message
 from changeover.relay.offered import offer_of
 from changeover.testing import ManualClock, Reply, ScriptedModel, says
 from changeover.tools.definition import ToolDefinition
-from tests.handoffs.packages import by_hand, parts
+from tests.handoffs.sample_packages import by_hand, parts
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

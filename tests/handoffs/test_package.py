@@ -302,7 +302,7 @@ def test_a_part_can_be_written_alone():
     }
 
 
-@pytest.mark.parametrize("module", ["package", "answers", "expecting"])
+@pytest.mark.parametrize("module", ["package", "answers", "expectations"])
 def test_the_protocol_is_imported_without_what_only_some_of_it_needs(module: str):
     heavy = {"pydantic", "jsonschema", "asyncio"}
     program = f"import sys, changeover.handoffs.{module}; sys.exit(', '.join({heavy} & sys.modules.keys()) or None)"

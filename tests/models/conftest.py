@@ -9,8 +9,8 @@ import pytest
 
 from changeover import Team
 from tests.models.aimock import Server, serving
-from tests.models.script import fixtures
-from tests.models.talking import NAMES, google
+from tests.models.provider_script import fixtures
+from tests.models.team_talk import NAMES, google
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from changeover.messages import User
 from changeover.models.files import LARGEST
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 from tests.models.aimock import Server
-from tests.models.script import APIS, scene
-from tests.models.talking import NAMES, google
+from tests.models.provider_script import APIS, scene
+from tests.models.team_talk import NAMES, google
 from tests.models.wire import Wire, wired
 
 Opened = Callable[..., Team]

@@ -9,8 +9,8 @@ import pytest
 
 from changeover import Agent, Team
 from tests.models.aimock import Server
-from tests.models.script import scene
-from tests.models.talking import Talk, talk
+from tests.models.provider_script import scene
+from tests.models.team_talk import Talk, talk
 
 Opened = Callable[..., Team]
 ModelOf = Callable[[str], Any]

@@ -22,9 +22,9 @@ from pydantic_ai.messages import (
 
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
 from changeover.models.reading import read
-from changeover.models.writing import GO_ON, written
+from changeover.models.request import GO_ON, written
 from changeover.relay.events import ModelReplied
-from changeover.relay.keepable import reply_of
+from changeover.relay.sanitize import reply_of
 
 TEXTS = st.text(max_size=12)
 WORDS = st.text(min_size=1, max_size=12)

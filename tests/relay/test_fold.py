@@ -31,7 +31,7 @@ from changeover import (
 )
 from changeover.agent.trial import Trial, Trials
 from changeover.engines import hosting
-from changeover.engines.local import LocalEngine
+from changeover.engines.local.engine import LocalEngine
 from changeover.engines.taking import take
 from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, Expected, Spent
@@ -50,7 +50,7 @@ from changeover.handoffs.package import HandoffPackage, Metadata, Task
 from changeover.messages import Call, Note, User
 from changeover.relay.awaiting import awaits
 from changeover.relay.commands import Record
-from changeover.relay.decide import decide
+from changeover.relay.decide.decision import decide
 from changeover.relay.events import (
     Event,
     Given,
@@ -69,7 +69,7 @@ from changeover.relay.run import Thinking
 from changeover.relay.settle import settle
 from changeover.relay.state import State
 from changeover.relay.weighing import Scale
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel, assert_valid_history, calls, delegates, fails, hands_off, says
 from changeover.tools.command import Directive, Errand
 from tests.relay.world import a_world

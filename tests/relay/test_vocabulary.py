@@ -7,7 +7,7 @@ import pytest
 
 from changeover.relay.events import Event, Unreadable
 from changeover.relay.state import IDLE, WORKING
-from changeover.stores.projections import PROJECTIONS
+from changeover.stores.projection.projector import PROJECTIONS
 
 VOCABULARY = {*get_args(Event), Unreadable}
 

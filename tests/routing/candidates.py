@@ -1,6 +1,6 @@
 """Somebody who could take a task."""
 
-from changeover.routing.router import Recommendation
+from changeover.routing.broker import Recommendation
 
 
 def candidate(agent: str, score: float = 1.0, why: str = "") -> Recommendation:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from changeover.routing.judge import LONGEST, VERSION, judge_prompt, judged
-from changeover.routing.profiles import Profile
+from changeover.routing.profile import Profile
 
 TWO = (
     Profile("billing", "Bea", "Settles invoices.", capabilities=("refunds", "dunning"), examples=("I paid twice.",)),

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changeover.routing.broker import Recommendation
 from changeover.routing.draws import draws
 from changeover.routing.load import MANY, Busy, Load, Refuses, Takes, Waits, busy_faults, by_load, place
-from changeover.routing.router import Recommendation
 from changeover.routing.routing import Routing
 from tests.routing.candidates import candidate
 

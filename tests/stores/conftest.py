@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from changeover.relay.ports import Log
-from changeover.stores.database import Trouble
-from changeover.stores.memory import MemoryLog
-from changeover.stores.open import Store, open_log
-from changeover.stores.postgres import Postgres
-from changeover.stores.sql import SqlLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.database import Trouble
+from changeover.stores.sql.dialects.postgres import Postgres
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import Store, open_log
 from tests.databases import KINDS, bare_file, bare_postgres, bare_store, postgres, shared_store, sqlite_file
 
 __all__ = [

@@ -6,8 +6,8 @@ import sys
 from changeover.errors import Conflict, Owned
 from changeover.relay.events import Entry, Started, UserSpoke
 from changeover.relay.ports import Head
-from changeover.stores.open import Store, open_log
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import Store, open_log
 
 SHARED = Head("running", "front", False)
 MINE = Head("running", "front", True)

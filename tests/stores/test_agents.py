@@ -6,7 +6,7 @@ from collections.abc import Callable
 from changeover import Profile
 from changeover.relay.agents import KeptAgent
 from changeover.relay.ports import Log
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
 from tests.stores.entries import query
 
 Another = Callable[..., SqlLog]

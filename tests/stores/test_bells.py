@@ -15,11 +15,11 @@ import pytest
 from changeover.errors import StoreUnavailable
 from changeover.relay.ports import Log
 from changeover.relay.queue import Bell, Claim
-from changeover.stores import sqlite
-from changeover.stores.memory import MemoryLog
-from changeover.stores.sql import SqlLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.dialects import sqlite
+from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
-from tests.stores.queueing import OVER, Scribe, take, taken, ticket
+from tests.stores.tickets import OVER, Scribe, take, taken, ticket
 
 Another = Callable[..., SqlLog]
 

@@ -10,8 +10,8 @@ from changeover import Circuit
 from changeover.errors import CircuitsOpen, Conflict, Exhausted
 from changeover.guards.breaker import Ended
 from changeover.relay.ports import Circuits, Log, Reserve
-from changeover.stores.sql import SqlLog
-from tests.guards.outages import BREAKER, TABLE, WHO, End, Force, Offer, Reset, Stand, Step
+from changeover.stores.sql.log import SqlLog
+from tests.guards.circuit_table import BREAKER, TABLE, WHO, End, Force, Offer, Reset, Stand, Step
 from tests.stores.conftest import Opened
 from tests.stores.entries import LEFT, WORKING, more, opening, query
 

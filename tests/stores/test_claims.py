@@ -9,9 +9,9 @@ from changeover.errors import ClaimLost, Conflict, Exhausted
 from changeover.relay.ports import Head, Log, Reserve
 from changeover.relay.queue import Claim, Queued
 from tests.stores.conftest import Opened
+from tests.stores.connection_loss import losing_once
 from tests.stores.entries import LEFT, WORKING, more, opening, stored
-from tests.stores.losing import losing_once
-from tests.stores.queueing import LONG, OVER, Scribe, standing, take, taken, ticket
+from tests.stores.tickets import LONG, OVER, Scribe, standing, take, taken, ticket
 
 MINE = Claim("t", "mine")
 

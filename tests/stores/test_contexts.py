@@ -10,19 +10,19 @@ import pytest
 from changeover.errors import StoreUnavailable
 from changeover.relay.contexts import Kept, context_id
 from changeover.relay.ports import Log
-from changeover.stores import sqlite as sqlite_store
-from changeover.stores.beside import Beside, Waiting
-from changeover.stores.contexts.jobs import MOST, ContextJob, Put, Sweep
 from changeover.stores.contexts.keeping import SWEPT, keep
-from changeover.stores.database import Call, Row, Write
-from changeover.stores.memory import MemoryLog
-from changeover.stores.sql import SqlLog
-from changeover.stores.statements import statements
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.contexts import MOST, ContextJob, Put, Sweep
+from changeover.stores.sql.database import Call, Row, Write
+from changeover.stores.sql.dialects import sqlite as sqlite_store
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.sql.side_jobs import Beside, Waiting
+from changeover.stores.sql.statements import statements
 from changeover.testing.crash import Died, MortalLog
 from tests.databases import cut_connections
 from tests.stores.conftest import Opened
+from tests.stores.connection_loss import losing_once
 from tests.stores.entries import WORKING, more, opening, query, rows, stored
-from tests.stores.losing import losing_once
 from tests.stores.test_queue_plans import explained
 from tests.stores.test_trouble import locked_for
 

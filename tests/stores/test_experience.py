@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from changeover.engines.experience import reset, standings
+from changeover.engines.lessons import reset, standings
 from changeover.errors import StoreUnavailable
 from changeover.facts import Mode, Share, Usage
 from changeover.messages import Call
@@ -26,12 +26,12 @@ from changeover.relay.events import (
 from changeover.relay.experience import Lesson, Unlearned
 from changeover.relay.ports import Head, Log, Spending
 from changeover.routing.utility import Outcome
-from changeover.stores.memory import MemoryLog
-from changeover.stores.sql import SqlLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.log import SqlLog
 from changeover.testing.crash import Died, MortalLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import DONE, WORKING, delegate, more, opening, query
-from tests.stores.projecting import FAULT
+from tests.stores.projection.samples import FAULT
 from tests.stores.test_contexts import SERIES
 from tests.stores.test_queue_plans import explained
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
 from tests.stores.entries import WORKING, more, opening, stored
 
 Another = Callable[..., SqlLog]

@@ -19,7 +19,7 @@ from changeover.relay.events import (
 )
 from changeover.stores.legs import Offered
 from tests.stores.entries import delegate, handing_over
-from tests.stores.projecting import FAULT, LEG, Past, at, projected
+from tests.stores.projection.samples import FAULT, LEG, Past, at, projected
 
 
 def test_a_delegate_gets_its_task_elsewhere_and_its_sender_works_on():

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from changeover.errors import LeaseLost, Owned
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
 from tests.stores.entries import WORKING, more, opening, query, stored, until
 
 Another = Callable[..., SqlLog]

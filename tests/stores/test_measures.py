@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from changeover.relay.ports import Log
-from changeover.stores.measures.sql import SqlMeasures
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.sql.measures import SqlMeasures
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, handing_over, opening, plan_of, query
-from tests.stores.measuring import courses
+from tests.stores.measures import courses
 
 Another = Callable[..., SqlLog]
 

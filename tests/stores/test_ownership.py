@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from changeover.errors import Conflict, ConversationNotFound, LeaseLost, Owned
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
 from tests.stores.entries import DONE, LEFT, WORKING, child, more, opening, query, stored
 
 Another = Callable[..., SqlLog]

@@ -82,7 +82,7 @@ async def test_a_process_that_was_stopped_for_longer_than_its_lease_writes_nothi
 
 ZOMBIE = """
 import asyncio, sys, threading
-from changeover.stores.open import Store, open_log
+from changeover.stores.store import Store, open_log
 from tests.stores.entries import WORKING, more, opening
 
 async def main():

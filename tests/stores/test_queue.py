@@ -4,11 +4,11 @@ import pytest
 
 from changeover.relay.ports import Log
 from changeover.relay.queue import Claim, Queued, Taken
-from changeover.stores.memory import MemoryLog
-from changeover.stores.sql import SqlLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, opening, query
-from tests.stores.queueing import LONG, OVER, Scribe, standing, take, taken, ticket
+from tests.stores.tickets import LONG, OVER, Scribe, standing, take, taken, ticket
 
 
 async def test_the_highest_priority_is_taken_first_then_the_earliest_deadline_then_the_oldest(log: Log):

@@ -15,12 +15,12 @@ from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.relay.ports import Log
 from changeover.relay.queue import Claim, Queued
-from changeover.stores.memory import MemoryLog
-from changeover.stores.open import Store, open_log
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.store import Store, open_log
 from tests.databases import KINDS
 from tests.stores.entries import query
 from tests.stores.queue_model import QueueModel
-from tests.stores.queueing import Scribe
+from tests.stores.tickets import Scribe
 
 AGENTS = ("a", "b")
 LEASE = 60.0

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from changeover.stores.database import Call
-from changeover.stores.queue.statements import QueueStatements
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.database import Call
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.sql.queue import QueueStatements
 from tests.stores.conftest import Opened
 from tests.stores.entries import plan_of, query
-from tests.stores.queueing import Scribe, taken, ticket
+from tests.stores.tickets import Scribe, taken, ticket
 
 COUNT = 20_000
 

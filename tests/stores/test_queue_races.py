@@ -12,11 +12,11 @@ import pytest
 from changeover.errors import ClaimLost
 from changeover.relay.ports import Log
 from changeover.relay.queue import Claim, Queued
-from changeover.stores.memory import MemoryLog
-from changeover.stores.sql import SqlLog
+from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import LEFT, opening, query, until
-from tests.stores.queueing import LONG, OVER, Scribe, standing, take, taken, ticket
+from tests.stores.tickets import LONG, OVER, Scribe, standing, take, taken, ticket
 
 Another = Callable[..., SqlLog]
 

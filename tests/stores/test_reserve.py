@@ -10,8 +10,8 @@ import pytest
 
 from changeover.errors import Conflict, ConversationNotFound, Exhausted, Owned
 from changeover.relay.ports import Log, Reserve
-from changeover.stores.database import Session, Write
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.database import Session, Write
+from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import LEFT, WORKING, child, delegate, more, opening, query, stored
 

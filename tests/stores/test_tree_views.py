@@ -14,7 +14,7 @@ from changeover.relay.events import (
     RunCompleted,
     ToolFinished,
 )
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.log import SqlLog
 from changeover.tools.command import Directive
 from tests.stores.entries import (
     DONE,

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from changeover.errors import Conflict, StoreUnavailable
-from changeover.stores import sqlite as sqlite_store
-from changeover.stores.open import Store, database_of, open_log
-from changeover.stores.sql import SqlLog
+from changeover.stores.sql.dialects import sqlite as sqlite_store
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import Store, database_of, open_log
 from tests.databases import cut_connections
 from tests.stores.conftest import Opened
+from tests.stores.connection_loss import losing_at_once, losing_once
 from tests.stores.entries import WORKING, more, opening, query, stored
-from tests.stores.losing import losing_at_once, losing_once
 
 Another = Callable[..., SqlLog]
 
@@ -74,8 +74,8 @@ async def test_a_file_that_stays_locked_is_unavailable_and_then_available_again(
 FILLS_ITS_DISK = """
 import asyncio, resource, sys
 from changeover.errors import StoreUnavailable
-from changeover.stores.database import Session, Write
-from changeover.stores.open import Store, database_of, open_log
+from changeover.stores.sql.database import Session, Write
+from changeover.stores.store import Store, database_of, open_log
 from tests.stores.entries import WORKING, opening
 
 async def main(path):

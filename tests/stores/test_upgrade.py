@@ -9,11 +9,11 @@ import pytest
 
 from changeover.errors import StoreUnavailable
 from changeover.stores import upgrade
-from changeover.stores.database import Database
-from changeover.stores.open import Store, database_of, open_log, upgrade_store
-from changeover.stores.schema import METADATA, VERSION
-from changeover.stores.sql import SqlLog
-from changeover.stores.sqlite import Sqlite
+from changeover.stores.sql.database import Database
+from changeover.stores.sql.dialects.sqlite import Sqlite
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.sql.schema import METADATA, VERSION
+from changeover.stores.store import Store, database_of, open_log, upgrade_store
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, opening, query
 

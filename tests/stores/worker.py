@@ -8,9 +8,9 @@ from changeover.errors import ClaimLost
 from changeover.relay.events import Entry, Started, UserSpoke
 from changeover.relay.ports import Head
 from changeover.relay.queue import Claim, Taken
-from changeover.stores.open import Store, open_log
-from changeover.stores.sql import SqlLog
-from tests.stores.queueing import Scribe, ticket
+from changeover.stores.sql.log import SqlLog
+from changeover.stores.store import Store, open_log
+from tests.stores.tickets import Scribe, ticket
 
 
 async def work(url: str, name: str, lease: float) -> None:

@@ -11,8 +11,8 @@ from changeover.testing import delegates, hands_off, says
 from changeover.tools.command import Command
 from tests.stories.answers import chain, declines, triage, tries
 from tests.stories.approvals import always, must_wait, settled
-from tests.stories.declining import asked_in
 from tests.stories.delegates import asks, boss, came_back, cast
+from tests.stories.rejections import asked_in
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 

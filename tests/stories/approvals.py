@@ -39,8 +39,8 @@ from changeover.relay.events import (
     ToolFinished,
     ToolStarted,
 )
-from changeover.relay.folding.asking import request_of
-from changeover.stores.memory import MemoryLog
+from changeover.relay.fold.approvals import request_of
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.definition import ToolDefinition
 from changeover.tools.tool import Tool

@@ -23,11 +23,11 @@ from changeover.messages import Message, User
 from changeover.relay.events import CallRefused, CircuitFound, HandoffOffered
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.stories.answers import chain, triage, tries
+from tests.stories.deadlines import go_to
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.guards import Says
 from tests.stories.offers import MODES, package, stands
-from tests.stories.overdue import go_to
-from tests.stories.serving import error
+from tests.stories.service import error
 from tests.stories.stage import Stage, events, story
 
 COUNT = hands_off("clerk", "count")

@@ -11,7 +11,7 @@ from changeover.messages import Message
 from changeover.relay.events import CallRefused, LimitReached, RunFailed, TierChosen
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.definition import ToolDefinition
-from tests.stories.cancelling import Hold
+from tests.stories.cancellation import Hold
 from tests.stories.delegates import cast
 from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.stories.timeouts import Step, goes_on_after, keeps_working, takes_place

@@ -24,8 +24,8 @@ from changeover.relay.events import HandoffOffered
 from changeover.testing import delegates, hands_off, says
 from tests.stories.answers import chain, declines, follow_each_other, tells, triage, tries
 from tests.stories.approvals import asked, decided, must_wait, refused_decision, settled
-from tests.stories.declining import sends
 from tests.stories.delegates import asks, boss, came_back, cast
+from tests.stories.rejections import sends
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 THREE = [("billing", "REJECTED", 1), ("sales", "REJECTED", 2), ("tech", "REJECTED", 3)]

@@ -28,7 +28,7 @@ from changeover.relay.events import RepairAsked, ResultJudged
 from changeover.testing import ManualClock, Reply, delegates, hands_off, says
 from tests.stories.answers import chain, tells, triage, tries
 from tests.stories.approvals import decided, same_store, settled
-from tests.stories.cancelling import Hold, assert_at_rest
+from tests.stories.cancellation import Hold, assert_at_rest
 from tests.stories.delegates import Says, asks, boss, came_back, cast
 from tests.stories.lateness import a_minute, slow
 from tests.stories.offers import MODES, package, refused

@@ -29,10 +29,10 @@ from changeover.relay.events import ApprovalRequested
 from changeover.testing import calls, delegates, hands_off, says
 from tests.stories.answers import chain, triage, tries
 from tests.stories.approvals import asked, refused_decision, settled
-from tests.stories.cancelling import assert_at_rest
-from tests.stories.declining import sends
+from tests.stories.cancellation import assert_at_rest
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.people import ANA, LAWYER, by_ana, desk, waits
+from tests.stories.rejections import sends
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 

@@ -20,7 +20,7 @@ from changeover.messages import Message
 from changeover.relay.events import HandoffOffered
 from changeover.testing import ManualClock, Reply, says
 from tests.stories.approvals import same_store
-from tests.stories.cancelling import Hold, assert_at_rest
+from tests.stories.cancellation import Hold, assert_at_rest
 from tests.stories.delegates import Says, cast
 from tests.stories.offers import MODES, package, refused
 from tests.stories.stage import CONVERSATION, Stage, events, story

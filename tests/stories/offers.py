@@ -36,7 +36,7 @@ from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, U
 from changeover.testing import Reply, fails, hands_off, says
 from tests.stories.answers import declines, follow_each_other, later
 from tests.stories.approvals import refused_decision
-from tests.stories.cancelling import Hold, assert_at_rest, told
+from tests.stories.cancellation import Hold, assert_at_rest, told
 from tests.stories.delegates import cast
 from tests.stories.stage import CONVERSATION, Stage, events, story
 

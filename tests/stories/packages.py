@@ -28,12 +28,12 @@ from changeover.errors import (
     PackageError,
     UnknownAgentError,
 )
+from changeover.inputs import RunOptions
 from changeover.messages import Assistant, File, Message
 from changeover.relay.events import HandoffOffered, UserSpoke
-from changeover.saying import RunOptions
 from changeover.testing import ManualClock, Reply, hands_off, says
-from tests.handoffs.packages import by_hand
-from tests.stories.cancelling import assert_at_rest
+from tests.handoffs.sample_packages import by_hand
+from tests.stories.cancellation import assert_at_rest
 from tests.stories.delegates import cast
 from tests.stories.offers import DONE, MODES, office, package, refused, stands
 from tests.stories.stage import CONVERSATION, Stage, events, story

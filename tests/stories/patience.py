@@ -26,7 +26,7 @@ from changeover.relay.events import ModelReplied
 from changeover.testing import ManualClock, Reply, ScriptedModel, delegates, hands_off, says
 from tests.stories.answers import chain, declines, tells, triage, tries
 from tests.stories.approvals import PAY, must_wait, pays, same_store, settled
-from tests.stories.cancelling import Hold, assert_at_rest, first_of
+from tests.stories.cancellation import Hold, assert_at_rest, first_of
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.stories.timeouts import LATE, UNANSWERED, asking, keeps_working, runs_out, takes_place, time_is_up

@@ -32,7 +32,7 @@ from changeover.relay.events import (
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.stories.answers import chain, declines, triage
 from tests.stories.approvals import settled
-from tests.stories.cancelling import Hold, assert_at_rest, first_of
+from tests.stories.cancellation import Hold, assert_at_rest, first_of
 from tests.stories.delegates import Says, asks, boss, came_back, cast, read
 from tests.stories.lateness import a_minute, slow
 from tests.stories.offers import first_begun, office, package

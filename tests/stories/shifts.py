@@ -14,21 +14,10 @@ from changeover.relay.events import TicketLapsed
 from changeover.testing import says
 from changeover.worker import News
 from tests.stories.answers import later
-from tests.stories.cancelling import Hold
+from tests.stories.cancellation import Hold
 from tests.stories.delegates import cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.serving import (
-    SOON,
-    at_work,
-    brings,
-    brought,
-    came,
-    error,
-    free,
-    outcome,
-    pulled,
-    soon,
-)
+from tests.stories.service import SOON, at_work, brings, brought, came, error, free, outcome, pulled, soon
 from tests.stories.stage import Stage, events, story
 from tests.stories.timeouts import keeps_working
 

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from changeover import Agent, RunResult, Team, TicketClaim, Worker
 from changeover.agent.agent import Member
-from changeover.engines.local import LocalEngine
-from changeover.engines.tickets import retry
+from changeover.engines.local.engine import LocalEngine
+from changeover.engines.local.tickets import retry
 from changeover.errors import ChangeoverError
 from changeover.relay.events import Event
 from changeover.relay.ports import Request

@@ -8,7 +8,7 @@ import pytest
 from changeover import RunFinished, RunResult, Team
 from changeover.errors import ChangeoverError
 from changeover.relay.ports import Log
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import assert_valid_history
 from tests.stories.book import STORIES, STRESS, Stage, Story
 

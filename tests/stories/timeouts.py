@@ -19,9 +19,9 @@ from changeover.relay.events import (
 )
 from changeover.testing import ManualClock, Reply, delegates, hands_off, says
 from tests.stories.answers import chain, triage, tries
-from tests.stories.cancelling import Hold, assert_at_rest, told
-from tests.stories.declining import sends
+from tests.stories.cancellation import Hold, assert_at_rest, told
 from tests.stories.delegates import Says, asks, boss, came_back, cast, known
+from tests.stories.rejections import sends
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 LATE = "it was not done in time"

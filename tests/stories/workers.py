@@ -15,10 +15,10 @@ from changeover.relay.events import HandoffAccepted, TicketTaken
 from changeover.testing import delegates, fails, hands_off, says
 from tests.stories.answers import chain, triage, tries
 from tests.stories.approvals import asked, pays
-from tests.stories.cancelling import assert_at_rest
+from tests.stories.cancellation import assert_at_rest
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.serving import at_work, came, decide_all, ended, open_tickets, outcome, pulled, soon
+from tests.stories.service import at_work, came, decide_all, ended, open_tickets, outcome, pulled, soon
 from tests.stories.shifts import note
 from tests.stories.stage import CONVERSATION, Stage, events, story
 

@@ -17,9 +17,9 @@ from pydantic import BaseModel
 
 from changeover.relay.ports import Toolkit, ToolOutcome
 from changeover.toolkits.function import FunctionToolkit
-from changeover.tools.context import Metrics, Received, RunContext
+from changeover.tools.run_context import Metrics, Received, RunContext
 from changeover.tools.tool import tool
-from tests.toolkits.calling import CONTEXT, outcome_of, raising, returning
+from tests.toolkits.function_call import CONTEXT, outcome_of, raising, returning
 
 
 class Colour(Enum):
@@ -183,7 +183,7 @@ def test_an_interrupt_passes_through():
     program = """
 import asyncio
 from changeover.toolkits.function import FunctionToolkit
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 
 def leave(how: str):
     raise {"interrupt": KeyboardInterrupt, "exit": SystemExit}[how]
@@ -267,7 +267,7 @@ def test_a_plain_function_that_hangs_for_ever_keeps_neither_the_loop_nor_the_pro
     program = """
 import asyncio, threading
 from changeover.toolkits.function import FunctionToolkit
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import tool
 context = RunContext(conversation="c", run="r", agent="a", command="1")
 @tool(timeout=0.02)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import pytest
 
 from changeover.toolkits.function import FunctionToolkit
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Fn, Tool, tool
-from tests.toolkits.calling import CONTEXT
+from tests.toolkits.function_call import CONTEXT
 
 if TYPE_CHECKING:
     from decimal import Decimal

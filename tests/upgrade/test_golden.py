@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from changeover.relay.decide import decide
+from changeover.relay.decide.decision import decide
 from changeover.relay.state import State
 from tests.relay.test_fold import ROSTER
 from tests.upgrade.write_golden import GOLDEN, Kept, entry_of, summary_of

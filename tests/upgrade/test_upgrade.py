@@ -10,7 +10,7 @@ from changeover import Agent, Team, tool
 from changeover.errors import EngineError
 from changeover.messages import Message
 from changeover.relay.events import Entry, ToolFinished, Unreadable
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, hands_off, says
 from changeover.tools.definition import ToolDefinition
 

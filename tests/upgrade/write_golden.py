@@ -13,7 +13,7 @@ import msgspec
 import changeover
 from changeover.relay.events import Entry, Event
 from changeover.relay.state import State
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from tests.stories.book import STORIES, Stage
 
 GOLDEN = Path(__file__).parent / "golden"

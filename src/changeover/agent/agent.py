@@ -13,7 +13,7 @@ from changeover.agent.handoff import Handoff
 from changeover.agent.variable import Variable
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Fn, Tool
 
 

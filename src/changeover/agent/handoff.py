@@ -11,7 +11,7 @@ from changeover.guards.approval import Approvable
 from changeover.guards.guard import Guard
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import Strategy
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 
 TIMEOUT = 300.0
 """How many seconds a receiver may take unless it is said otherwise."""

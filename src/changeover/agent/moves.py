@@ -16,8 +16,8 @@ from changeover.guards.approval import Approval, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.context import Merge, fence
 from changeover.handoffs.strategies import Strategy
-from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Tool
 
 GENERIC = "handoff"
@@ -259,7 +259,7 @@ def expected_of(expects: Any) -> Expected | None:
     """What a declaration expects, as it can be written down."""
     if expects is None:
         return None
-    from changeover.handoffs.expecting import expectations_of
+    from changeover.handoffs.expectations import expectations_of
 
     written = expectations_of(expects)
     return Expected(written.output_schema, written.success_criteria)

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from changeover.cli import approving, breaking, enrolling, learning, looking, stores, trying, unsticking
-from changeover.cli.demo import demo
+from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router
+from changeover.cli.demo.command import demo
 from changeover.cli.doctor import doctor
-from changeover.cli.drawing import graph
-from changeover.cli.measuring import metrics
-from changeover.cli.starting import init
-from changeover.cli.talking import chat, resume, run
-from changeover.cli.trouble import EXITS
-from changeover.cli.working import worker
+from changeover.cli.exits import EXITS
+from changeover.cli.graph import graph
+from changeover.cli.init import init
+from changeover.cli.metrics import metrics
+from changeover.cli.run import chat, resume, run
+from changeover.cli.worker import worker
 
 app = typer.Typer(
     name="changeover",
@@ -46,18 +46,18 @@ def _front(
         typer.echo(context.get_help())
 
 
-for command in (demo, init, run, chat, resume, worker, looking.conversations):
+for command in (demo, init, run, chat, resume, worker, conversations.conversations):
     app.command()(command)
-app.add_typer(looking.tasks, name="tasks")
-for verb in (unsticking.stuck, unsticking.retry, unsticking.cancel):
-    looking.handoffs.command()(verb)
-app.add_typer(looking.handoffs, name="handoffs")
-app.add_typer(approving.app, name="approvals")
-app.add_typer(breaking.app, name="breakers")
-app.add_typer(enrolling.app, name="agents")
-app.add_typer(learning.app, name="router")
-app.add_typer(trying.app, name="experiments")
+app.add_typer(conversations.tasks, name="tasks")
+for verb in (handoffs.stuck, handoffs.retry, handoffs.cancel):
+    conversations.handoffs.command()(verb)
+app.add_typer(conversations.handoffs, name="handoffs")
+app.add_typer(approvals.app, name="approvals")
+app.add_typer(breakers.app, name="breakers")
+app.add_typer(agents.app, name="agents")
+app.add_typer(router.app, name="router")
+app.add_typer(experiments.app, name="experiments")
 app.command()(graph)
 app.command()(metrics)
-app.add_typer(stores.app, name="db")
+app.add_typer(db.app, name="db")
 app.command()(doctor)

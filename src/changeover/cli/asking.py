@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from changeover.cli.requests import request_words
-from changeover.cli.trouble import tell
+from changeover.cli.exits import tell
+from changeover.cli.terminal.prompt import request_words
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 

@@ -7,12 +7,12 @@ import sys
 
 from rich.text import Text
 
-from changeover.cli.demo_show import Show
+from changeover.cli.demo.desk import MEMBERS, desk
+from changeover.cli.demo.dialogue import YOU, Talk, hold
+from changeover.cli.demo.page import Page, pace_on
+from changeover.cli.demo.show import Show
 from changeover.cli.demo_store import program, store_url
-from changeover.cli.demo_talk import YOU, Talk, hold
-from changeover.cli.desk import MEMBERS, desk
-from changeover.cli.output import console
-from changeover.cli.page import Page, pace_on
+from changeover.cli.terminal.render import console
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 

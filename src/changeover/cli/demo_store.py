@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from changeover.cli.page import Page
+from changeover.cli.demo.page import Page
 
 
 def store_url(store: str | None) -> str:

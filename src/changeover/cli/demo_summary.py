@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from changeover.cli.page import Page
-from changeover.cli.requests import listed
+from changeover.cli.demo.page import Page
+from changeover.cli.terminal.prompt import listed
 from changeover.facts import HandoffRecord, Mode
 from changeover.observe.drawing import declined
 from changeover.relay.events import ApprovalRequested, ModelReplied, ToolFinished

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import typer
 
+from changeover.cli.exits import Exit, lined
 from changeover.cli.options import FILE, VARIABLE, JsonOption, StoreOption
-from changeover.cli.trouble import Exit, lined
 
 OLDEST = (3, 11)
 NEEDED = ("alembic", "msgspec", "pydantic", "pydantic-ai-slim", "rich", "sqlalchemy", "typer")
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Look at Python, packages, providers' keys (by name only) and the store. Exit code 1 if something is wrong."""
-    from changeover.cli.output import print_json, print_table
+    from changeover.cli.terminal.render import print_json, print_table
 
     findings = list(_findings(store))
     if as_json:
@@ -97,8 +97,8 @@ def _there(module: str) -> bool:
 
 def _store(url: str | None) -> Finding:
     from changeover.errors import ChangeoverError
-    from changeover.stores.open import Store
-    from changeover.stores.schema import VERSION
+    from changeover.stores.sql.schema import VERSION
+    from changeover.stores.store import Store
     from changeover.stores.views import existing, version_of
 
     given = url or os.environ.get(VARIABLE)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from changeover.cli.trouble import Mistake
+from changeover.cli.exits import Mistake
 
 if TYPE_CHECKING:
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
 
 VARIABLE = "CHANGEOVER_STORE"
 FILE = "changeover.db"
@@ -83,7 +83,7 @@ def is_store_here() -> bool:
 
 def store_of(url: str | None) -> Store:
     """The store that a command looks at."""
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
 
     if given := url or os.environ.get(VARIABLE):
         return Store(given)
@@ -94,6 +94,6 @@ def store_of(url: str | None) -> Store:
 
 def store_to_make(url: str | None) -> Store:
     """The store that a command may begin."""
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
 
     return Store(url or os.environ.get(VARIABLE) or f"sqlite:///{FILE}")

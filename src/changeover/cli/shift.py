@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from changeover.cli.output import console, hang, json_time, line_of, when
+from changeover.cli.terminal.render import console, hang, json_time, line_of, when
 from changeover.facts import Ticket
 
 COLOURS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from changeover.cli.trouble import tell
-from changeover.cli.unsticking import at_store
+from changeover.cli.exits import tell
+from changeover.cli.handoffs import at_store
 
 if TYPE_CHECKING:
     from changeover.relay.ports import Log

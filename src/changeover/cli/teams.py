@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from changeover.cli.importing import attribute_of, module_at, split
+from changeover.cli.documents.import_path import attribute_of, module_at, split
+from changeover.cli.exits import Mistake
 from changeover.cli.options import store_to_make
-from changeover.cli.trouble import Mistake
 
 if TYPE_CHECKING:
     from changeover.relay.world import World
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
     from changeover.team import Team
 
 YAML = (".yaml", ".yml")
@@ -24,7 +24,7 @@ def load_team(address: str, folder: Path | None = None) -> Team:
     folder = folder or Path()
     try:
         if address.endswith(YAML):
-            from changeover.cli.yaml_team import read_team
+            from changeover.cli.documents.team_file import read_team
 
             return read_team(folder / address)
         return _from_python(address, folder)
@@ -34,7 +34,7 @@ def load_team(address: str, folder: Path | None = None) -> Team:
 
 def working_team(address: str, store: str | None, handoffs: bool = True) -> tuple[Team, Store | None]:
     """The team, on a store that lasts; and that store, unless the team brought a log of its own."""
-    from changeover.stores.open import Store
+    from changeover.stores.store import Store
 
     team = load_team(address)
     own = team._declared.store

@@ -30,8 +30,8 @@ async def resumed(team: Team, conversation: str, first: Callable[[], Awaitable[N
 
 
 async def _shown(items: AsyncIterator[StreamItem], after: int = 0) -> RunResult:
-    from changeover.cli.output import console
-    from changeover.cli.showing import Show
+    from changeover.cli.terminal.render import console
+    from changeover.cli.terminal.transcript import Show
     from changeover.relay.stream import Recorded, RunFinished
 
     show = Show(console(error=True), texts=False)

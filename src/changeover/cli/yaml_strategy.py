@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from changeover.cli.nodes import Place, Read
+from changeover.cli.documents.yaml_nodes import Place, Read
 from changeover.handoffs.strategies import BUILT_IN, BuiltIn, Full, MessageOnly, Recent, Reference, Strategy, Summary
 
 SELECTORS: dict[str, Read] = {"include": Place.texts, "exclude": Place.texts}

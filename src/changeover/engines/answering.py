@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from changeover.agent.roster import ABSENT
 from changeover.engines.capacity import capacity, room
-from changeover.engines.live import Live
+from changeover.engines.local.conversation import Live
 from changeover.engines.timing import in_time
 from changeover.facts import Mode
 from changeover.handoffs.answers import Rejected
-from changeover.relay.answering import Answered, answered, ask
 from changeover.relay.commands import AskReceiver, AwaitClaim
 from changeover.relay.events import HandoffAccepted, HandoffExpired
+from changeover.relay.perform.handoffs import Answered, answered, ask
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 
 UNCLAIMED = "nobody claimed it before the deadline"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from changeover.agent.roster import Seat
 from changeover.engines.deadlines import delegated
-from changeover.engines.live import Live
+from changeover.engines.local.conversation import Live
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 
 def capacity(engine: LocalEngine, agent: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Future
 from typing import TYPE_CHECKING
 
-from changeover.engines.live import Live
+from changeover.engines.local.conversation import Live
 from changeover.engines.timing import in_time
 from changeover.facts import RunResult
 from changeover.relay.events import HandoffOffered
@@ -13,7 +13,7 @@ from changeover.relay.run import TURNING, Run
 from changeover.relay.turn import Delegated
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 
 async def done_in_time(engine: LocalEngine, child: Live, deadline: float | None, ended: Future[RunResult]) -> bool:

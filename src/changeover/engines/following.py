@@ -7,13 +7,13 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from changeover.engines.live import Live
+from changeover.engines.local.conversation import Live
 from changeover.errors import EngineError
 from changeover.relay.events import Entry
 from changeover.relay.stream import recorded
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 logger = logging.getLogger("changeover.engine")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.engines.live import Live
+from changeover.engines.local.conversation import Live
 from changeover.relay.commands import AskReceiver, AwaitClaim, Command
 from changeover.relay.ports import Head
 from changeover.relay.queue import Claim
@@ -17,7 +17,7 @@ from changeover.relay.state import State
 from changeover.relay.tickets import open_tickets, resting, ticket_of
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
     from changeover.facts import Ticket
 
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.engines import claims
 from changeover.engines.answering import ask_receiver
 from changeover.engines.holding import End, Held, stop_working
+from changeover.engines.local import claims
 from changeover.errors import ClaimLost, EngineError
 from changeover.relay.events import HandoffAccepted
 from changeover.relay.queue import Claim, Taken
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 logger = logging.getLogger("changeover.engine")
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 
-from changeover.engines.live import Live
+from changeover.engines.local.conversation import Live
 from changeover.errors import EngineError
 from changeover.relay.ports import Log
 from changeover.relay.state import State

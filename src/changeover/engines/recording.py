@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from changeover.engines.holding import End
-from changeover.engines.live import Live
-from changeover.engines.resting import works
+from changeover.engines.local.conversation import Live
+from changeover.engines.local.waits import works
 from changeover.errors import CircuitsOpen, ClaimLost, Conflict, Exhausted
 from changeover.guards.guard import Tripped
+from changeover.relay.budget import NOTHING, in_tree, reserve_of, standing
 from changeover.relay.circuits import circuits_of, heeded, in_hand
 from changeover.relay.commands import Command
 from changeover.relay.events import (
@@ -27,14 +28,13 @@ from changeover.relay.events import (
 )
 from changeover.relay.ports import Head
 from changeover.relay.queue import Claim
-from changeover.relay.reserve import NOTHING, in_tree, reserve_of, standing
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.settle import NOBODY, settle
 from changeover.relay.stream import recorded
 from changeover.relay.tickets import has_tickets, open_tickets
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 ABANDONING = frozenset({ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled})
 """Events after which something that is in flight may not be wanted any more."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from changeover.engines.inputs import put, readable
+from changeover.engines.local.commit import put, readable
 from changeover.errors import HandoffNotFound
 from changeover.facts import HandoffRecord
 from changeover.handoffs.protocol import Signal, advance
 from changeover.relay.events import RollbackRequested
-from changeover.relay.folding.rolling import under_way
+from changeover.relay.fold.rollback import under_way
 from changeover.relay.result import handoffs_of
 from changeover.relay.run import Stopping
 
 if TYPE_CHECKING:
-    from changeover.engines.live import Live
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.conversation import Live
+    from changeover.engines.local.engine import LocalEngine
 
 
 async def roll_back(engine: LocalEngine, id: str, reason: str, by: str) -> HandoffRecord:

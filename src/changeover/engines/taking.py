@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from changeover.engines.claims import note, offer_at
-from changeover.engines.inputs import put
+from changeover.engines.local.claims import note, offer_at
+from changeover.engines.local.commit import put
 from changeover.errors import UNREADABLE
 from changeover.facts import Ticket
 from changeover.relay.events import HandoffRejected, TicketLapsed
 from changeover.relay.queue import Claim, Taken, token_of
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 
 async def take(engine: LocalEngine, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:

@@ -6,7 +6,7 @@ import asyncio
 from contextvars import ContextVar
 from typing import Any
 
-from changeover.engines.live import Live
+from changeover.engines.local.conversation import Live
 
 Notice = tuple[Live, asyncio.Task[Any]]
 

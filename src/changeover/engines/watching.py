@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from changeover.engines.taking import sweep
 
 if TYPE_CHECKING:
-    from changeover.engines.local import LocalEngine
+    from changeover.engines.local.engine import LocalEngine
 
 logger = logging.getLogger("changeover.engine")
 

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from changeover.errors import PackageError
 from changeover.facts import Mode
-from changeover.handoffs.parts import Part
+from changeover.handoffs.part import Part
 from changeover.handoffs.plain import ROOT
 
 PROTOCOL = "1.0"

@@ -13,7 +13,7 @@ from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import Provider
 
 from changeover.errors import MisconfiguredError
-from changeover.models.pydantic_ai import PydanticAIModel
+from changeover.models.provider import PydanticAIModel
 
 EXTRAS = ("openai", "anthropic", "google", "bedrock")
 GROUP = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from changeover.messages import Call, Reply
 from changeover.models.offline_choice import Answer, AskFor, Choice, HandOver, Use, choose, meant
-from changeover.models.offline_reading import Reading, read
+from changeover.models.offline_request import Reading, read
 from changeover.models.offline_voice import answer, ask_for, hand_over
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.models.offline_arguments import Known, fill, looks_up
-from changeover.models.offline_reading import Reading, Said
+from changeover.models.offline_request import Reading, Said
 from changeover.routing.match import rank, shared
 from changeover.routing.words import words
 from changeover.tools.definition import ToolDefinition

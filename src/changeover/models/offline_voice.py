@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from changeover.messages import ToolResult
 from changeover.models.offline_choice import AskFor, HandOver, own_line
-from changeover.models.offline_reading import ABOUT, MARK, Reading, told
+from changeover.models.offline_request import ABOUT, MARK, Reading, told
 from changeover.routing.words import words
 
 QUOTED, DESCRIBED = 100, 160

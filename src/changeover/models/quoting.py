@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from changeover.messages import Assistant, Note, ToolResult
-from changeover.models.marking import Marks
+from changeover.models.quotation import Marks
 
 PLAIN = re.compile(r"[\w.@+-]+")
 SAID = "said"

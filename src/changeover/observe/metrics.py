@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from changeover.errors import MisconfiguredError
 from changeover.facts import Mode, State
-from changeover.relay.measuring import Course, Expenses, Measures, Opened, Refused
+from changeover.relay.tables import Course, Expenses, Measures, Opened, Refused
 
 Window = float | timedelta | None
 """How far back to look: seconds, or as a timedelta; None looks at everything."""

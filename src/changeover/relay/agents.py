@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from changeover.routing.profiles import Profile
+from changeover.routing.profile import Profile
 
 
 class KeptAgent(Struct, frozen=True):

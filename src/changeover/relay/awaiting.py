@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from changeover.relay.deciding import tiering
-from changeover.relay.naming import call_of
+from changeover.relay.ids import call_of
 from changeover.relay.run import Acting, Awaiting, Replied, Stopping, Thinking
 from changeover.relay.state import State
 from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall, Turn

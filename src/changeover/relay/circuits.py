@@ -11,6 +11,7 @@ from changeover.facts import HandoffRecord, Mode
 from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault, WorkerFault
 from changeover.guards.breaker import CircuitBreaker, Ended
 from changeover.guards.guard import Tripped
+from changeover.relay.budget import heeding
 from changeover.relay.events import (
     Event,
     HandoffAccepted,
@@ -25,10 +26,9 @@ from changeover.relay.events import (
     RunFailed,
     RunStarted,
 )
-from changeover.relay.folding.calls import find
-from changeover.relay.naming import call_of
+from changeover.relay.fold.calls import find
+from changeover.relay.ids import call_of
 from changeover.relay.ports import Circuits
-from changeover.relay.reserve import heeding
 from changeover.relay.run import TURNING
 from changeover.relay.settle import NOBODY
 from changeover.relay.state import State

@@ -17,7 +17,7 @@ from changeover.handoffs.handover import Handover
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import Call, Message, View
 from changeover.relay.events import ContextPacked, Event, HandoffOffered, Started, UserSpoke
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 
 
 class CallModel(Struct, frozen=True, gc=False):

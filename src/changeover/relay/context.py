@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from changeover.relay.run import Run
 from changeover.relay.state import State
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 
 
 def context_of(state: State, run: Run, command: str) -> RunContext:

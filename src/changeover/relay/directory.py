@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from changeover.routing.learned import Learned
+from changeover.routing.learning import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import Registry
 

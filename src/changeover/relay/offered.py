@@ -9,7 +9,7 @@ from changeover.facts import DelegateResult, HandoffRecord, HandoffResult, RunRe
 from changeover.facts import State as Standing
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.events import UserSpoke
-from changeover.relay.naming import call_of
+from changeover.relay.ids import call_of
 
 
 def offer_of(package: HandoffPackage, available: list[str] | None, now: float) -> UserSpoke:

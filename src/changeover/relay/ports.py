@@ -14,13 +14,13 @@ from changeover.relay.agents import Agents
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, Event
 from changeover.relay.experience import Lessons
-from changeover.relay.measuring import Measures
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.relay.tables import Measures
 from changeover.relay.trials import Trials
 from changeover.tools.command import Directive
-from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
+from changeover.tools.run_context import RunContext
 
 
 class Request(Struct, frozen=True, kw_only=True, gc=False):

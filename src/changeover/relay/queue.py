@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from changeover.facts import Ticket
-from changeover.relay.keepable import text_of
+from changeover.relay.sanitize import text_of
 
 SPACING = 1.0
 """By how many seconds the tickets of one tree stand apart at least, as if they had come one after the other: who fans

@@ -7,7 +7,7 @@ from typing import Literal
 
 from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Ticket, Usage
 from changeover.relay.events import Entry
-from changeover.relay.folding.answers import open_offers
+from changeover.relay.fold.answers import open_offers
 from changeover.relay.ports import Head, Spending
 from changeover.relay.run import Outcome
 from changeover.relay.state import State

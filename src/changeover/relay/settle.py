@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from changeover.agent.roster import Roster
 from changeover.guards.guard import Tripped
 from changeover.relay.commands import Command, Record
-from changeover.relay.decide import decide
+from changeover.relay.decide.decision import decide
 from changeover.relay.events import CircuitFound, Event, HandoffOffered
-from changeover.relay.naming import call_of
+from changeover.relay.ids import call_of
 from changeover.relay.run import TURNING
 from changeover.relay.state import State
 

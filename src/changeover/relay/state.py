@@ -16,7 +16,8 @@ from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
-from changeover.relay.folding import answers, asking, calls, claims, handoffs, packing, rolling, ruling, runs
+from changeover.relay.fold import answers, approvals, calls, handoffs, rollback, runs
+from changeover.relay.folding import claims, packing, ruling
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.relay.weighing import Scale
@@ -240,9 +241,9 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.ToolStarted: calls.intend,
     events.ToolFinished: calls.finish,
     events.CallRefused: calls.refuse,
-    events.ApprovalRequested: asking.ask,
-    events.ApprovalWaived: asking.waive,
-    events.ApprovalDecided: asking.rule,
+    events.ApprovalRequested: approvals.ask,
+    events.ApprovalWaived: approvals.waive,
+    events.ApprovalDecided: approvals.rule,
     events.HandoffOffered: handoffs.offer,
     events.ReceiverChosen: calls.choose,
     events.ContextPacked: packing.pack,
@@ -253,10 +254,10 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.AlternativeRefused: answers.pass_over,
     events.HandoffConditional: answers.condition,
     events.HandoffExpired: answers.expire,
-    events.RollbackRequested: rolling.request,
-    events.HandoffRolledBack: rolling.roll_back,
-    events.RollbackFailed: lambda state, run, event: rolling.try_again(state, event),
-    events.RollbackDone: lambda state, run, event: rolling.finish(state, event),
+    events.RollbackRequested: rollback.request,
+    events.HandoffRolledBack: rollback.roll_back,
+    events.RollbackFailed: lambda state, run, event: rollback.try_again(state, event),
+    events.RollbackDone: lambda state, run, event: rollback.finish(state, event),
     events.TicketTaken: claims.take,
     events.TicketLapsed: claims.lapse,
     events.ResultJudged: runs.judge,
@@ -285,10 +286,10 @@ IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     events.UserSpoke: runs.hear,
     events.RunStarted: runs.begin,
     events.RunResumed: runs.take_up,
-    events.RollbackRequested: rolling.request_idle,
-    events.HandoffRolledBack: rolling.roll_back_idle,
-    events.RollbackFailed: rolling.try_again,
-    events.RollbackDone: rolling.finish,
+    events.RollbackRequested: rollback.request_idle,
+    events.HandoffRolledBack: rollback.roll_back_idle,
+    events.RollbackFailed: rollback.try_again,
+    events.RollbackDone: rollback.finish,
     events.LimitReached: runs.reach_limit_idle,
     events.CancelRequested: runs.call_off_waiting,
     Unreadable: runs.leave_idle,

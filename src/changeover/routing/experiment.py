@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from changeover.agent.faults import SLUG
+from changeover.agent.team_faults import SLUG
 from changeover.handoffs.strategies import strategy_faults
 from changeover.routing.draws import draw
 

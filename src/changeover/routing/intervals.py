@@ -6,8 +6,8 @@ from math import sqrt
 from statistics import NormalDist
 from typing import TypeAlias
 
-from changeover.routing.beta import t_reach
 from changeover.routing.outcomes import Tally
+from changeover.routing.statistics import t_reach
 
 Interval: TypeAlias = tuple[float, float]
 

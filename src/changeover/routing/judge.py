@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from changeover.handoffs.template import quoted, render
-from changeover.routing.profiles import Profile
+from changeover.routing.profile import Profile
 
 VERSION = 1
 """Of the words below: whoever changes them raises it, so that choices can be told apart by what was asked for."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat
-from changeover.routing.profiles import Profile
+from changeover.routing.profile import Profile
 from changeover.routing.registry import Registry
 
 SAID = ("description", "specialization", "capabilities", "examples", "max_concurrency")

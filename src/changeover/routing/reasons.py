@@ -7,7 +7,7 @@ from itertools import chain
 
 from changeover.routing.kin import families
 from changeover.routing.match import shared
-from changeover.routing.profiles import Profile, abilities, key, parts_of, text_of
+from changeover.routing.profile import Profile, abilities, key, parts_of, text_of
 from changeover.routing.words import stem, telling
 
 MOST = 5

@@ -8,7 +8,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from changeover.errors import UnknownAgentError
-from changeover.routing.profiles import Profile, abilities, key
+from changeover.routing.profile import Profile, abilities, key
 from changeover.routing.textmatch import TextMatch, WordMatch
 
 

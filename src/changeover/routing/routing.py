@@ -8,10 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from changeover.facts import NoTakers
+from changeover.routing.broker import Recommendation
 from changeover.routing.draws import Draws
-from changeover.routing.learned import Learned, reorder
+from changeover.routing.learning import Learned, reorder
 from changeover.routing.load import Load, Placement, WhenBusy, busy_faults, by_load, place
-from changeover.routing.router import Recommendation
 from changeover.routing.utility import DEFAULT, Learning
 
 

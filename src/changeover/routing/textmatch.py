@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from changeover.routing.index import Index
-from changeover.routing.profiles import Profile, text_of
+from changeover.routing.profile import Profile, text_of
 
 
 class TextMatch(Protocol):

@@ -8,8 +8,8 @@ import msgspec
 
 from changeover.errors import StoreDamaged
 from changeover.relay.events import Entry, Event, Unreadable
-from changeover.relay.keepable import whole
-from changeover.stores.database import Row
+from changeover.relay.sanitize import whole
+from changeover.stores.sql.database import Row
 
 Events = tuple[Event | Unreadable, ...]
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.database import Database
 from changeover.stores.listeners import Listener, Listeners
+from changeover.stores.sql.database import Database
 
 logger = logging.getLogger("changeover.stores")
 

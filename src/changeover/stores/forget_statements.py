@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from changeover.stores.compiling import Compiler, bind
-from changeover.stores.schema import (
+from changeover.stores.sql.compiler import Compiler, bind
+from changeover.stores.sql.schema import (
     approvals,
     conversations,
     entries,

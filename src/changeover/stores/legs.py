@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from changeover.stores.jobs import Append
+from changeover.stores.sql.jobs import Append
 
 KEPT = 2_048
 """How many conversations are remembered from one transaction to the next."""

@@ -7,7 +7,7 @@ from math import inf
 
 import msgspec
 
-from changeover.stores.database import Row
+from changeover.stores.sql.database import Row
 
 _ENCODER = msgspec.json.Encoder()
 

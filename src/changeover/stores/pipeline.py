@@ -17,7 +17,7 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGresult
 
-from changeover.stores.database import Call, Row
+from changeover.stores.sql.database import Call, Row
 
 Types = tuple[int, ...]
 """Those of what is bound, by the server's numbers."""

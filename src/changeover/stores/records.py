@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from changeover.stores import schema
+from changeover.stores.sql import schema
 
 JSON = frozenset({"context", "variables", "arguments", "roles"})
 """Columns whose text is JSON."""

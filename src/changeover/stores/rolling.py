@@ -8,7 +8,7 @@ from changeover.facts import State as Standing
 from changeover.relay.events import HandoffRolledBack, RollbackFailed, RollbackRequested
 from changeover.relay.passing import undone_words
 from changeover.stores.legs import Leg
-from changeover.stores.sheet import Sheet
+from changeover.stores.projection.sheet import Sheet
 
 ASIDE = ("task", "permission", "escalation")
 """What people are asked about a handoff."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from changeover.stores.database import Call, Row, Session
+from changeover.stores.sql.database import Call, Row, Session
 
 Step = tuple[Call, Callable[[list[Row]], None]]
 """A statement, and what is done with what it finds."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.database import Call, Row
-from changeover.stores.reader import Reader
+from changeover.stores.sql.database import Call, Row
+from changeover.stores.sql.reader import Reader
 
 Wanted = list[tuple[str, asyncio.Future[list[Row]]]]
 """Conversations, and who waits for the entries of each."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from changeover.relay.events import Entry
 from changeover.stores.codec import entry_of
 from changeover.stores.over import forgotten
-from changeover.stores.reader import Reader
-from changeover.stores.statements import FeedStatements
+from changeover.stores.sql.reader import Reader
+from changeover.stores.sql.statements import FeedStatements
 
 
 class TreeNews:

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from changeover.errors import ChangeoverError, StoreUnavailable
-from changeover.stores.compiling import Compiler
-from changeover.stores.database import Call, Database, Session, Trouble
-from changeover.stores.schema import METADATA, VERSION, version
+from changeover.stores.sql.compiler import Compiler
+from changeover.stores.sql.database import Call, Database, Session, Trouble
+from changeover.stores.sql.schema import METADATA, VERSION, version
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 MARKER: Call = ("SELECT version_num FROM changeover_version", ())

@@ -15,15 +15,15 @@ from changeover.facts import HandoffRecord
 from changeover.relay.events import Entry
 from changeover.relay.result import handoffs_in
 from changeover.relay.state import State
-from changeover.stores import schema
 from changeover.stores.codec import entry_of
-from changeover.stores.compiling import Compiler, Statement, bind
-from changeover.stores.database import Database
-from changeover.stores.measures.sql import SqlMeasures
-from changeover.stores.open import Store, database_of
-from changeover.stores.reader import Reader
 from changeover.stores.records import TABLES, R, Record, record_of
-from changeover.stores.statements import ONE, ZERO, statements
+from changeover.stores.sql import schema
+from changeover.stores.sql.compiler import Compiler, Statement, bind
+from changeover.stores.sql.database import Database
+from changeover.stores.sql.measures import SqlMeasures
+from changeover.stores.sql.reader import Reader
+from changeover.stores.sql.statements import ONE, ZERO, statements
+from changeover.stores.store import Store, database_of
 from changeover.stores.trials.sql import TrialReader
 from changeover.stores.upgrade import version_found
 

@@ -22,7 +22,7 @@ from changeover.facts import RunResult
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects
 from changeover.testing.passing import PassingLog

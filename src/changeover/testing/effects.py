@@ -12,13 +12,13 @@ from changeover.agent.moves import UseTool
 from changeover.agent.roster import Seat
 from changeover.messages import Reply
 from changeover.relay.events import ToolFinished
-from changeover.relay.performing.threads import called
+from changeover.relay.perform.callbacks import called
 from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.relay.world import World
 from changeover.testing.checkers import assert_valid_history
-from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
+from changeover.tools.run_context import RunContext
 
 
 class Effects:

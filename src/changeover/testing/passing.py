@@ -9,9 +9,9 @@ from changeover.relay.agents import Agents
 from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry
 from changeover.relay.experience import Lessons
-from changeover.relay.measuring import Measures
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim, Queue
+from changeover.relay.tables import Measures
 from changeover.relay.trials import Trials
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from changeover.guards.approval import approval_faults
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.perform.callbacks import in_thread
 from changeover.relay.ports import ToolOutcome
-from changeover.toolkits.schema import Schema, compile_tool
+from changeover.toolkits.function_schema import Schema, compile_tool
+from changeover.toolkits.result_text import Unserialisable, cut, text_of, words
 from changeover.toolkits.signature import bare
-from changeover.toolkits.text import Unserialisable, cut, text_of, words
 from changeover.tools.command import BadCommand, Command, directive_of
-from changeover.tools.context import RunContext
 from changeover.tools.definition import ToolDefinition
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Fn, Tool, as_tool
 
 LONGEST_PAUSE = 5.0

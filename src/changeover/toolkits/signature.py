@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
-from changeover.tools.context import RunContext
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Fn
 
 

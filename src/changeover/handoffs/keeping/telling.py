@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from changeover.handoffs.keeping.figures import FIGURES, kind_of
 from changeover.handoffs.keeping.wording import COURTESY, DAYS, DECISION, MEANING, RESOLVE
+from changeover.handoffs.salience import FIGURES, kind_of
 
 WEIGHTS = {
     "decision": 20,

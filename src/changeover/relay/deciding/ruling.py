@@ -11,12 +11,12 @@ from changeover.guards.guard import Deny
 from changeover.guards.rules import Misjudged, Rule, holds
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.context import context_of
-from changeover.relay.deciding.packing import Asker
+from changeover.relay.decide.offer import Asker
 from changeover.relay.deciding.trying import stands_in
 from changeover.relay.events import HandoffOffered, RuleFailed, RuleFired
-from changeover.relay.keepable import text_of
 from changeover.relay.limiting import handoffs_left
 from changeover.relay.run import Run, Thinking
+from changeover.relay.sanitize import text_of
 from changeover.relay.state import State
 
 logger = logging.getLogger("changeover.rules")

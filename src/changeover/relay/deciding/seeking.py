@@ -7,7 +7,7 @@ from changeover.agent.roster import Roster
 from changeover.agent.specialist import ToSpecialist
 from changeover.handoffs.context import strip_forged
 from changeover.relay.commands import FindReceiver, Record, SeekApproval
-from changeover.relay.deciding import delegates
+from changeover.relay.decide import delegates
 from changeover.relay.events import CallRefused
 from changeover.relay.run import Run
 from changeover.relay.state import State

@@ -20,13 +20,13 @@ from changeover.faults import ReceiverFault
 from changeover.handoffs.context import strip_forged
 from changeover.relay.commands import Command, Record, SeekApproval
 from changeover.relay.context import context_of
-from changeover.relay.deciding import brokering
-from changeover.relay.deciding.delegates import not_json, send
+from changeover.relay.decide import broker
+from changeover.relay.decide.delegates import not_json, send
+from changeover.relay.decide.limits import alone, fail, forbidden, may_hand_off, over_limit
+from changeover.relay.decide.offer import Asker, travelling
+from changeover.relay.decide.rules import guarded
 from changeover.relay.deciding.expecting import end
-from changeover.relay.deciding.failing import alone, fail, forbidden, may_hand_off, over_limit
-from changeover.relay.deciding.guarding import guarded
 from changeover.relay.deciding.offering import following, packed, until
-from changeover.relay.deciding.packing import Asker, travelling
 from changeover.relay.deciding.trying import receiver_in, strategy_in
 from changeover.relay.events import CallRefused, HandoffOffered
 from changeover.relay.limiting import handoffs_left
@@ -43,7 +43,7 @@ TRANSFERS = (Transfer, TransferToAny)
 def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster: Roster) -> Record | Sequence[Command]:
     """What is due for those that lead elsewhere, in call order."""
     first = leading[0]
-    if run.brokers(turn) and (due := brokering.find(state, run, turn, first)) is not None:
+    if run.brokers(turn) and (due := broker.find(state, run, turn, first)) is not None:
         return due
     for call in leading:
         if isinstance(call.phase, DIRECTED) and call.phase.directive.sends:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from changeover.relay.events import ContextPacked
-from changeover.relay.folding.calls import find
+from changeover.relay.fold.calls import find
 from changeover.relay.run import Run
 from changeover.relay.turn import Offered
 

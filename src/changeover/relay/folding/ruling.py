@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from changeover.relay.events import RuleFailed, RuleFired
-from changeover.relay.folding.calls import find
+from changeover.relay.fold.calls import find
 from changeover.relay.run import Acting, Run, Thinking
 from changeover.relay.turn import rule_turn
 from changeover.tools.command import Directive

@@ -7,8 +7,8 @@ import logging
 from changeover.agent.moves import Transfer
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import RollbackDone, RollbackFailed
+from changeover.relay.perform.callbacks import called
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.performing.threads import called
 from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.handoffs")

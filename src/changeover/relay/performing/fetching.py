@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from changeover.handoffs.chapters import FETCH
-from changeover.handoffs.referencing import (
-    SCHEME,
-    Document,
-    cut,
-    overview,
-    read_body,
-    read_section,
-    search,
-    sections_of,
-)
+from changeover.handoffs.reference import SCHEME, Document, cut, overview, read_body, read_section, search, sections_of
 from changeover.relay.commands import FetchContext
 from changeover.relay.events import CallRefused, ToolFinished
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.perform.callbacks import in_thread
 from changeover.relay.world import World
 from changeover.routing.match import rank
 from changeover.tools.definition import ToolDefinition

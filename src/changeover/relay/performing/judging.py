@@ -9,15 +9,15 @@ from changeover.agent.moves import DelegateTo, Transfer
 from changeover.agent.roster import Roster
 from changeover.relay.commands import JudgeResult
 from changeover.relay.events import ResultJudged
-from changeover.relay.keepable import text_of
+from changeover.relay.perform.callbacks import in_thread
 from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.performing.threads import in_thread
+from changeover.relay.sanitize import text_of
 from changeover.relay.world import World
 
 
 async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
     """Whether the answer is what was expected, and if not, what is wrong with it."""
-    from changeover.handoffs.expecting import complaint, judged_later, misfit, value_of
+    from changeover.handoffs.expectations import complaint, judged_later, misfit, value_of
 
     expects = _expects(world.roster, command)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from changeover.errors import ModelError
-from changeover.relay.keepable import text_of
+from changeover.relay.sanitize import text_of
 
 # A user's code may also ask for the end of the process, or let a cancellation of its own out: it has failed.
 TROUBLE = (Exception, asyncio.CancelledError, SystemExit)

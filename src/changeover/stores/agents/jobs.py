@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from changeover.stores.beside import Beside
-from changeover.stores.database import Call, Session
+from changeover.stores.sql.database import Call, Session
+from changeover.stores.sql.side_jobs import Beside
 
 
 class AgentJob(Beside[None]):

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from changeover.relay.agents import KeptAgent
-from changeover.routing.profiles import Profile
+from changeover.routing.profile import Profile
 from changeover.stores.agents.jobs import AgentJob
-from changeover.stores.agents.statements import AgentStatements
-from changeover.stores.database import Call, Row
-from changeover.stores.reader import Reader
-from changeover.stores.writer import Writer
+from changeover.stores.sql.agents import AgentStatements
+from changeover.stores.sql.database import Call, Row
+from changeover.stores.sql.reader import Reader
+from changeover.stores.sql.writer import Writer
 
 
 class SqlAgents:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from changeover.guards.breaker import closed, forced
-from changeover.stores.beside import Beside
-from changeover.stores.breakers.board import Board
 from changeover.stores.breakers.statements import BreakerStatements
-from changeover.stores.database import Session
-from changeover.stores.jobs import LARGEST, Job
+from changeover.stores.sql.breakers import Board
+from changeover.stores.sql.database import Session
+from changeover.stores.sql.jobs import LARGEST, Job
+from changeover.stores.sql.side_jobs import Beside
 
 
 class BreakerJob(Beside[bool]):

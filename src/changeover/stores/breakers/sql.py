@@ -7,8 +7,8 @@ from collections.abc import Callable
 from changeover.guards.breaker import Circuit
 from changeover.stores.breakers.jobs import BreakerJob
 from changeover.stores.breakers.statements import BreakerStatements, circuit_of
-from changeover.stores.reader import Reader
-from changeover.stores.writer import Writer
+from changeover.stores.sql.reader import Reader
+from changeover.stores.sql.writer import Writer
 
 
 class SqlBreakers:

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from changeover.guards.breaker import Circuit
-from changeover.stores.compiling import Compiler
-from changeover.stores.database import Row
-from changeover.stores.schema import breaker_openings, breakers
+from changeover.stores.sql.compiler import Compiler
+from changeover.stores.sql.database import Row
+from changeover.stores.sql.schema import breaker_openings, breakers
 
 FIELDS = Circuit.__struct_fields__
 

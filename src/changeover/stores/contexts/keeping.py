@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from changeover.stores.contexts.jobs import Put, Sweep
-from changeover.stores.database import Session
-from changeover.stores.jobs import Job
-from changeover.stores.statements import Statements
+from changeover.stores.sql.contexts import Put, Sweep
+from changeover.stores.sql.database import Session
+from changeover.stores.sql.jobs import Job
+from changeover.stores.sql.statements import Statements
 
 SWEPT = 100
 """How many are removed in one transaction: whoever appends waits for it."""

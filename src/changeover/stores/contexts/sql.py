@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from changeover.relay.contexts import Kept
-from changeover.stores.contexts.jobs import Put, Sweep
 from changeover.stores.contexts.statements import ContextStatements
-from changeover.stores.reader import Reader
-from changeover.stores.writer import Writer
+from changeover.stores.sql.contexts import Put, Sweep
+from changeover.stores.sql.reader import Reader
+from changeover.stores.sql.writer import Writer
 
 
 class SqlContexts:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from changeover.stores.compiling import Compiler, bind
-from changeover.stores.schema import contexts
+from changeover.stores.sql.compiler import Compiler, bind
+from changeover.stores.sql.schema import contexts
 
 k = contexts.c
 

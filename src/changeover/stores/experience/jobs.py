@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from changeover.stores.beside import Beside
-from changeover.stores.database import Row, Session
-from changeover.stores.experience.statements import LessonStatements
-from changeover.stores.jobs import LARGEST, Job
+from changeover.stores.sql.database import Row, Session
+from changeover.stores.sql.experience import LessonStatements
+from changeover.stores.sql.jobs import LARGEST, Job
+from changeover.stores.sql.side_jobs import Beside
 
 
 class Reset(Beside[None]):

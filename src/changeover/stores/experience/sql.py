@@ -8,11 +8,11 @@ from math import inf
 from changeover.facts import State
 from changeover.relay.experience import MOST, Lesson, Unlearned
 from changeover.routing.utility import Outcome
-from changeover.stores.database import Row
 from changeover.stores.experience.jobs import Reset
-from changeover.stores.experience.statements import LessonStatements
-from changeover.stores.reader import Reader
-from changeover.stores.writer import Writer
+from changeover.stores.sql.database import Row
+from changeover.stores.sql.experience import LessonStatements
+from changeover.stores.sql.reader import Reader
+from changeover.stores.sql.writer import Writer
 
 SUCCESSES = (State.COMPLETE, State.RETURNED)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from changeover.stores.compiling import Compiler, bind
-from changeover.stores.schema import breaker_openings, handoffs, ledgers, refusals
+from changeover.stores.sql.compiler import Compiler, bind
+from changeover.stores.sql.schema import breaker_openings, handoffs, ledgers, refusals
 
 h, g, o, r = handoffs.c, ledgers.c, breaker_openings.c, refusals.c
 

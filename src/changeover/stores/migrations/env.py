@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import text
 
-from changeover.stores.schema import METADATA, version
+from changeover.stores.sql.schema import METADATA, version
 from changeover.stores.upgrade import ALONE
 
 with context.config.attributes["engine"].connect() as connection:

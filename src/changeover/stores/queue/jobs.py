@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from changeover.relay.queue import Claim, Taken
-from changeover.stores.beside import Beside
-from changeover.stores.jobs import LARGEST
+from changeover.stores.sql.jobs import LARGEST
+from changeover.stores.sql.side_jobs import Beside
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
 from changeover.relay.queue import Claim
-from changeover.stores.database import Row, Write
-from changeover.stores.jobs import Job
 from changeover.stores.listeners import bell_of
 from changeover.stores.queue.claims import lost
 from changeover.stores.rounds import Round
-from changeover.stores.statements import Statements
+from changeover.stores.sql.database import Row, Write
+from changeover.stores.sql.jobs import Job
+from changeover.stores.sql.statements import Statements
 
 
 class Seen(NamedTuple):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from changeover.errors import ConversationNotFound
-from changeover.stores.beside import Beside
-from changeover.stores.database import Row, Session
-from changeover.stores.jobs import LARGEST, Job
-from changeover.stores.statements import Statements
+from changeover.stores.sql.database import Row, Session
+from changeover.stores.sql.jobs import LARGEST, Job
+from changeover.stores.sql.side_jobs import Beside
+from changeover.stores.sql.statements import Statements
 
 
 class Measure(Beside[None]):

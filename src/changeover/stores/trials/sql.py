@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from changeover.routing.outcomes import Measured
-from changeover.stores.database import Call, Row
+from changeover.stores.sql.database import Call, Row
+from changeover.stores.sql.trials import TrialStatements
+from changeover.stores.sql.writer import Writer
 from changeover.stores.trials.jobs import Measure
-from changeover.stores.trials.statements import TrialStatements
-from changeover.stores.writer import Writer
 
 Ask = Callable[[Call], Awaitable[list[Row]]]
 

@@ -1,0 +1,223 @@
+"""Everything that can be wrong with a team, found before it runs, each with what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import fields
+from math import inf
+
+from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.delegate import Delegate
+from changeover.agent.handoff import Handoff
+from changeover.agent.moves import GENERIC
+from changeover.agent.specialist import Specialist
+from changeover.agent.variable import Variable, variable_faults
+from changeover.guards.approval import approval_faults
+from changeover.guards.guard import guard_faults
+from changeover.handoffs.briefing import briefing_faults
+from changeover.handoffs.chapters import FETCH
+from changeover.handoffs.context import METADATA
+from changeover.handoffs.strategies import strategy_faults
+from changeover.tools.tool import Fn, Tool, as_tool
+
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""What every provider accepts as the name of a function."""
+
+TEXTS = ("name", "description", "specialization")
+LISTS = ("capabilities", "examples")
+"""What members say of themselves: in one text, and in several."""
+UNBUILT = ("skills",)
+_DEFAULTS = {own.name: own.default for own in fields(Agent)}
+
+
+def team_faults(members: object, start: str | None, handoffs: bool = True) -> list[str]:
+    """All faults of these members together."""
+    if not isinstance(members, Sequence) or isinstance(members, str):
+        return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
+    if not members:
+        return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
+    known = [member for member in members if isinstance(member, Member)]
+    ids = [member.id for member in known if isinstance(member.id, str)]
+    strangers = [each for each in members if each not in known]
+    found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in strangers]
+    found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
+    if isinstance(start, Member):
+        found.append(f"start is {_nobody(start, ids)}")
+    elif start is not None and start not in ids:
+        found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
+    for member in known:
+        found += [f"agent {member.id!r} {fault}" for fault in _member_faults(member, ids, handoffs)]
+    return found
+
+
+def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[str]:
+    if not isinstance(member.id, str) or not SLUG.fullmatch(member.id):
+        yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
+    if isinstance(member, Function) and not callable(member.fn):
+        yield f"needs a function, not {type(member.fn).__name__}"
+    yield from _text_faults(member)
+    if not isinstance(member, Agent):
+        return
+    for option in UNBUILT:
+        if (value := getattr(member, option)) != _DEFAULTS[option] and value not in ((), None):
+            yield f"sets {option}=, which this version does not support; leave it out"
+    yield from strategy_faults(member.strategy)
+    yield from briefing_faults(member.briefing)
+    yield from _answer_faults(member)
+    if not isinstance(member.tools, Sequence):
+        yield f"has tools={member.tools!r}; give a list of functions"
+    yield from _handoff_faults(member, ids)
+    yield from _name_faults(member, handoffs and len(ids) > 1)
+
+
+def _text_faults(member: Member) -> Iterator[str]:
+    for option in TEXTS:
+        if not isinstance(value := getattr(member, option, ""), str):
+            yield f"has {option}={value!r}; give a text"
+    for option in LISTS:
+        value = getattr(member, option, ())
+        # One text is a sequence too: of letters, each of which would be taken for a capability.
+        if (
+            isinstance(value, str)
+            or not isinstance(value, Collection)
+            or not all(isinstance(each, str) for each in value)
+        ):
+            yield f"has {option}={value!r}; give a list of texts"
+    instructions = getattr(member, "instructions", "")
+    if not isinstance(instructions, str) and not callable(instructions):
+        yield f"has instructions={instructions!r}; give a text, or a function of the run's context"
+
+
+def _answer_faults(agent: Agent) -> Iterator[str]:
+    if agent.accepts is not None and not callable(agent.accepts):
+        yield f"has accepts={agent.accepts!r}; give a function of the package that is offered"
+    if not isinstance(agent.requires, Sequence) or not all(isinstance(each, Variable) for each in agent.requires):
+        yield f"has requires={agent.requires!r}; give a list of Variable(…)s"
+    else:
+        yield from variable_faults(agent.requires)
+    if agent.max_concurrency is not None and (not isinstance(agent.max_concurrency, int) or agent.max_concurrency < 1):
+        yield f"has max_concurrency={agent.max_concurrency!r}; give 1 or more, or None for no limit"
+
+
+def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
+    ways = listed_ways(agent)
+    if ways is None:
+        if agent.handoffs is not AUTO:
+            yield f"has handoffs={agent.handoffs!r}; give AUTO, or a list of ids, handoff(…)s and delegate(…)s"
+        return
+    for way in ways:
+        if isinstance(way, Specialist):
+            yield from (f"{way.name!r} {fault}" for fault in _specialist_faults(way, ids))
+            continue
+        receiver = way.receiver if isinstance(way, Handoff | Delegate) else way
+        if receiver not in ids:
+            yield f"hands off to {_nobody(receiver, ids)}"
+        if isinstance(way, Handoff):
+            yield from (f"handoff {way.name!r} {fault}" for fault in _declared_faults(way, ids))
+        elif isinstance(way, Delegate):
+            yield from (f"delegate {way.name!r} {fault}" for fault in _delegate_faults(way, ids))
+
+
+def listed_ways(agent: Agent) -> Sequence[str | Handoff | Delegate] | None:
+    """The ways to hand off that an agent lists, if it lists any."""
+    ways = agent.handoffs
+    return ways if isinstance(ways, Sequence) and not isinstance(ways, str) else None
+
+
+def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
+    yield from variable_faults(way.variables)
+    yield from strategy_faults(way.strategy)
+    if way.return_to is not None and way.return_to not in ids:
+        yield f"returns to {_nobody(way.return_to, ids)}"
+    if way.merge not in ("merge", "replace"):
+        yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
+    yield from _common_faults(way, ids)
+    if way.on_rollback is not None and not callable(way.on_rollback):
+        yield f"has on_rollback={way.on_rollback!r}; give a function"
+    if way.when is not None and not callable(way.when):
+        yield f"has when={way.when!r}; give a function of the run's context"
+
+
+def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
+    if not isinstance(way.max_iterations, int) or way.max_iterations < 1:
+        yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
+    yield from strategy_faults(way.strategy)
+    yield from _common_faults(way, ids)
+
+
+def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
+    yield from _delegate_faults(way, ids)
+    for other in way.among:
+        if other not in ids:
+            yield f"chooses among {_nobody(other, ids)}"
+
+
+def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
+    for option in ("description", "instructions"):
+        if not isinstance(value := getattr(way, option), str):
+            yield f"has {option}={value!r}; give a text"
+    yield from approval_faults(way.approval)
+    # Of a team, None stands for the usual guards; a way to hand off has no usual ones.
+    yield from guard_faults(way.guards) if way.guards is not None else ["has guards=None; give a list, or leave it out"]
+    seconds = way.timeout
+    if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
+        yield f"has timeout={seconds!r}; give seconds above 0, or None for no limit"
+    if way.expects is not None:
+        from changeover.handoffs.expectations import fault
+
+        if wrong := fault(way.expects):
+            yield wrong
+    for other in way.alternatives:
+        if other not in ids:
+            yield f"has the alternative {_nobody(other, ids)}"
+
+
+def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
+    owners = list(_named(agent, generic))
+    for name, count in Counter(name for name, _ in owners).items():
+        if count > 1:
+            both = " and ".join(owner for other, owner in owners if other == name)
+            yield f"has two tools called {name!r} ({both}); give one of them another name="
+        if not TOOL_NAME.fullmatch(name):
+            yield f"has a tool called {name!r}, which providers refuse; use letters, digits, '_' and '-', at most 64"
+
+
+def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
+    """Every name by which this agent's model may call something, and what bears it."""
+    yield FETCH, "what was said before is read with it"
+    for declared in agent.tools if isinstance(agent.tools, Sequence) else ():
+        if isinstance(declared, Tool) or callable(declared):
+            yield as_tool(declared).name, "a function"
+    ways = listed_ways(agent)
+    if (agent.handoffs is AUTO and generic) or any(isinstance(way, str) for way in ways or ()):
+        yield GENERIC, "the generic handoff"
+    for way in ways or ():
+        if isinstance(way, Handoff):
+            yield way.name, f"the handoff to {way.receiver}"
+        elif isinstance(way, Specialist):
+            yield way.name, "the way to a specialist"
+        elif isinstance(way, Delegate):
+            yield way.name, f"the delegate {way.receiver}"
+
+
+def parameter_faults(declared: Tool | Fn, parameters: Sequence[str]) -> list[str]:
+    """Parameters of a tool that models could never fill in."""
+    name = as_tool(declared).name
+    return [
+        f"tool {name!r} has a parameter called {parameter!r}, which is reserved; rename it"
+        for parameter in sorted(METADATA & set(parameters))
+    ]
+
+
+def _nobody(other: object, ids: Sequence[str]) -> str:
+    """What was given in place of the id of somebody in the team, and what to give."""
+    if isinstance(other, Member):
+        return f"{type(other).__name__}({other.id!r}, …) itself; name it by its id, {other.id!r}"
+    return f"{other!r}, which is not in the team; choose one of {_listed(ids)}"
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return ", ".join(sorted(set(ids)))

@@ -1,0 +1,159 @@
+"""The demo with a crash: one process works at the desk and is killed, another goes on; this one only looks on."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.text import Text
+
+from changeover.cli.demo.crash_process import ID, LEASE, Journal
+from changeover.cli.demo.desk import MEMBERS
+from changeover.cli.demo.page import Page
+from changeover.cli.demo.show import FIELD, Show
+from changeover.cli.demo_script import MESSAGES
+from changeover.cli.demo_store import show_store, store_url
+from changeover.cli.exits import Mistake
+from changeover.cli.terminal.render import console
+from changeover.relay.events import Entry, RunCompleted, ToolFinished
+from changeover.relay.ports import Log
+from changeover.relay.stream import Recorded, recorded
+from changeover.stores.store import Store, open_log
+
+CUSTOMER = "customer"
+TITLE = "Changeover: kill -9 in the middle, and nothing is lost or repeated"
+ABOUT = (
+    "One process works at the desk, and dies right after the money went back, before the customer was told. "
+    "Then another process is started. What you see is read from the store, from outside. "
+    "Scripted: no model, no key, no network; the processes, the kill and the log are real."
+)
+WITNESS = "The table is no part of the log: models and tools wrote it themselves, as they were called."
+REFUND = "refund"
+LONGEST = 60.0
+"""Seconds until we give up."""
+
+
+def crash_desk(store: str | None = None) -> None:
+    """Kill a process at work, start another, and show which calls each of them made."""
+    url = store_url(store)
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(Crash(url, Path(folder, "journal")).run())
+
+
+class Crash:
+    """Two processes on one conversation, one after the other."""
+
+    def __init__(self, url: str, journal: Path) -> None:
+        self._url, self._path, self._journal = url, journal, Journal(journal)
+        self._page = Page(console(), [CUSTOMER, *(member.id for member in MEMBERS)])
+        self._show = Show(self._page)
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._entries: list[Entry] = []
+        self._before: set[str] = set()
+        """The keys of all that was recorded when the first process died."""
+
+    async def run(self) -> None:
+        """The whole demo, from its title to what to try next."""
+        self._page.title(TITLE, ABOUT)
+        log = open_log(Store(self._url))
+        try:
+            if await log.read(ID):
+                raise Mistake(f"{self._url} holds a conversation {ID!r} already; choose another --store")
+            async with asyncio.timeout(LONGEST):
+                await self._watch(log)
+            self._table()
+            show_store(self._page, self._url, ID, sum(len(entry.events) for entry in self._entries))
+        except TimeoutError:
+            raise Mistake(f"no process came to an end within {LONGEST:g} seconds") from None
+        finally:
+            self._end()
+            await log.close()
+
+    async def _watch(self, log: Log) -> None:
+        """Show what is recorded, kill the first process when it is time, and end with the run."""
+        self._page.speaker(CUSTOMER)
+        self._page.write(MESSAGES[0])
+        self._start()
+        async for entry in log.changes(ID):
+            self._entries.append(entry)
+            new = list(recorded(self._entries))[-len(entry.events) :]
+            for each in new:
+                self._show.event(each)
+            if len(self._workers) == 1 and any(map(self._is_refund, new)):
+                await self._kill(log)
+                self._start()
+                self._taken_up(new[-1].agent)
+            if any(isinstance(each.event, RunCompleted) and each.conversation == ID for each in new):
+                await asyncio.to_thread(self._workers[-1].wait)
+                return
+
+    def _is_refund(self, each: Recorded) -> bool:
+        return isinstance(each.event, ToolFinished) and self._show.called(each.conversation, each.event.call) == REFUND
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "changeover.cli.demo.crash_process", self._url, str(self._path)]
+        self._workers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+
+    async def _kill(self, log: Log) -> None:
+        """SIGKILL cannot be caught: the process has no time to put anything in order."""
+        worker = self._workers[-1]
+        worker.kill()
+        worker.wait()
+        self._before = {f"{entry.conversation}:{entry.cause}" for entry in await log.tree(ID)}
+
+    def _taken_up(self, agent: str) -> None:
+        """What was there when the first process died, and who goes on."""
+        first, second = self._workers
+        page, noted = self._page, self._journal.read()
+        kept = [each for each in noted if each.key in self._before]
+        page.label("KILLED", f"process {first.pid}, by SIGKILL, in the middle of its work")
+        page.line(_field("recorded"), f"{sum(len(entry.events) for entry in self._entries)} events, {len(kept)} calls")
+        page.line(_field("active"), page.name(agent))
+        for each in noted:
+            if each.key not in self._before:
+                page.line(_field("cut off"), page.name(each.agent), f" was asking its {each.what} for the next reply")
+        page.gap()
+        page.line(f"Process {second.pid} is started in the same way. It knows nothing but the store.")
+        page.line(f"{LEASE:g} s after the last sign of life it takes over:")
+        page.speaker(agent)
+        page.line(Text(f"goes on, in process {second.pid}", "dim"))
+
+    def _table(self) -> None:
+        """Each call, and which process made it."""
+        page, noted = self._page, self._journal.read()
+        pids = [worker.pid for worker in self._workers]
+        page.rule("every call that was made, by process")
+        page.line(Text(_row("agent", "calls", *(f"process {pid}" for pid in pids)), "dim"), margin=0)
+        for key in dict.fromkeys(each.key for each in noted):
+            made = {each.pid: each for each in noted if each.key == key}
+            first = next(iter(made.values()))
+            cells = [self._outcome(key, pid, pids) if pid in made else "" for pid in pids]
+            page.line(page.name(first.agent), _row("", first.what, *cells)[len(first.agent) :], margin=0)
+        kept = len(self._before & {each.key for each in noted})
+        again = sum(each.pid != pids[0] and each.key in self._before for each in noted)
+        page.gap()
+        page.line(
+            Text(f"{kept} calls were recorded before the kill; {again} of them were made again.", "bold"), margin=0
+        )
+        page.line(WITNESS, margin=0)
+        page.gap()
+
+    def _outcome(self, key: str, pid: int, pids: list[int]) -> str:
+        return "recorded" if pid != pids[0] or key in self._before else "cut off"
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
+
+
+def _field(name: str) -> Text:
+    return Text(f"{name:<{FIELD}}", "yellow")
+
+
+def _row(agent: str, what: str, *cells: str) -> str:
+    return f"{agent:<11}{what:<18}{''.join(f'{cell:<17}' for cell in cells)}".rstrip()

@@ -1,0 +1,123 @@
+"""A process that works at the desk until done or killed: `python -m changeover.cli.demo.crash_process URL JOURNAL`.
+
+It starts the same way each time: what it says has a key, so that it is said once, and what was left is taken up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from changeover.cli.demo.desk import desk
+from changeover.cli.demo_script import MESSAGES, line
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve
+from changeover.messages import Message, Reply, ToolResult
+from changeover.relay.ports import Model, Request, Toolkit, ToolOutcome
+from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.relay.world import World
+from changeover.stores.store import Store
+from changeover.testing import ScriptedModel
+from changeover.tools.definition import ToolDefinition
+from changeover.tools.run_context import RunContext
+
+ID = "crash"
+LEASE = 1.0
+"""After so many seconds of silence others take up what a process left."""
+LATENCY, LAST = 0.25, 1.5
+"""How many seconds a reply takes; the one after the refund takes long enough to die over it."""
+
+
+class Noted(Struct, frozen=True):
+    """A call that a process began."""
+
+    pid: int
+    key: str
+    """Of its outcome in the log: `conversation:command`."""
+    agent: str
+    what: str
+
+
+class Journal:
+    """A file beside the log, in which every call is noted when it is begun. It is no part of the team."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def watch(self, world: World) -> World:
+        """The same world, with models and tools that note their calls."""
+        models = {id: NotedModel(model, self) for id, model in world.models.items()}
+        toolkits = {id: NotedToolkit(toolkit, self) for id, toolkit in world.toolkits.items()}
+        return replace(world, models=models, toolkits=toolkits)
+
+    def note(self, conversation: str, command: str, agent: str, what: str) -> None:
+        noted = Noted(os.getpid(), f"{conversation}:{command}", agent, what)
+        with self._path.open("ab", buffering=0) as file:  # in one write: whoever is killed leaves no half line
+            file.write(msgspec.json.encode(noted) + b"\n")
+
+    def read(self) -> list[Noted]:
+        """All calls so far, in the order in which they began."""
+        return [msgspec.json.decode(line, type=Noted) for line in self._path.read_bytes().splitlines()]
+
+
+class NotedModel:
+    """A model whose calls are noted."""
+
+    def __init__(self, model: Model, journal: Journal) -> None:
+        self._model, self._journal = model, journal
+
+    async def reply(self, request: Request) -> Reply:
+        self._journal.note(request.conversation, request.command, request.agent, "model")
+        return await self._model.reply(request)
+
+    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+        self._journal.note(request.conversation, request.command, request.agent, "model")
+        return self._model.stream(request)
+
+
+class NotedToolkit:
+    """A toolkit whose calls are noted."""
+
+    def __init__(self, toolkit: Toolkit, journal: Journal) -> None:
+        self._toolkit, self._journal = toolkit, journal
+
+    def definitions(self) -> Sequence[ToolDefinition]:
+        return self._toolkit.definitions()
+
+    def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
+        return self._toolkit.misfit(name, args, context)
+
+    async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
+        self._journal.note(context.conversation, context.command, context.agent, name)
+        return await self._toolkit.call(name, args, context)
+
+
+async def slowly(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+    """The script, at the pace of a model."""
+    last = messages[-1]
+    await asyncio.sleep(LAST if isinstance(last, ToolResult) and last.name == "refund" else LATENCY)
+    return line(agent, messages, tools)
+
+
+def approve(request: ApprovalRequest) -> Approve:
+    """Nobody sits here to be asked."""
+    return Approve()
+
+
+async def work(url: str, journal: Path) -> None:
+    """Say what the customer says, and work until it is answered."""
+    team = desk(ScriptedModel(slowly), ask=approve).on(Store(url, lease=LEASE), Journal(journal).watch)
+    async with team:
+        await team.run(MESSAGES[0], conversation=ID, key="first")
+
+
+if __name__ == "__main__":
+    asyncio.run(work(sys.argv[1], Path(sys.argv[2])))

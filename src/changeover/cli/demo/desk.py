@@ -1,0 +1,164 @@
+"""The desk of the demo: five agents and a rule, with their tools, handoffs and delegates, for any model.
+
+Inside this package names come from their rooms; your own code says `from changeover import Agent, Team, handoff`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changeover.agent.agent import Agent, Function, Member
+from changeover.agent.delegate import delegate
+from changeover.agent.handoff import handoff
+from changeover.agent.variable import Variable
+from changeover.handoffs.answers import Rejected
+from changeover.handoffs.package import HandoffPackage
+from changeover.relay.world import Ask
+from changeover.stores.store import Store
+from changeover.team import Team
+from changeover.tools.command import Command
+from changeover.tools.run_context import RunContext
+from changeover.tools.tool import tool
+
+MOST, LITTLE = 100, 20
+"""How many EUR billing may send back, and up to how many a rule is enough for goodwill."""
+PAYMENTS = {
+    "1042": "pay_71 24.95 EUR at 09:14, pay_72 24.95 EUR at 09:16",
+    "1077": "pay_80 112.00 EUR on Monday",
+}
+FINDINGS = {
+    "e42": "error E42: the session is older than the last update of the app",
+    "1042": "order 1042: the page answered late at 09:14, and the app sent the payment again",
+    "log": "login: five wrong passwords, so the account rests for ten minutes",
+    "crash": "crash: the app stops when its cache is full",
+    "slow": "slow pages: the nearest server answers in 2.1 seconds instead of 0.2",
+}
+MANUALS = {
+    "e42": "Errors, p. 12: sign out, update the app, sign in again. E42 does not come back",
+    "twice": "Terms, 7.2: what was charged twice goes back within three days, by whoever sees both payments",
+    "refund": "Terms, 7.1: a payment can be sent back for 30 days",
+    "password": "Login, p. 3: the mail with the new password comes within ten minutes; look into the spam too",
+    "install": "Start, p. 1: download, open, follow the three steps; it takes 200 MB",
+    "compare": "Plans, p. 2: Basic has one user and 5 GB, Team has ten users and 100 GB",
+}
+
+
+def _page(book: dict[str, str], text: str, otherwise: str) -> str:
+    return next((page for word, page in book.items() if word in text.lower()), otherwise)
+
+
+@tool(read_only=True)
+def payments(order_id: str) -> str:
+    """Every payment that was made for an order: look there before a refund."""
+    return PAYMENTS.get(order_id, f"there is no order {order_id}; this desk knows {' and '.join(PAYMENTS)}")
+
+
+def needs_a_yes(ctx: RunContext, arguments: dict[str, Any]) -> bool:
+    """Whether a person is asked before a refund."""
+    return ctx.agent != "accounts"
+
+
+@tool(approval=needs_a_yes, at_most_once=True)
+def refund(payment_id: str, amount: float) -> str:
+    """Send a payment back to the customer: a refund, money back."""
+    return f"{amount:.2f} EUR of {payment_id} sent back"
+
+
+@tool(read_only=True)
+def diagnose(problem: str) -> str:
+    """Look into the logs for the cause of a problem: an error, a crash, a failed login, a slow page."""
+    return _page(FINDINGS, problem, "the logs of today show nothing unusual")
+
+
+@tool(read_only=True)
+def service_status() -> str:
+    """Whether the service is up or has an outage."""
+    return "all systems are up"
+
+
+@tool(read_only=True)
+def search_manuals(query: str) -> str:
+    """Search manuals, terms and reports for a topic."""
+    return _page(MANUALS, query, "the manuals say nothing about that")
+
+
+def within_its_rights(package: HandoffPackage) -> Rejected | None:
+    """Whether billing takes a handoff."""
+    too_much = package.context.variables.get("amount", 0) > MOST
+    return Rejected(f"it may send back {MOST} EUR at most") if too_much else None
+
+
+def goodwill(ctx: RunContext) -> str | Command:
+    """Says by a rule what a customer gets for the trouble."""
+    if ctx.context.get("amount", 0) <= LITTLE:
+        return "The next delivery is free of charge."
+    return Command(goto="billing", message=f"Goodwill for an order above {LITTLE} EUR.")
+
+
+TO_BILLING = handoff(
+    "billing",
+    description="For payments, invoices, refunds, prices, subscriptions and money back.",
+    variables=[
+        Variable("order_id", required=False),
+        Variable("amount", type="number", required=False, description="In EUR."),
+        Variable("reason", required=False, description="What is wrong, in a few words."),
+    ],
+    alternatives=["accounts"],
+)
+TRIAGE = Agent(
+    "triage",
+    instructions="Find out what the customer needs and who can do it. Money goes to billing, errors to technical.",
+    description="Finds out what the customer needs",
+    handoffs=[TO_BILLING, "technical", "research"],
+)
+BILLING = Agent(
+    "billing",
+    instructions="You look after payments, invoices and refunds.",
+    description="Looks after payments, invoices, refunds, prices and subscriptions",
+    capabilities=["payments", "refunds", "invoices", "cards"],
+    examples=["I was charged twice", "Where is my invoice?"],
+    tools=[payments, refund],
+    accepts=within_its_rights,
+    handoffs=[
+        "triage",
+        "technical",
+        delegate("technical", description="Says whether a fault of our own shop is the cause."),
+        delegate("research", description="Looks things up in manuals, terms, plans and markets."),
+    ],
+)
+TECHNICAL = Agent(
+    "technical",
+    instructions="You solve technical problems with the app and the website.",
+    description="Solves technical problems: errors, crashes, login, passwords, connection, installation, updates",
+    capabilities=["errors", "login", "installation"],
+    examples=["The app crashes", "I cannot log in"],
+    tools=[diagnose, service_status],
+    handoffs=["triage", TO_BILLING, delegate("research", description="Looks things up in manuals, terms, plans.")],
+)
+RESEARCH = Agent(
+    "research",
+    instructions="You look things up in manuals, terms and reports.",
+    description="Researches a topic: manuals, terms, facts, comparisons, markets, competitors, sources",
+    capabilities=["manuals", "comparisons", "reports"],
+    examples=["Compare the plans", "What do the terms say?"],
+    tools=[search_manuals],
+    handoffs=["triage", "billing", "technical"],
+)
+ACCOUNTS = Agent(
+    "accounts",
+    instructions="You look after large payments, and after what customers get for their trouble.",
+    description="Sends large amounts back",
+    capabilities=["large refunds"],
+    tools=[payments, refund],
+    handoffs=[
+        "triage",
+        handoff("goodwill", description="What a customer gets for the trouble.", return_to="accounts"),
+    ],
+)
+GOODWILL = Function("goodwill", goodwill)
+MEMBERS: list[Member] = [TRIAGE, BILLING, TECHNICAL, RESEARCH, ACCOUNTS, GOODWILL]
+
+
+def desk(model: Any = "offline", store: str | Store | None = None, ask: Ask | None = None) -> Team:
+    """The team; unless told otherwise it thinks with the offline model and keeps nothing."""
+    return Team(MEMBERS, start="triage", model=model, store=store, ask=ask)

@@ -1,0 +1,1 @@
+"""Teams that are written in files: Python modules and YAML."""

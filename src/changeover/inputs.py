@@ -1,0 +1,136 @@
+"""What callers say to a team: all that is wrong with it is raised at once, before anything is recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
+
+from msgspec.structs import replace
+
+from changeover.agent.agent import Person
+from changeover.agent.roster import Roster
+from changeover.errors import MisconfiguredError, PackageError, UnknownAgentError
+from changeover.facts import NoTakers
+from changeover.guards.limits import Limits
+from changeover.handoffs.context import METADATA
+from changeover.handoffs.expectations import fault
+from changeover.handoffs.package import HandoffPackage
+from changeover.messages import File
+from changeover.relay.events import UserSpoke
+from changeover.relay.offered import offer_of
+from changeover.relay.spoken import check_texts, spoken
+from changeover.routing import profile
+from changeover.routing.routing import taker_faults
+
+CONVERSATION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said beside the text of a run."""
+
+    agent: str | None
+    """Who is to answer, if not the agent that is active."""
+    conversation: str | None
+    """A known one goes on, an unknown one begins under this id."""
+    context: Mapping[str, Any] | None
+    """Context variables to begin with."""
+    limits: Limits | None
+    user: str | None
+    correlation_id: str | None
+    key: str | None
+    """Makes the call idempotent: the same key gives the same run."""
+    files: Sequence[File | str | Path] | None
+    """What is shown with the text: paths, addresses, or bytes as a File."""
+
+
+class Said(NamedTuple):
+    """Something to record, and where."""
+
+    conversation: str
+    """Nothing for a new one that only its result will name."""
+    spoken: UserSpoke
+    key: str
+
+
+def said(
+    roster: Roster,
+    text: str,
+    *,
+    conversation: str | None = None,
+    key: str | None = None,
+    files: Any = None,
+    **options: Any,
+) -> Said:
+    """What the caller of a run wants recorded."""
+    if unknown := options.keys() - RunOptions.__annotations__.keys():
+        known = ", ".join(RunOptions.__annotations__)
+        raise TypeError(f"a run has no option {', '.join(sorted(unknown))}; it has: {known}")
+    if (agent := options.get("agent")) is not None and not (isinstance(agent, str) and agent in roster.seats):
+        raise UnknownAgentError(agent, list(roster.seats))
+    if key is not None:
+        check_texts(key=key)
+    told = spoken(text, **options)
+    return Said(_conversation(conversation, key or ""), _with_files(told, files) if files else told, key or "")
+
+
+def offered(roster: Roster, package: HandoffPackage, now: float, queued: bool = False) -> Said:
+    """What a program wants recorded that offers a package, or submits it: then it waits until somebody claims it, if
+    its receiver is no person, who is asked at once."""
+    told = _handed(roster, package, list(roster.seats), now)
+    claimed = queued and not isinstance(roster.seats[package.metadata.receiver], Person)
+    return told._replace(spoken=replace(told.spoken, queued=True)) if claimed else told
+
+
+def brokered(roster: Roster, capability: str, package: HandoffPackage, now: float, no_takers: NoTakers) -> Said:
+    """What a program wants recorded that has a package for whoever can do it."""
+    metadata = package.metadata
+    if not isinstance(capability, str) or not (wanted := profile.key(capability)):
+        raise MisconfiguredError(f"{capability!r} is no capability; give its name, such as 'contract-law'")
+    if faults := taker_faults(no_takers):
+        raise MisconfiguredError(*faults)
+    if metadata.receiver:
+        wrong = f"names {metadata.receiver!r}; offer it to that one, or leave it empty so that somebody is found"
+        raise PackageError("$.metadata.receiver", wrong)
+    others = (each for each in metadata.required_capabilities if profile.key(each) != wanted)
+    whole = replace(package, metadata=replace(metadata, required_capabilities=(capability, *others)))
+    told = _handed(roster, whole, None, now)
+    return told._replace(spoken=replace(told.spoken, no_takers=no_takers))
+
+
+def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None, now: float) -> Said:
+    """What is recorded of any package that a program hands over."""
+    if not roster.handoffs_enabled:
+        raise MisconfiguredError("each agent of this team works alone (handoffs_enabled=False), so nothing is offered")
+    if (schema := package.expectations.output_schema) and (wrong := fault(schema)):
+        raise PackageError("$.expectations.output_schema", wrong)
+    if reserved := METADATA & package.context.variables.keys():
+        raise PackageError("$.context.variables", f"{', '.join(sorted(reserved))} is reserved; rename it")
+    metadata = package.metadata
+    # A key of its own kind: a run may have the same without being the same.
+    key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""
+    where = _conversation(metadata.conversation or None, key)
+    return Said(where, offer_of(package, available, now), key)
+
+
+def package_of(given: HandoffPackage | Mapping[str, Any] | str | bytes) -> HandoffPackage:
+    """The package, which may be given in its JSON form; raises PackageError if it is none."""
+    if isinstance(given, HandoffPackage):
+        return given
+    return HandoffPackage.from_json(given) if isinstance(given, str | bytes) else HandoffPackage.from_dict(given)
+
+
+def _with_files(told: UserSpoke, files: Sequence[File | str | Path]) -> UserSpoke:
+    from changeover.models.files import attached
+
+    return replace(told, files=attached(files))
+
+
+def _conversation(id: str | None, key: str) -> str:
+    if id is None:
+        return f"key-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}" if key else ""
+    if not isinstance(id, str) or not CONVERSATION_ID.fullmatch(id):
+        raise MisconfiguredError(f"{id!r} cannot be a conversation's id; use 1 to 128 letters, digits, '.', '_', '-'")
+    return id

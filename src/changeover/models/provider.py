@@ -1,0 +1,166 @@
+"""Real models, by way of pydantic-ai's Model layer: any provider it knows, in the words of our port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Literal, cast
+
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+
+from changeover.messages import Reply
+from changeover.models.clients import Clients
+from changeover.models.keeping import GAP
+from changeover.models.provider_errors import trouble
+from changeover.models.quotation import Marks, texts_of
+from changeover.models.reading import read
+from changeover.models.request import tools_of, written
+from changeover.models.response import Answer, Asked, answer, pieces
+from changeover.models.settings import setting_faults
+from changeover.relay.ports import Request
+from changeover.relay.stream import TextDelta, ThinkingDelta
+
+Delta = TextDelta | ThinkingDelta
+
+
+class PydanticAIModel:
+    """A model of pydantic-ai behind our port. Retries are left to whoever calls: it asks exactly once."""
+
+    def __init__(self, make: Callable[[], Model], output: OutputObjectDefinition | None = None) -> None:
+        self.clients = Clients(make)
+        self._output = output
+        self.name = self.clients.example.model_id
+
+    def giving(self, schema: dict[str, Any], name: str) -> PydanticAIModel:
+        """The same model, on the same connections, whose answers are JSON of this schema."""
+        shaped = object.__new__(PydanticAIModel)
+        shaped.clients, shaped.name = self.clients, self.name
+        shaped._output = OutputObjectDefinition(json_schema=schema, name=name)
+        return shaped
+
+    async def reply(self, request: Request) -> Reply:
+        """Ask once, and wait for the whole answer."""
+        try:
+            async with asyncio.timeout(request.settings.get("request_timeout")):
+                given = await answer(await self._asked(request))
+            return read(given.response, given.requests)
+        except Exception as error:
+            raise trouble(error, self.name, request.agent) from error
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
+        """Ask once, and give the answer in pieces as it comes, then whole."""
+        try:
+            async with aclosing(self._pieces(request)) as given:
+                async for piece in given:
+                    yield piece
+        except Exception as error:
+            raise trouble(error, self.name, request.agent) from error
+
+    def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
+        return setting_faults(self.clients.example, settings)
+
+    async def let_go(self) -> None:
+        """Close the connections of the running loop."""
+        await self.clients.close()
+
+    async def _pieces(self, request: Request) -> AsyncGenerator[Delta | Reply]:
+        deltas = _Deltas(request)
+        limit = request.settings.get("request_timeout")
+        due = None if limit is None else asyncio.get_running_loop().time() + limit
+        async with aclosing(pieces(await self._asked(request))) as events:
+            while True:
+                # Around each step and never across a yield: whoever reads along may take their time.
+                async with asyncio.timeout_at(due):
+                    event = await anext(events)
+                if isinstance(event, Answer):
+                    break
+                if (delta := deltas.of(event)) is not None:
+                    yield delta
+        yield read(event.response, event.requests)
+
+    async def _asked(self, request: Request) -> Asked:
+        model = await self.clients.at_hand()
+        marks = Marks(partial(texts_of, request))
+        history = written(request.messages, request.agent, systems_of(model), marks)
+        instructions = marks.explained(request.instructions)
+        parameters = ModelRequestParameters(
+            function_tools=tools_of(request.tools),
+            instruction_parts=[InstructionPart(content=instructions)] if instructions else None,
+            output_object=self._output,
+            output_mode=_output_mode(model, self._output),
+        )
+        messages = model.prepare_messages(history, parameters)
+        return Asked(model, messages, settings_for(model, request.settings), parameters)
+
+
+class _Deltas:
+    """Pieces of text and thinking, placed in the conversation; joined, they are the reply's text and thinking."""
+
+    def __init__(self, request: Request) -> None:
+        self._place = (request.agent, request.conversation, request.command, request.attempt)
+        self._begun: set[type[Delta]] = set()
+        self._anew: set[type[Delta]] = set()
+        """Kinds of which another part has begun: its first words stand apart from what was written before."""
+
+    def of(self, event: ModelResponseStreamEvent) -> Delta | None:
+        match event:
+            case PartStartEvent(part=TextPart(content=text)):
+                return self._first(TextDelta, text)
+            case PartStartEvent(part=ThinkingPart(content=text)):
+                return self._first(ThinkingDelta, text)
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                return self._next(TextDelta, text)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
+                return self._next(ThinkingDelta, text)
+            case _:
+                return None
+
+    def _first(self, kind: type[Delta], text: str) -> Delta | None:
+        if kind in self._begun:
+            self._anew.add(kind)
+        return self._next(kind, text)
+
+    def _next(self, kind: type[Delta], text: str) -> Delta | None:
+        if not text:
+            return None
+        gap = GAP if kind in self._anew else ""
+        self._anew.discard(kind)
+        self._begun.add(kind)
+        return kind(gap + text, *self._place)
+
+
+def systems_of(model: Model) -> tuple[str, ...]:
+    """The providers whose ids and signatures this model can use: several, if it is made of several."""
+    if isinstance(several := getattr(model, "models", None), list):
+        return tuple(system for each in several for system in systems_of(each))
+    return (model.system,)
+
+
+def settings_for(model: Model, settings: Mapping[str, Any]) -> ModelSettings:
+    """An agent's settings as its provider takes them, with the retries of its client switched off."""
+    own = {key: value for key, value in settings.items() if key != "request_timeout"}
+    if "max_retries" not in model.unsupported_settings:
+        own["max_retries"] = 0
+    return cast(ModelSettings, own)
+
+
+def _output_mode(model: Model, output: OutputObjectDefinition | None) -> Literal["text", "native", "prompted"]:
+    """JSON by the provider's own means where it has them, which takes an object; else by words."""
+    if output is None:
+        return "text"
+    native = model.profile.get("supports_json_schema_output", False) and output.json_schema.get("type") == "object"
+    return "native" if native else "prompted"

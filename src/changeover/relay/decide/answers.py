@@ -1,0 +1,293 @@
+"""What follows from an offer: its receiver answers, others are asked in turn and, when nobody wants it, a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from changeover.agent.agent import Function, Person
+from changeover.agent.roster import ABSENT, Roster, Seat
+from changeover.errors import ExpectationError
+from changeover.facts import Mode, RequestKind
+from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
+from changeover.guards.breaker import open_words
+from changeover.guards.guard import Tripped
+from changeover.handoffs.context import merge_variables
+from changeover.handoffs.package import HandoffPackage
+from changeover.messages import View
+from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
+from changeover.relay.context import context_of
+from changeover.relay.decide import broker
+from changeover.relay.decide.broker import Step
+from changeover.relay.decide.limits import REASONS, forbidden
+from changeover.relay.decide.offer import Asker, pack, strategy_of, travelling
+from changeover.relay.decide.rules import passed_on
+from changeover.relay.deciding.offering import until, within
+from changeover.relay.events import (
+    AlternativeRefused,
+    ApprovalDecided,
+    ApprovalRequested,
+    CallRefused,
+    FellBack,
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffOffered,
+    HandoffRejected,
+    HandoffReturned,
+)
+from changeover.relay.ids import offered_again
+from changeover.relay.limiting import crowded
+from changeover.relay.run import Run
+from changeover.relay.state import State
+from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
+
+
+def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
+    """What is due for the transfer of a turn, which is all that is left of the turn."""
+    phase = call.phase
+    if type(phase) is Offered and _is_taken_at_once(phase, roster) and not _unpacked(phase):
+        return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
+    if isinstance(phase, Asked):
+        return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)] if call.id in turn.ready else ()
+    due = answer(state, run, turn, call, roster)
+    return due if isinstance(due, Record) else [due] if due else ()
+
+
+def _is_taken_at_once(phase: Offered, roster: Roster) -> bool:
+    """Whether nothing can come between the offer and its acceptance."""
+    offer = phase.offer
+    if offer.queued or offer.deadline is not None or phase.verdict is not None or phase.tripped is not None:
+        return False
+    return _takes_all(offer.receiver, roster)
+
+
+def _takes_all(receiver: str, roster: Roster) -> bool:
+    """Whether it takes whatever it is offered, so that nobody has to be asked."""
+    seat = roster.seats.get(receiver)
+    if roster.absent and receiver in roster.absent:
+        return False
+    return not seat.asks if type(seat) is Seat else type(seat) is Function
+
+
+def _unpacked(phase: Offered) -> bool:
+    """Whether what its receiver gets has yet to be made."""
+    return phase.offer.packs and phase.packed is None
+
+
+def answer(
+    state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster
+) -> Record | AskReceiver | JudgeResult | PackContext | None:
+    """What is due for a call that was offered, or declined; None if it has to wait."""
+    match call.phase:
+        case Offered(verdict=None) as phase:
+            return _answer_of(state, run, turn, call, phase, roster)
+        case Offered(verdict=verdict, index=-1) as phase if verdict:
+            return _answer_by(state, phase, verdict)
+        case Offered(verdict=verdict) as phase if verdict:
+            return _result_by(state, call, phase, verdict)
+        case Declined() as phase:
+            return _ask_on(state, run, turn, call, phase, roster)
+        case _:
+            return None
+
+
+def _answer_of(
+    state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, roster: Roster
+) -> Record | AskReceiver | PackContext | None:
+    """The receiver's answer, if its declaration gives it; else what has to be made for it, and the question."""
+    offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
+    if left_alone := _left_alone(phase, roster):
+        return _rejected(state, offer, left_alone)
+    if isinstance(seat, Person):
+        return _ask(state, call, offer, "task")
+    if phase.needs:
+        return _ask(state, call, offer, "permission", {"permission": list(phase.needs)})
+    if offer.needs_context or offer.needs_permission:
+        return _condition(state, offer, offer.needs_context, offer.needs_permission)
+    if refusal := _refusal(state, phase, seat):
+        return refusal
+    if _unpacked(phase):
+        return pack(state, run, turn, call, phase, roster) if call.id in turn.idle else None
+    asks = isinstance(seat, Seat) and (seat.agent.accepts is not None or seat.agent.max_concurrency is not None)
+    if not asks and not offer.queued:
+        return _accepted(state, phase)
+    return question(state, run, turn, phase) if call.id in turn.idle else None
+
+
+def _left_alone(phase: Offered, roster: Roster) -> str:
+    """Why nobody is asked, though the offer was made; nothing if somebody is."""
+    if (found := phase.tripped) is not None:
+        return open_words(Tripped(found.receiver, found.failures, found.until))
+    return ABSENT if phase.offer.receiver in roster.absent else ""
+
+
+def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
+    """What the receiver of an offer is asked."""
+    offer, context = phase.offer, context_of(state, run, phase.offer.call)
+    package = run.spoken.package if turn.code else None
+    thread = View(state.thread)
+    return AskReceiver(f"{offer.call}^", state.task, context, offer, thread, phase.until, package, phase.packed)
+
+
+def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Record | None:
+    """Why the receiver does not take it, as far as nobody has to be asked."""
+    offer = phase.offer
+    if phase.until is not None and state.at >= phase.until:
+        return Record(HandoffExpired(offer.call, state.task, offer.receiver, "it was not asked before the deadline"))
+    if seat is None:
+        return _rejected(state, offer, "it is no longer in the team")
+    if isinstance(seat, Function):
+        return None
+    if not seat.agent.accepts_handoffs:
+        return _rejected(state, offer, "it takes no handoffs")
+    if lacks := seat.lacks(merge_variables(state.variables, offer.variables, offer.merge)):
+        return _condition(state, offer, lacks)
+    return None
+
+
+def _accepted(state: State, phase: Offered, by: str = "", answered: bool = False) -> Record:
+    offer = phase.offer
+    until = state.at + offer.timeout if offer.queued and offer.timeout is not None else phase.until
+    deadline = until if offer.mode is Mode.DELEGATE else None
+    who = (offer.call, state.task, offer.receiver, offer.mode, by)
+    return Record(HandoffAccepted(*who, deadline, answered=answered))
+
+
+def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", by: str = "") -> Record:
+    return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, suggested, by))
+
+
+def _condition(
+    state: State, offer: HandoffOffered, context: tuple[str, ...] = (), permission: tuple[str, ...] = ()
+) -> Record:
+    return Record(HandoffConditional(offer.call, state.task, offer.receiver, context, permission, offer.brokered))
+
+
+def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record:
+    """The answer that a person gave: who is the receiver, or may permit it."""
+    offer = phase.offer
+    match verdict.decision:
+        case Approve() | Respond() as decision:
+            return _accepted(state, phase, verdict.by, isinstance(decision, Respond))
+        case Edit(receiver=receiver):
+            return _rejected(state, offer, f"handed on to {receiver}", receiver, verdict.by or "a person")
+        case Reject(note=note):
+            return _rejected(state, offer, note or f"{verdict_words(verdict.decision)} by a person", by=verdict.by)
+
+
+def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDecided) -> Record | JudgeResult:
+    """What a person who was delegated to brings back, if it is what was expected."""
+    offer = phase.offer
+    text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
+    if offer.expected is not None and phase.problem is None:
+        by = (offer.expected, offer.sender, call.call.name)
+        return JudgeResult(f"{offer.call}=result", state.task, text, *by, offer.call)
+    who = (offer.call, state.task, offer.receiver)
+    if phase.problem:
+        error = str(ExpectationError(offer.receiver, phase.problem))
+        return Record(HandoffReturned(*who, success=False, response=text, error=error))
+    return Record(HandoffReturned(*who, success=True, response=text))
+
+
+def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
+    """Ask the next one, tell the sender, or ask a person."""
+    offer = phase.offer
+    if named := _named(phase, roster):
+        too_many = forbidden(state, run, (call.id, named), roster)
+        return too_many or Record(_offer_to(state, run, (turn, call), phase, Step(named, run.spoken.queued), roster))
+    if run.brokers(turn):
+        if (step := broker.step(run, call, phase, roster)) is None:
+            return _tell(state, turn, call, phase)
+        return Record(_offer_to(state, run, (turn, call), phase, step, roster))
+    asked = {*offer.declined_by, offer.receiver, *phase.refused}
+    others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.present and name not in asked]
+    if offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out:
+        if turn.deaf or not (roster.fallback or turn.rule):
+            return _escalate(state, call, phase)
+        if not (run.fell_back or turn.rule):
+            return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
+    elif others and not phase.needs:
+        return _pass_on(state, run, (turn, call), phase, others[0], roster)
+    return _tell(state, turn, call, phase)
+
+
+def _pass_on(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> Record:
+    """Ask this one next, if nothing speaks against it."""
+    offer, (turn, call), limits = phase.offer, asker, run.limits or roster.limits
+    if crowded(state, run, receiver, limits):
+        reason = REASONS["max_agents"].format(limits.max_agents)
+        return Record(AlternativeRefused(offer.call, state.task, receiver, reason))
+    following = _offer_to(state, run, asker, phase, Step(receiver, run.spoken.queued), roster)
+    unjudged = turn.code or call.branch_of
+    return Record(following) if unjudged else passed_on(state, run, asker, offer.call, following, roster)
+
+
+def _named(phase: Declined, roster: Roster) -> str:
+    """Whom a person wants to be asked next, if one said so."""
+    if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
+        return phase.verdict.decision.receiver
+    return phase.suggested if phase.by and phase.suggested in roster.present else ""
+
+
+def _tell(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
+    """Whoever offered it hears that nobody took it."""
+    offer = phase.offer
+    if offer.mode is Mode.DELEGATE:
+        error = f"{offer.receiver} did not take it: {phase.reason}"
+        who = (offer.call, state.task, offer.receiver)
+        return Record(HandoffReturned(*who, success=False, error=error, declined=True))
+    if turn.deaf and not turn.code:
+        return _escalate(state, call, phase)
+    return Record(CallRefused(call.id, state.task, _told(phase), "declined", offer.receiver))
+
+
+def _told(phase: Declined) -> str:
+    receiver = phase.offer.receiver
+    if phase.needs:
+        return f"{receiver} takes it only if it knows {', '.join(phase.needs)}; hand off again and give that, or go on"
+    return f"{receiver} did not take it: {phase.reason}; you still have the task"
+
+
+def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step, roster: Roster) -> HandoffOffered:
+    """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
+    before, receiver = phase.offer, step.receiver
+    offer = replace(
+        before,
+        call=offered_again(before.call),
+        receiver=receiver,
+        attempt=before.attempt + len(phase.refused) + 1,
+        retry_of=f"{state.id}:{before.call}",
+        declined_by=(*before.declined_by, before.receiver, *phase.refused),
+        deadline=None,
+        queued=step.queued and not isinstance(roster.seats.get(receiver), Person),  # a person is asked at once
+        brokered=step.brokered,
+        needs_context=step.needs_context,
+        needs_permission=step.needs_permission,
+    )
+    offer = until(state, offer, phase.timeout, roster)
+    if asker[0].code and run.spoken.package is not None:
+        offer = within(HandoffPackage.from_dict(run.spoken.package), offer)
+    # Whoever gets its own task back starts nothing afresh.
+    asked = before.receiver if receiver == before.sender else receiver
+    strategy = strategy_of(state, before, asked, asker[1].call.name, roster)
+    return travelling(state, run, asker, offer, strategy, roster)
+
+
+def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:
+    """Nobody wants it: a person picks a receiver, answers, or gives it back."""
+    offer = phase.offer
+    about = {"declined": [*offer.declined_by, offer.receiver, *phase.refused], "reason": phase.reason}
+    return _ask(state, call, offer, "escalation", about)
+
+
+def _ask(
+    state: State, call: OpenCall, offer: HandoffOffered, kind: RequestKind, about: dict[str, Any] | None = None
+) -> Record:
+    """Put it into the inbox of people."""
+    id, who = f"{offer.call}={kind}", (offer.sender, call.call.name)
+    asked = about if about is not None else offer.variables
+    message = offer.message or (state.run.spoken.text if state.run else "")
+    return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, message, kind=kind))

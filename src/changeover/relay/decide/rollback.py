@@ -1,0 +1,59 @@
+"""A handoff is undone: its task goes back when nobody works for it any more, and what cleans up is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from changeover.agent.moves import Transfer
+from changeover.agent.roster import Roster
+from changeover.facts import HandoffRecord, Mode
+from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.relay.commands import Record
+from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackRequested
+from changeover.relay.fold.rollback import record_at
+from changeover.relay.passing import last_words
+from changeover.relay.run import Run, Stopping
+from changeover.relay.state import State
+
+
+def busy(run: Run) -> bool:
+    """Whether delegates have to be called back first."""
+    return isinstance(run.phase, Stopping) and run.phase.turn is not None and run.phase.turn.delegated > 0
+
+
+def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
+    """The task is its sender's again."""
+    record = record_at(state, wanted.call)
+    assert record is not None
+    who, why = (record.sender, record.receiver), (wanted.reason, wanted.by)
+    partial = last_words(state.record, record.receiver)
+    agent = record.sender if record.sender in state.path else _before(state, record.receiver)
+    undone, queued = tuple(_undone(state, record)), roster.pulls(agent)
+    return Record(HandoffRolledBack(wanted.call, *who, *why, partial, undone, agent, queued))
+
+
+def _before(state: State, receiver: str) -> str:
+    """Who was active before code handed over to this receiver."""
+    last = max((index for index, agent in enumerate(state.path) if agent == receiver), default=0)
+    return state.path[last - 1] if last else ""
+
+
+def _undone(state: State, first: HandoffRecord) -> Iterator[str]:
+    """This transfer, and those that came after it and are not back yet."""
+    for record in state.handoffs[state.handoffs.index(first) :]:
+        if record.mode is Mode.TRANSFER and Signal.RETURN in TRANSITIONS[record.state]:
+            yield record.id.rpartition(":")[2]
+
+
+def settled(state: State, roster: Roster) -> Record | None:
+    """One rollback after which nothing has to be cleaned up."""
+    for call, command in state.rollbacks.items():
+        if not has_cleaner(command.rollback.handoff, roster):
+            return Record(RollbackDone(call))
+    return None
+
+
+def has_cleaner(handoff: HandoffRecord, roster: Roster) -> bool:
+    """Whether the declaration of this handoff says how to clean up after it."""
+    move = roster.move_of(handoff.sender, handoff.tool)
+    return isinstance(move, Transfer) and move.handoff.on_rollback is not None

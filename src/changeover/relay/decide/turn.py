@@ -1,0 +1,168 @@
+"""What is due in a turn. Tools in the order of their calls, reads and delegates at once, then what leads elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
+from changeover.agent.roster import Roster, Seat
+from changeover.agent.specialist import ToSpecialist
+from changeover.faults import AgentFault
+from changeover.handoffs.chapters import FETCH, can_fetch
+from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
+from changeover.relay.context import context_of
+from changeover.relay.decide import delegates
+from changeover.relay.decide.answers import answer
+from changeover.relay.decide.limits import fail
+from changeover.relay.deciding import seeking, transfers
+from changeover.relay.events import CallRefused, ToolFinished
+from changeover.relay.passing import undone_words
+from changeover.relay.run import Run
+from changeover.relay.state import State
+from changeover.relay.turn import (
+    DONE,
+    Asked,
+    Begun,
+    Declined,
+    Delegated,
+    Directed,
+    Fanned,
+    Fresh,
+    Offered,
+    OpenCall,
+    Turn,
+)
+
+Moves = dict[str, Move]
+LEADING = frozenset({Directed, Fanned})
+TRANSFERS = frozenset({TransferToAny, Transfer})
+
+
+def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
+    """The next decision in this turn or, if there is none, every command that was not given yet."""
+    seat = roster.seats.get(turn.agent)
+    if not turn.code and (seat is None or not (turn.quiet or isinstance(seat, Seat))):
+        return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
+    if run.struck is not None and (run.limits or roster.limits).on_limit == "raise":
+        return fail(run, run.struck)
+    sorted_out = _sort_out(state, run, turn, roster)
+    if isinstance(sorted_out, Record):
+        return sorted_out
+    commands, leading = sorted_out
+    if turn.sending is not None:
+        return transfers.lead(state, run, turn, [turn.sending], roster)
+    if turn.ready:
+        # Only now: while there is something to decide, commands would be made again with each decision.
+        commands += [_command(state, run, turn, call, roster) for call in turn.ready.values()]
+    if commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None):
+        return commands
+    return transfers.lead(state, run, turn, sorted(leading, key=_place) if len(leading) > 1 else leading, roster)
+
+
+def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
+    """The first decision, or what can be begun now and what leads elsewhere."""
+    seat = roster.seats.get(turn.agent)
+    moves = _moves(state, seat, roster) if isinstance(seat, Seat) else {}
+    commands: list[Command] = []
+    leading: list[OpenCall] = []
+    for call in turn.idle.values():
+        if _leads(call, moves):
+            leading.append(call)
+            continue
+        due = _due(state, run, turn, call, roster)
+        if isinstance(due, Record):
+            return due
+        if due is not None:
+            commands.append(due)
+    return commands, leading
+
+
+def _moves(state: State, seat: Seat, roster: Roster) -> Moves:
+    """What an agent's calls mean here: where it works alone, its handoffs are nothing that it could call."""
+    return seat.moves if roster.hands_off(state.root, seat.agent.id) else seat.tools
+
+
+def _place(call: OpenCall) -> tuple[int, int]:
+    return call.place
+
+
+def _leads(call: OpenCall, moves: Moves) -> bool:
+    """Whether it comes after every other call of the turn, because it leads elsewhere."""
+    phase = type(call.phase)
+    return phase in LEADING or (phase is Fresh and type(moves.get(call.call.name)) in TRANSFERS)
+
+
+def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
+    """What is due for one call; None if it has to wait."""
+    phase = call.phase
+    match phase:
+        case Fresh() | Begun():
+            return _begin(state, run, turn, call, roster)
+        case Offered() | Declined():
+            return None if call is turn.offered else answer(state, run, turn, call, roster)
+        case _:
+            return None
+
+
+def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Command:
+    """What carries on a call that is decided about."""
+    phase = call.phase
+    if isinstance(phase, Asked):
+        return AwaitApproval(f"{phase.request.call}!", state.task, phase.request)
+    assert isinstance(phase, Delegated)
+    if phase.recalled is not None:
+        return delegates.call_back(state, phase.offer, undone_words(phase.recalled.reason))
+    return delegates.run_child(state, run, turn, call, phase, roster)
+
+
+def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
+    seat = roster.seats[turn.agent]
+    assert isinstance(seat, Seat)
+    moves = _moves(state, seat, roster)
+    move = moves.get(call.call.name)
+    if isinstance(move, UseTool):
+        return _use_tool(state, run, turn, call, move, seat)
+    if move is None and call.call.name == FETCH and can_fetch(state.chapters):
+        return FetchContext(call.id, state.task, state.root, call.call)
+    if move is None or isinstance(call.phase, Begun):
+        return _refuse_unknown(state, call, moves)
+    if isinstance(move, ToSpecialist):
+        return seeking.seek(state, run, turn, call, move, roster)
+    assert isinstance(move, DelegateTo)  # what transfers is left for the end of the turn
+    return delegates.delegate(state, run, turn, call, move, roster)
+
+
+def _use_tool(
+    state: State, run: Run, turn: Turn, call: OpenCall, move: UseTool, seat: Seat
+) -> RunTool | SeekApproval | None:
+    approval = None if call.cleared or isinstance(call.phase, Begun) else move.approval
+    if approval is not None:
+        id = f"{call.id}?"
+        return SeekApproval(id, state.task, context_of(state, run, call.id), call.call, approval)
+    if not (move.tool.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
+        return None
+    return RunTool(
+        call.id,
+        state.task,
+        context_of(state, run, call.id),
+        call.call,
+        move.tool.at_most_once,
+        isinstance(call.phase, Begun),
+    )
+
+
+def _first(turn: Turn, seat: Seat) -> OpenCall | None:
+    """The first call that has not been carried out; transfers do not count, they come last."""
+    for index in range(turn.frontier, len(turn.asked)):
+        call = turn.asked[index]
+        if not isinstance(call.phase, DONE) and type(seat.moves.get(call.call.name)) not in TRANSFERS:
+            return call
+    return None
+
+
+def _refuse_unknown(state: State, call: OpenCall, moves: Moves) -> Record:
+    if isinstance(call.phase, Begun):
+        return Record(ToolFinished(call.id, state.task, "", ok=False, unknown=True))
+    names = ", ".join(moves) or "none"
+    reason = f"there is no tool called {call.call.name!r}; your tools: {names}"
+    return Record(CallRefused(call.id, state.task, reason, "tool"))

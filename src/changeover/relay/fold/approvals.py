@@ -1,0 +1,163 @@
+"""What events mean for what people are asked: whether a call may be made, a handoff taken, or what they answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import ApprovalRequest, DelegateResult, Mode
+from changeover.faults import RefusalFault
+from changeover.guards.approval import Approve, Edit, Reject, Respond
+from changeover.messages import Assistant, Note
+from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
+from changeover.relay.fold.calls import find
+from changeover.relay.run import Awaiting, Broken, Replied, Run, Stopping, Thinking
+from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+
+def ask(state: State, run: Run, event: ApprovalRequested) -> None:
+    request = request_of(state.id, event, state.at)
+    if isinstance(run.phase, Thinking):
+        run.phase = Awaiting(run.phase.due, request)
+    elif found := find(run, event.call):
+        turn, call = found
+        before = call.phase if isinstance(call.phase, Offered | Declined | Directed) else None
+        turn.move(call, Asked(request, before, event.rule))
+    else:
+        return
+    run.waiting.ask(state.at)
+
+
+def request_of(conversation: str, event: ApprovalRequested, at: float) -> ApprovalRequest:
+    """The request as people see it."""
+    return ApprovalRequest(
+        conversation=conversation,
+        call=event.call,
+        agent=event.agent,
+        tool=event.tool,
+        arguments=event.arguments,
+        receiver=event.receiver,
+        message=event.message,
+        at=at,
+        expires_at=event.expires_at,
+        on_expiry=event.on_expiry,
+        kind=event.kind,
+        roles=event.roles,
+    )
+
+
+def waive(state: State, run: Run, event: ApprovalWaived) -> None:
+    if found := find(run, event.call, (Fresh, Directed)):
+        turn, call = found
+        _let_pass(call, event.rule)
+        turn.idle[call.id] = call
+
+
+def _let_pass(call: OpenCall, rule: str) -> None:
+    """Nobody has to be asked any more, as far as this rule goes; or, without one, the declaration of the call."""
+    if rule:
+        call.passed = (*call.passed, rule)
+    else:
+        call.cleared = True
+
+
+def rule(state: State, run: Run, event: ApprovalDecided) -> None:
+    if isinstance(run.phase, Awaiting):
+        if _is_about(run.phase.request, event):
+            run.verdict, run.phase = event, Thinking(run.phase.due)
+            run.waiting.hear(state.at)
+        return
+    if isinstance(run.phase, Stopping) or not (found := find(run, event.call, Asked)):
+        return
+    turn, call = found
+    asked = call.phase
+    assert isinstance(asked, Asked)
+    if not _is_about(asked.request, event):
+        return
+    run.waiting.hear(state.at)
+    match asked.before:
+        case None | Directed():
+            _clear(state, run, turn, call, asked, event)
+        case Offered() as offered:
+            waited = offered.waited + state.at - asked.request.at
+            turn.move(call, replace(offered, verdict=event, waited=waited))
+        case Declined() as declined:
+            _settle(state, run, turn, call, declined, event)
+
+
+def _is_about(request: ApprovalRequest, event: ApprovalDecided) -> bool:
+    return (request.call, request.digest) == (event.call, event.digest)
+
+
+def _clear(state: State, run: Run, turn: Turn, call: OpenCall, asked: Asked, event: ApprovalDecided) -> None:
+    """Whether the call itself may be carried out, and how; of one that was, whether it may lead elsewhere."""
+    match event.decision:
+        case Respond(text=text):
+            return _leave_undone(state, run, turn, call, event, text)
+        case Reject(note=note):
+            return _leave_undone(state, run, turn, call, event, refusal(event, note))
+        case Edit() as edit:
+            call.edit = edit
+            if edit.arguments is not None and asked.before is None:
+                call.call = replace(call.call, args=edit.arguments, malformed="")
+        case Approve():
+            pass
+    _let_pass(call, asked.rule)
+    call.permitted = call.permitted or not asked.rule
+    return turn.move(call, asked.before if isinstance(asked.before, Directed) else FRESH)
+
+
+def _leave_undone(state: State, run: Run, turn: Turn, call: OpenCall, event: ApprovalDecided, text: str) -> None:
+    """Whoever wanted it reads why not, or what came of it instead."""
+    ok, who = isinstance(event.decision, Respond), event.by or "a person"
+    if turn.deaf:
+        return _end(state, run, turn, call, (who, text, ok))
+    if turn.rule and ok:
+        state.add(Note(text, who))
+    return state.answer(run, turn, call, text, ok)
+
+
+def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, event: ApprovalDecided) -> None:
+    """What becomes of a handoff that nobody wanted."""
+    if isinstance(event.decision, Edit):
+        return turn.move(call, replace(phase, verdict=event))
+    ok, text = isinstance(event.decision, Respond), settled(event)
+    who = event.by or "a person"
+    if phase.offer.mode is Mode.DELEGATE:
+        handoff = f"{state.id}:{phase.offer.call}"
+        call.result = DelegateResult(handoff, who, ok, text if ok else "", error="" if ok else text)
+        return state.answer(run, turn, call, msgspec.json.encode(call.result).decode(), ok)
+    if not turn.quiet:
+        return state.answer(run, turn, call, f"{who} answered: {text}" if ok else text, ok)
+    return _end(state, run, turn, call, (who, text, ok))
+
+
+def _end(state: State, run: Run, turn: Turn, call: OpenCall, said: tuple[str, str, bool]) -> None:
+    """Code cannot be told: what the person says is the end."""
+    who, text, ok = said
+    turn.answer(call, text, ok)
+    if ok:
+        state.add(Assistant(who, text))
+    run.phase = Replied(text, state.position) if ok else Broken(RefusalFault(turn.agent, text))
+
+
+def settled(event: ApprovalDecided) -> str:
+    """What a person said to a handoff that nobody wanted, in words for its sender."""
+    if isinstance(event.decision, Respond):
+        return event.decision.text
+    note = event.decision.note if isinstance(event.decision, Reject) else ""
+    by = f" by {event.by}" if event.by else ""
+    return f"given back{by}: {note}" if note else f"given back{by}"
+
+
+def refusal(event: ApprovalDecided, note: str) -> str:
+    """What a model is told of a call that nobody approved."""
+    if event.expired:
+        return "not approved: nobody decided in time"
+    by = f" by {event.by}" if event.by else ""
+    return f"not approved{by}: {note}" if note else f"not approved{by}"

@@ -1,0 +1,126 @@
+"""What events mean for the calls of a turn: begun, finished, refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import DelegateResult
+from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
+from changeover.relay.ids import call_of
+from changeover.relay.run import TURNING, Acting, Run, Stopping
+from changeover.relay.turn import BEGUN, Answered, Directed, Fanned, Fresh, OpenCall, Turn
+from changeover.tools.command import Directive
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+MISTAKES = frozenset({"arguments", "tool", "receiver", "command", "guard"})
+"""What a model may get wrong a few times in a row, and no more."""
+UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
+
+
+def find(run: Run, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
+    """The call in the current turn that this is about, if it is in this phase and has no answer."""
+    turn = run.phase.turn if isinstance(run.phase, TURNING) else None
+    found = (turn.calls.get(call) or turn.calls.get(call_of(call))) if turn else None
+    if turn is None or found is None or type(found.phase) is Answered:
+        return None
+    return (turn, found) if isinstance(found.phase, phase) else None
+
+
+def intend(state: State, run: Run, event: ToolStarted) -> None:
+    if found := find(run, event.call, Fresh):
+        found[1].phase = BEGUN
+
+
+def finish(state: State, run: Run, event: ToolFinished) -> None:
+    if isinstance(run.phase, Stopping) or not (found := find(run, event.call)):
+        return
+    turn, call = found
+    run.tool_calls += 1
+    run.progress += event.ok
+    directive = event.directive
+    text = UNKNOWN if event.unknown else event.text + dropped(event.dropped) + edited(call)
+    if directive is not None:
+        state.update(turn, call, directive)
+        if directive.leads:
+            turn.move(call, Directed(directive, text, turn.agent))
+            return
+    state.answer(run, turn, call, text, event.ok)
+
+
+def refuse(state: State, run: Run, event: CallRefused) -> None:
+    if not isinstance(run.phase, Acting):
+        return
+    turn = run.phase.turn
+    if not turn.rule:  # else no model has asked for it
+        _hold_against(run, turn, event)
+    if event.call not in turn.calls:
+        turn.send_out(event.call)  # a branch that never got out
+    if found := find(run, event.call):
+        call = found[1]
+        if call.branch_of:
+            call.result = DelegateResult(f"{state.id}:{call.id}", event.receiver, False, error=event.reason)
+        elif turn.code and not event.receiver:  # nobody was asked, so that there is no handoff to say why
+            state.returned = (DelegateResult("", "", False, error=event.reason),)
+        state.answer(run, turn, call, event.reason, ok=False)
+
+
+def choose(state: State, run: Run, event: ReceiverChosen) -> None:
+    if event.usage is not None:
+        run.charge(state.agent, event.usage)
+    if not (found := find(run, event.call, (Fresh, Directed))):
+        return
+    turn, call = found
+    if isinstance(phase := call.phase, Directed):
+        if not run.brokers(turn):
+            return
+        call.phase = replace(phase, directive=_towards(event.receiver, phase.directive))
+    call.chosen = event
+    turn.idle[call.id] = call
+
+
+def _towards(receiver: str, directive: Directive) -> Directive:
+    """What code asked for, now that it is known of whom."""
+    if not directive.sends:
+        return replace(directive, goto=receiver)
+    return replace(directive, sends=tuple(replace(errand, receiver=receiver) for errand in directive.sends))
+
+
+def _hold_against(run: Run, turn: Turn, event: CallRefused) -> None:
+    """What a refusal means for what the agent may do next."""
+    if event.why in MISTAKES:
+        turn.faulty, run.mistake = True, event
+    elif event.why == "limit":
+        run.told = True
+    elif event.why == "result":
+        run.repairs, turn.judged = run.repairs + 1, None
+
+
+def gather(state: State, run: Run, turn: Turn, sender: OpenCall) -> None:
+    """When all branches of a call are back, their results together are its answer."""
+    if sender.out or not isinstance(sender.phase, Fanned) or sender.phase.sent < len(sender.phase.directive.sends):
+        return
+    branches = turn.branches(sender)
+    results = tuple(branch.result for branch in branches if branch.result)
+    if turn.quiet:
+        state.returned = results
+    state.answer(run, turn, sender, msgspec.json.encode(results).decode())
+
+
+def dropped(names: tuple[str, ...]) -> str:
+    """What a model is told of reserved arguments that it tried to set."""
+    return f" (ignored the reserved arguments {', '.join(names)})" if names else ""
+
+
+def edited(call: OpenCall) -> str:
+    """What a model is told of a call that a person changed."""
+    if call.edit is None:
+        return ""
+    arguments = call.edit.arguments
+    return (
+        "" if arguments is None else f" (a person changed the arguments to {msgspec.json.encode(arguments).decode()})"
+    )

@@ -1,0 +1,169 @@
+"""What events mean for handoffs: offered, accepted, brought back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from changeover.facts import DelegateResult, Mode
+from changeover.faults import LimitFault
+from changeover.guards.approval import Decision, Respond
+from changeover.guards.guard import Passed
+from changeover.handoffs.context import merge_variables
+from changeover.handoffs.protocol import Signal, concluded
+from changeover.messages import Note
+from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffReturned
+from changeover.relay.fold.calls import dropped, edited, find
+from changeover.relay.ids import call_of
+from changeover.relay.passing import handed_of, record_of
+from changeover.relay.run import Acting, Run, Stopping, Thinking
+from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
+from changeover.relay.viewing import is_whole, said_before, view_of
+from changeover.tools.command import Directive
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+OFFERABLE = (Fresh, Directed, Declined)
+BROUGHT_BACK = (Delegated, Offered, Declined)
+"""Phases from which a result comes back: of a delegate, of a person, or that nobody took it."""
+SUMMARY = 200
+"""From how many characters on a response also has a summary."""
+
+
+def offer(state: State, run: Run, event: HandoffOffered) -> None:
+    if not isinstance(run.phase, Acting):
+        return
+    turn = run.phase.turn
+    delegated = event.mode is Mode.DELEGATE
+    if delegated and call_of(event.call) not in turn.calls:
+        turn.send_out(event.call)
+    if not (found := find(run, event.call, OFFERABLE)):
+        return
+    call = found[1]
+    if call.conditions and (event.needs_context or event.needs_permission):
+        call.conditions = tuple(each for each in call.conditions if each.receiver != event.receiver)
+    commanded = call.phase.commanded if isinstance(call.phase, Declined) else isinstance(call.phase, Directed)
+    if delegated:
+        call.phase = Offered(event, state.at)
+    elif turn.offered in (None, call):
+        call.phase, turn.offered = Offered(event, state.at, commanded), call
+    else:
+        return
+    run.count_handoff(event.sender)  # from the offer on: what a limit forbids must not be offered
+    run.queued = run.queued or event.queued
+
+
+def accept(state: State, run: Run, event: HandoffAccepted) -> None:
+    found = find(run, event.call, Offered)
+    if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
+        return
+    turn, call = found
+    if run.declined:
+        run.declined.pop(way_of(offered.offer.mode, call), None)
+    if offered.offer.mode is Mode.TRANSFER:
+        if offered.verdict is not None:
+            run.verdict = offered.verdict if isinstance(_decision(offered), Respond) else None
+        _hand_over(state, run, turn, call, offered)
+    elif isinstance(_decision(offered), Respond):
+        _answer_for(state, run, call, offered)
+    else:
+        _delegate(state, run, turn, call, offered, event.deadline)
+
+
+def _decision(offered: Offered) -> Decision | None:
+    return offered.verdict.decision if offered.verdict else None
+
+
+def _answer_for(state: State, run: Run, call: OpenCall, offered: Offered) -> None:
+    """A person is delegated to, and has the answer ready."""
+    call.phase = replace(offered, index=len(state.handoffs))
+    state.handoffs.append(record_of(state.id, "", run, call, offered))
+
+
+def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered, deadline: float | None) -> None:
+    """The receiver works on it in a conversation of its own; its first task always stands at the same place there."""
+    run.agents.add(offered.offer.receiver)
+    turn.move(call, Delegated(offered.offer, len(state.handoffs), deadline, packed=offered.packed))
+    state.handoffs.append(record_of(state.id, f"{state.id}/{offered.offer.call}#2", run, call, offered))
+    run.delegates = True
+
+
+def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
+    offer, whole = offered.offer, is_whole(offered.offer)
+    # What the receiver gets instead: a new list, for the old one is still read by whoever was asked before.
+    view = [] if whole else view_of(offer, offered.packed, run.spoken, said_before(state.thread, turn, call))
+    more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
+    call.phase = Answered(f"transferred to {offer.receiver}{more}")
+    state.add(*turn.results())
+    run.strikes, run.phase = 0, Thinking(str(state.position))
+    run.ticket, run.worn_out = f"{state.id}:{offer.call}" if offer.queued else "", False
+    state.end_leg(Signal.COMPLETE)
+    state.leg = len(state.handoffs)
+    state.handoffs.append(record_of(state.id, f"{state.id}#{state.position}", run, call, offered))
+    run.agents.add(offer.receiver)
+    before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
+    run.trail.append(Passed(offer.sender, offer.receiver, offer.message, *state.travelling, run.progress))
+    if state.variables is not before and state.variables != before:
+        run.progress += 1
+    state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
+    state.path.append(offer.receiver)
+    state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
+    if not whole:
+        state.see(view, len(view) if state.chapters and offered.packed and offered.packed.retold else 0)
+    elif offered.commanded and offer.message:
+        state.add(Note(offer.message, offer.sender))
+
+
+def take_back(state: State, run: Run, event: HandoffReturned) -> None:
+    found = find(run, event.call, BROUGHT_BACK)
+    if not found or not isinstance(delegated := found[1].phase, BROUGHT_BACK) or delegated.offer.call != event.call:
+        return
+    turn, call = found
+    if isinstance(delegated, Offered) and delegated.index < 0:
+        return  # nobody has taken it
+    run.take_back(event.spent)
+    run.progress += event.success
+    if not isinstance(delegated, Declined):
+        _note_end(state, delegated.index, event)
+    note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()
+    call.result = result = _result(state.id, event, note)
+    text = msgspec.json.encode(result).decode()
+    if isinstance(run.phase, Stopping):
+        turn.answer(call, text, event.success)
+        return
+    state.update(turn, call, Directive(artifacts=event.artifacts, workflow_state=event.workflow_state))
+    if isinstance(event.fault, LimitFault) and event.fault.limit != "max_iterations":
+        run.struck = event.fault
+    if delegated.offer.final and event.success:
+        # Its answer may be the run's answer; that is settled when every other call of the turn is done.
+        turn.move(call, Directed(Directive(end=True, output=event.response), text, event.author or event.receiver))
+    else:
+        state.answer(run, turn, call, text, event.success)
+
+
+def _note_end(state: State, index: int, event: HandoffReturned) -> None:
+    record = state.handoffs[index]
+    if event.success:
+        standing = concluded(record.state, Signal.COMPLETE, Signal.RETURN)
+    else:
+        standing = concluded(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
+    state.handoffs[index] = replace(record, state=standing, error=event.error)
+
+
+def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:
+    response = event.response
+    return DelegateResult(
+        handoff_id=f"{conversation}:{event.call}",
+        agent=event.receiver,
+        success=event.success,
+        response=response,
+        summary=f"{response[:SUMMARY].rstrip()}…" if len(response) > SUMMARY else "",
+        iterations=event.iterations,
+        tool_calls=event.tool_calls,
+        duration=round(event.duration, 3),
+        error=event.error,
+        note=note,
+    )

@@ -1,0 +1,132 @@
+"""What events mean for handoffs that are undone: the task goes back to its sender, and somebody cleans up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from changeover.facts import HandoffRecord, Mode, Rollback
+from changeover.facts import State as Standing
+from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
+from changeover.messages import Note
+from changeover.relay.commands import CleanUp
+from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
+from changeover.relay.fold.answers import come_to_nothing, open_offers
+from changeover.relay.fold.calls import find
+from changeover.relay.passing import undone_words
+from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Thinking
+from changeover.relay.turn import Asked, Delegated, Offered, OpenCall, Turn, handoff_of
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+
+def request(state: State, run: Run, event: RollbackRequested) -> None:
+    if isinstance(run.phase, Stopping):
+        return
+    found = find(run, event.call, (Offered, Asked, Delegated))
+    phase = handoff_of(found[1]) if found else None
+    if found and phase and phase.offer.call == event.call:
+        _recall(state, run, *found, event)
+        return
+    request_idle(state, event)
+    if state.returning is event:
+        turn = run.phase.turn if isinstance(run.phase, Acting) else None
+        if turn:
+            turn.withdraw()
+        run.phase = Stopping(None, turn)
+
+
+def request_idle(state: State, event: RollbackRequested) -> None:
+    record = record_at(state, event.call)
+    if record is None or Signal.RETURN not in TRANSITIONS[record.state]:
+        return
+    if record.mode is Mode.TRANSFER:
+        state.returning = event
+    else:
+        _mark(state, event)
+
+
+def record_at(state: State, call: str) -> HandoffRecord | None:
+    """The record of this handoff."""
+    id = f"{state.id}:{call}"
+    return next((record for record in reversed(state.handoffs) if record.id == id), None)
+
+
+def under_way(state: State, call: str) -> bool:
+    """Whether this handoff is being undone."""
+    if state.returning is not None and state.returning.call == call:
+        return True
+    found = find(state.run, call, Delegated) if state.run else None
+    return found is not None and isinstance(found[1].phase, Delegated) and found[1].phase.recalled is not None
+
+
+def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackRequested) -> None:
+    """Take back what nobody has answered, or what a delegate works on."""
+    phase = handoff_of(call)
+    if isinstance(phase, Delegated):
+        turn.move(call, replace(phase, recalled=event))
+    elif isinstance(phase, Offered):
+        come_to_nothing(state, run, turn, call, Signal.RETURN, undone_words(event.reason))
+
+
+def _mark(state: State, event: RollbackRequested) -> None:
+    """A delegate that has ended goes back as it is: its sender has heard of it."""
+    for index, record in enumerate(state.handoffs):
+        if record.id == f"{state.id}:{event.call}":
+            standing = advance(record.state, Signal.RETURN)
+            state.handoffs[index] = replace(record, state=standing, error=record.error or undone_words(event.reason))
+
+
+def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
+    """The sender goes on with the run."""
+    if state.returning is None or state.returning.call != event.call:
+        return
+    if isinstance(run.phase, TURNING) and run.phase.turn:
+        state.add(*run.phase.turn.results())
+        offers = open_offers(state, run, Signal.RETURN, undone_words(event.reason))
+        state.handoffs += offers
+        for offer in offers:
+            run.count_handoff(offer.sender, -1)
+    run.waiting.give_up(state.at)
+    _undo(state, event)
+    if event.agent == event.sender:
+        state.task, run.phase = state.position, Thinking(str(state.position))
+        run.ticket, run.worn_out = f"{state.id}:{state.position}" if event.queued else "", False
+    else:
+        run.phase = Replied("")  # code, which has it back
+
+
+def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
+    if state.returning is not None and state.returning.call == event.call:
+        _undo(state, event)
+        if last := state.last:
+            state.outcomes[last.run.id] = replace(last, undone=True)
+
+
+def _undo(state: State, event: HandoffRolledBack) -> None:
+    """This transfer, and all that came after it."""
+    for index, record in enumerate(state.handoffs):
+        ref = record.id.rpartition(":")[2]
+        if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
+            state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
+            state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
+    state.returning, state.handed, state.leg = None, None, -1
+    state.see(state.record)
+    state.return_to, state.agent = "", event.agent
+    state.path.append(event.agent)
+    said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""
+    why = f": {event.reason}" if event.reason else ""
+    state.add(Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
+
+
+def try_again(state: State, event: RollbackFailed) -> None:
+    if before := state.rollbacks.get(event.call):
+        attempt = before.attempt + 1
+        again = CleanUp(f"{event.call}<{attempt}", before.rollback, attempt, event.retry_at)
+        state.rollbacks[event.call] = again
+
+
+def finish(state: State, event: RollbackDone) -> None:
+    state.rollbacks.pop(event.call, None)

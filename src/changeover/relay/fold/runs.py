@@ -1,0 +1,314 @@
+"""What events mean for a run: it begins, its agent thinks, it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from changeover.facts import ONE_REQUEST, Mode
+from changeover.facts import State as Standing
+from changeover.faults import FunctionFault, ModelFault, ResultFault, WorkerFault
+from changeover.guards.limits import BUDGETS
+from changeover.handoffs.context import merge_variables
+from changeover.messages import Assistant, Note, User
+from changeover.relay.events import (
+    CancelRequested,
+    FellBack,
+    FunctionFailed,
+    FunctionReturned,
+    LimitReached,
+    ModelFailed,
+    ModelReplied,
+    RepairAsked,
+    ResultJudged,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    Started,
+    TierChosen,
+    Unreadable,
+    UserSpoke,
+    VariantChosen,
+)
+from changeover.relay.ids import call_of
+from changeover.relay.passing import IN_WORK, given_of, sender_of
+from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
+from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn
+from changeover.relay.viewing import author_of
+from changeover.tools.command import Directive, Errand
+
+if TYPE_CHECKING:
+    from changeover.relay.state import State
+
+
+def open_up(state: State, event: Started) -> None:
+    state.root, state.depth = event.root or state.id, event.depth
+
+
+def hear(state: State, event: UserSpoke) -> None:
+    state.inbox.append((state.position, event))
+    if state.called_off:
+        call_off_waiting(state, CancelRequested())
+
+
+def hear_meanwhile(state: State, run: Run, event: UserSpoke) -> None:
+    state.inbox.append((state.position, event))
+
+
+def begin(state: State, event: RunStarted) -> None:
+    if not state.inbox or state.inbox[0][0] != event.run:
+        return
+    id, spoken = state.inbox.pop(0)
+    if spoken.package is not None:
+        return _offer(state, id, spoken, event.agent)
+    if event.agent != state.agent:
+        # Whoever comes without a handoff has nothing left out.
+        state.agent, state.handed = event.agent, None
+        state.see(state.record)
+        state.path.append(event.agent)
+    state.return_to, state.task, state.leg = "", state.position, -1
+    state.variables = merge_variables(state.variables, spoken.context, "merge")
+    if spoken.given is not None:
+        _receive(state, spoken)
+    else:
+        state.limits = {}
+    state.add(User(spoken.text, author_of(spoken), spoken.files))
+    run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
+    run.agents.add(event.agent)
+    claimed = spoken.given.ticket if spoken.given else ""
+    run.ticket = f"{state.id}:{state.position}" if event.queued else claimed
+    state.run = run
+    return None
+
+
+def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
+    """Code hands something over. Whoever is active stays so, unless a transfer is accepted."""
+    # As it was written, and no more of it than is needed: to check a whole package takes longer than all else here.
+    package = spoken.package or {}
+    metadata, context = package.get("metadata", {}), package.get("context", {})
+    state.return_to, state.task, state.leg, state.limits = "", state.position, -1, {}
+    state.variables = merge_variables(state.variables, spoken.context, "merge")
+    if artifacts := context.get("artifacts"):
+        state.artifacts = {**state.artifacts, **artifacts}
+    if progress := context.get("workflow_state"):
+        state.workflow_state = {**state.workflow_state, **progress}
+    if metadata.get("mode") == Mode.TRANSFER:
+        state.add(User(spoken.text, spoken.user or sender))
+    state.run = Run(state.id, id, spoken, state.at, len(state.handoffs), _code_turn(state, spoken, sender))
+
+
+def _code_turn(state: State, spoken: UserSpoke, sender: str) -> Acting:
+    """What code asks for that offers a package."""
+    metadata = (spoken.package or {}).get("metadata", {})
+    receiver = metadata.get("receiver", "")
+    if metadata.get("mode") == Mode.TRANSFER:
+        directive = Directive(goto=receiver, message=metadata.get("reason", ""))
+    else:
+        directive = Directive(sends=(Errand(receiver, {}, spoken.text),))
+    return Acting(function_turn(str(state.position), sender, directive, code=True))
+
+
+def _receive(state: State, spoken: UserSpoke) -> None:
+    """A delegate begins with what its sender gave it."""
+    given = spoken.given
+    assert given is not None
+    state.path[:0] = given.path
+    state.handed = given_of(given, spoken, state.path)
+    state.artifacts, state.workflow_state = given.artifacts, given.workflow_state
+    state.variants = {**given.variants, **state.variants}
+    if given.briefing:
+        state.add(Note(given.briefing, given.sender))
+    if given.chapters:
+        state.chapters, state.covered = given.chapters, len(state.thread)
+
+
+def take_up(state: State, event: RunResumed) -> None:
+    outcome = state.outcomes.get(event.run)
+    if outcome is None or outcome.fault is None or state.last is not outcome:
+        return
+    del state.outcomes[event.run]
+    run = state.run = outcome.run
+    run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
+    run.last_word = False
+    run.waiting.rest(outcome.at, state.at)
+    run.phase = Thinking(str(state.position))
+    if isinstance(outcome.fault, ResultFault):
+        state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
+    state.limits = {}
+    for index in range(len(state.handoffs) - 1, run.first - 1, -1):
+        if (record := state.handoffs[index]).task_id == f"{state.id}#{state.task}":
+            if record.state is Standing.FAILED:  # which is withdrawn: the receiver works on
+                state.handoffs[index], state.leg = replace(record, state=IN_WORK), index
+            break
+    if run.spoken.package is not None and not run.trail:
+        # Nobody has taken it over: it is code that tries again.
+        run.phase = _code_turn(state, run.spoken, sender_of(run.spoken.package))
+
+
+def leave_idle(state: State, event: Unreadable) -> None:
+    state.unreadable = event.tag
+
+
+def leave(state: State, run: Run, event: Unreadable) -> None:
+    state.unreadable = event.tag
+
+
+def reply(state: State, run: Run, event: ModelReplied) -> None:
+    if not isinstance(run.phase, Thinking):
+        return
+    run.spend(event.agent, event.usage or ONE_REQUEST)
+    if state.limits and not BUDGETS.isdisjoint(state.limits):
+        run.last_word = run.phase.due != run.under_way
+    state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1
+    state.add(Assistant(event.agent, event.text, event.thinking, event.calls, event.extra))
+    if event.calls:
+        run.phase = Acting(model_turn(state.position, event.agent, event.text, event.calls))
+    else:
+        run.phase = Replied(event.text, state.position)
+
+
+def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
+    if not isinstance(run.phase, Thinking):
+        return
+    state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1
+    if event.retry_at is None:
+        run.phase = Broken(ModelFault(event.agent, event.reason))
+    else:
+        run.count_retry(event.agent)
+        run.phase = Thinking(str(state.position), run.phase.attempt + 1, event.retry_at)
+
+
+def give_back(state: State, run: Run, event: FunctionReturned) -> None:
+    if not isinstance(run.phase, Thinking):
+        return
+    state.returned, run.verdict = (), None
+    if event.directive is None:
+        state.add(Assistant(event.agent, event.text))
+        run.phase = Replied(event.text, state.position)
+    else:
+        before = state.travelling
+        state.carry(before, [event.directive])
+        run.progress += state.travelling != before
+        run.phase = Acting(function_turn(run.phase.due, event.agent, event.directive))
+
+
+def give_up(state: State, run: Run, event: FunctionFailed) -> None:
+    run.verdict = None
+    if isinstance(run.phase, Thinking):
+        fault = WorkerFault if event.by else FunctionFault
+        run.phase = Broken(fault(event.agent, event.reason))
+
+
+def judge(state: State, run: Run, event: ResultJudged) -> None:
+    if isinstance(run.phase, Replied):
+        run.phase = replace(run.phase, judged=True, problem=event.problem)
+    elif isinstance(run.phase, Acting) and (call := run.phase.turn.calls.get(call_of(event.call))):
+        turn = run.phase.turn
+        turn.idle[call.id] = call
+        if isinstance(call.phase, Offered):
+            call.phase = replace(call.phase, problem=event.problem)
+        else:
+            turn.judged = event.problem
+
+
+def repair(state: State, run: Run, event: RepairAsked) -> None:
+    if not isinstance(run.phase, Replied):
+        return
+    run.repairs += 1
+    state.add(Note(event.problem, "changeover"))
+    run.phase = Thinking(str(state.position))
+
+
+def limit(state: State, run: Run, event: TierChosen) -> None:
+    run.limits, run.tier = event.limits, event.tier
+    if event.usage is not None:
+        run.charge(state.agent, event.usage)
+
+
+def try_out(state: State, run: Run, event: VariantChosen) -> None:
+    # A new one each time: whoever was given the old one reads it as it was.
+    state.variants = {event.experiment: event.variant, **state.variants}
+
+
+def fall_back(state: State, run: Run, event: FellBack) -> None:
+    run.fell_back = run.told = True
+    if isinstance(run.phase, Thinking):
+        run.strikes = 0
+        state.add(Note(f"{event.reason}; go on by yourself", "changeover"))
+
+
+def reach_limit(state: State, run: Run, event: LimitReached) -> None:
+    state.limits[event.limit] = event
+    if event.limit == "max_handoffs":
+        state.granted = run.handoffs + event.left
+    elif event.limit == "timeout" and isinstance(run.phase, Thinking):
+        run.under_way = run.phase.due
+
+
+def reach_limit_idle(state: State, event: LimitReached) -> None:
+    state.limits[event.limit] = event
+    if event.limit == "max_handoffs":
+        state.granted = event.left
+
+
+def call_off(state: State, run: Run, event: CancelRequested) -> None:
+    call_off_waiting(state, event)
+    if event.run in (0, run.id):
+        state.returning = None  # whoever wants the run to end wants no sender to go on with it
+    if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
+        _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
+
+
+def call_off_waiting(state: State, event: CancelRequested) -> None:
+    """Runs that have not begun end where they are."""
+    for id, spoken in [each for each in state.inbox if event.run in (0, each[0])]:
+        state.inbox.remove((id, spoken))
+        run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
+        who = spoken.agent or state.agent
+        state.outcomes[id] = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True)
+    state.called_off = state.depth > 0 and state.run is None and not state.outcomes
+
+
+def stop(state: State, run: Run, event: RunStopped) -> None:
+    if not isinstance(run.phase, Stopping):
+        _stop(run, Stopping(event.fault, run.phase.turn if isinstance(run.phase, Acting) else None))
+
+
+def _stop(run: Run, phase: Stopping) -> None:
+    if phase.turn:
+        phase.turn.withdraw()
+    run.phase = phase
+
+
+def complete(state: State, run: Run, event: RunCompleted) -> None:
+    match run.phase:
+        case Replied(text=text):
+            state.end(run, text, None)
+        case Acting(turn=turn):
+            _end_here(state, run, turn)
+        case _:
+            return
+
+
+def _end_here(state: State, run: Run, turn: Turn) -> None:
+    """A call said that the run ends with it."""
+    for call in turn.asked:
+        if isinstance(phase := call.phase, Directed) and phase.directive.end:
+            output = phase.directive.output
+            turn.answer(call, phase.text or "the run ends here")
+            state.add(*turn.results(), *([Assistant(phase.agent, output)] if output else []))
+            run.phase = Replied(output)
+            state.end(run, output, None, phase.agent)
+            return
+
+
+def fail(state: State, run: Run, event: RunFailed) -> None:
+    state.end(run, "", event.fault)
+
+
+def cancel(state: State, run: Run, event: RunCancelled) -> None:
+    state.end(run, "", None, cancelled=True)

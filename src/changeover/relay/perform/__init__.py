@@ -1,0 +1,1 @@
+"""The effects: what commands do to the world outside the log."""

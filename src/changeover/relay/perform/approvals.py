@@ -1,0 +1,134 @@
+"""Approvals as effects: whether somebody has to be asked, and whether a decision fits what was asked."""
+
+from __future__ import annotations
+
+import logging
+
+from changeover.agent.moves import BadArguments, DelegateTo, NoSuchReceiver, Transfer, TransferToAny, UseTool
+from changeover.errors import PackageError
+from changeover.facts import ApprovalRequest, RequestKind
+from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
+from changeover.handoffs.context import strip_metadata
+from changeover.handoffs.plain import plain
+from changeover.relay.commands import SeekApproval
+from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
+from changeover.relay.perform.callbacks import called
+from changeover.relay.performing.mishaps import TROUBLE, let_go
+from changeover.relay.world import World
+from changeover.tools.run_context import RunContext
+
+logger = logging.getLogger("changeover.approvals")
+
+POSSIBLE: dict[RequestKind, tuple[type[Decision], ...]] = {
+    "approval": (Approve, Reject, Edit, Respond),
+    "permission": (Approve, Reject),
+    "escalation": (Reject, Edit, Respond),
+    "task": (Reject, Edit, Respond),
+}
+"""What a person may decide about each kind of request."""
+KINDS: dict[RequestKind, str] = {
+    "approval": "an approval",
+    "permission": "a permission",
+    "escalation": "an escalation",
+    "task": "a task",
+}
+WAYS: dict[RequestKind, str] = {
+    "approval": "approve it, reject it, edit it or respond",
+    "permission": "approve or reject it",
+    "escalation": "pick a receiver by Edit(receiver=…), answer by Respond(…), or give it back by Reject(…)",
+    "task": "answer it by Respond(…), reject it, or hand it on by Edit(receiver=…)",
+}
+
+
+async def seek_approval(world: World, command: SeekApproval) -> Event:
+    """Ask a person about a call, unless it cannot be carried out anyway or need not be asked about."""
+    call, context = command.call, command.context
+    args, _ = strip_metadata(call.args)
+    if not command.receiver:
+        wrong = f"the arguments of {call.name} must be one JSON object" if call.malformed else ""
+        if wrong := wrong or world.toolkits[context.agent].misfit(call.name, args, context):
+            return CallRefused(context.command, command.task, wrong, "arguments")
+    if not await _needed(command.approval, command):
+        return ApprovalWaived(context.command, command.task, command.rule)
+    seconds = command.approval.expires
+    return ApprovalRequested(
+        context.command,
+        command.task,
+        context.agent,
+        call.name,
+        args,
+        command.receiver,
+        command.message,
+        None if seconds is None else world.clock.now() + seconds,
+        command.approval.on_expiry,
+        roles=tuple(command.approval.roles),
+        rule=command.rule,
+    )
+
+
+async def _needed(approval: Approval, command: SeekApproval) -> bool:
+    if approval.when is None:
+        return True
+    try:
+        return bool(await called(approval.when, command.context, dict(command.call.args)))
+    except TROUBLE as error:
+        let_go(error)
+        # Whoever cannot say whether it is safe has not said that it is.
+        logger.exception("the approval of %s could not be judged, so a person is asked", command.call.name)
+        return True
+
+
+def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
+    """What is wrong with a decision about this request, by the declarations of now; nothing if it can hold."""
+    if type(decision) not in POSSIBLE[request.kind]:
+        return f"{verdict_words(decision)} is no answer to {KINDS[request.kind]}; {WAYS[request.kind]}"
+    if not isinstance(decision, Edit):
+        return ""
+    if (request.kind != "approval" or not request.tool) and decision.arguments is not None:
+        return "there are no arguments to change; give a receiver"
+    if decision.receiver and not request.receiver:
+        return f"{request.tool} is no handoff, so it has no receiver to change"
+    if decision.receiver and decision.receiver not in world.roster.present:
+        there = ", ".join(world.roster.present)
+        return f"{world.roster.missing(decision.receiver)}; this team has: {there}"
+    if decision.arguments is None:
+        return "" if decision.receiver else "an Edit changes the arguments, the receiver, or both"
+    return _unkept(decision.arguments) or _arguments_misfit(world, request, decision.arguments)
+
+
+def _unkept(arguments: object) -> str:
+    try:
+        plain(arguments)
+    except PackageError as error:
+        return f"no log can keep these arguments ({error})"
+    return ""
+
+
+def _arguments_misfit(world: World, request: ApprovalRequest, arguments: object) -> str:
+    if not isinstance(arguments, dict):
+        return f"the arguments must be a dict, not {type(arguments).__name__}"
+    move = world.roster.move_of(request.agent, request.tool)
+    read: object = None
+    match move:
+        case UseTool() if request.receiver:
+            return f"{request.tool} is done already, and only the receiver can be changed"
+        case UseTool():
+            return world.toolkits[request.agent].misfit(request.tool, arguments, _outside(request))
+        case DelegateTo():
+            read = move.read(arguments)
+        case Transfer() | TransferToAny():
+            read = move.read(arguments, request.message)
+        case _:
+            return f"{request.agent} has no tool called {request.tool!r} any more, so its arguments cannot be changed"
+    match read:
+        case BadArguments(reason=reason):
+            return reason
+        case NoSuchReceiver(receiver=receiver):
+            return f"no agent is called {receiver!r}"
+        case _:
+            return ""
+
+
+def _outside(request: ApprovalRequest) -> RunContext:
+    """A tool that asks for its context gets one, though nothing runs yet."""
+    return RunContext(request.conversation, "", request.agent, request.call)

@@ -1,0 +1,237 @@
+"""Effects: the only code of the core that touches the outside world. A command in, events out, for any engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any
+
+from changeover.agent.agent import Function, Instructions
+from changeover.agent.moves import Transfer
+from changeover.agent.roster import Seat
+from changeover.agent.specialist import ToSpecialist, guidance
+from changeover.agent.trial import tried_model
+from changeover.errors import ModelError
+from changeover.facts import ONE_REQUEST
+from changeover.handoffs.context import briefed, strip_metadata
+from changeover.messages import Call, Reply
+from changeover.relay.commands import (
+    CallFunction,
+    CallModel,
+    CleanUp,
+    Effect,
+    FetchContext,
+    FindReceiver,
+    JudgeResult,
+    JudgeTask,
+    PackContext,
+    RunTool,
+    SeekApproval,
+)
+from changeover.relay.events import (
+    CallRefused,
+    Event,
+    FunctionFailed,
+    FunctionReturned,
+    ModelFailed,
+    ModelReplied,
+    ToolFinished,
+    ToolStarted,
+)
+from changeover.relay.perform.approvals import seek_approval
+from changeover.relay.perform.broker import described, find_receiver
+from changeover.relay.perform.callbacks import called
+from changeover.relay.perform.context import pack_context
+from changeover.relay.perform.judge import judge_task
+from changeover.relay.performing.cleaning import clean_up
+from changeover.relay.performing.fetching import DEFINITION, fetch_context
+from changeover.relay.performing.judging import judge_result
+from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
+from changeover.relay.ports import Emit, Intend, Model, Request
+from changeover.relay.sanitize import reply_of, text_of
+from changeover.relay.world import World
+from changeover.tools.command import Command, Directive, directive_of
+from changeover.tools.definition import ToolDefinition
+from changeover.tools.run_context import RunContext
+
+logger = logging.getLogger("changeover.relay")
+
+LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
+
+
+def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
+    """Carry out one command. `intend` commits an intent; `emit` is given if somebody reads along."""
+    if isinstance(command, CallModel):
+        return _call_model(world, command, emit)
+    if isinstance(command, RunTool):
+        return _run_tool(world, command, intend)
+    return PLAIN[type(command)](world, command)
+
+
+async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Event:
+    agent = command.context.agent
+    seat = world.roster.seats[agent]
+    assert isinstance(seat, Seat)
+    try:
+        tried = _tried(world, command) if command.variants else {}
+        instructions = await _written(tried.get("instructions", seat.agent.instructions), command)
+        if seat.seeks and command.handoffs and not command.last:
+            instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
+        request = _request(seat, command, instructions)
+        model = world.models[tried.get("model", agent)]
+        given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
+        reply = reply_of(given, command.id)
+    except TROUBLE as error:
+        let_go(error)
+        return ModelFailed(agent, command.task, words_of(error), _retry_at(world, command, error))
+    usage = None if reply.usage == ONE_REQUEST else reply.usage
+    return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage, reply.extra)
+
+
+async def _written(declared: Instructions, command: CallModel) -> str:
+    """The instructions as a text, which may be written anew for each call."""
+    if isinstance(declared, str):
+        return declared
+    written: object = declared(command.context)
+    if isawaitable(written):
+        written = await written
+    if not isinstance(written, str):
+        raise TypeError(f"the function that writes its instructions gave {written!r:.100}, and no text")
+    return written
+
+
+def _tried(world: World, command: CallModel) -> dict[str, Any]:
+    """What the agent has here in place of its own: instructions, and under which name its model is found."""
+    agent, found = command.context.agent, dict[str, Any]()
+    for subject in ("instructions", "model"):
+        trial = world.roster.trials.get((subject, agent))
+        variant = command.variants.get(trial.name) if trial else None
+        if trial is None or variant not in trial.variants:
+            continue  # it is not tried out, or was given up since
+        named = subject == "model"
+        found[subject] = tried_model(agent, trial.name, variant) if named else trial.variants[variant]
+    return found
+
+
+def _guided(world: World, seat: Seat) -> str:
+    """Who can be asked for, for an agent that may ask for somebody without a name."""
+    move = seat.moves[seat.seeks]
+    assert isinstance(move, ToSpecialist)
+    registry = world.directory.registry if world.directory else world.registry
+    others = [each for each in registry.available if each.id != seat.agent.id and each.id in world.roster.seats]
+    return guidance(seat.seeks, described([each for each in others if not move.among or each.id in move.among]))
+
+
+def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
+    context = command.context
+    if context.handed or context.variables:
+        instructions = briefed(instructions, context.variables, context.handed)
+    if command.last:
+        instructions = f"{instructions}\n\n{LAST_WORD}"
+    return Request(
+        agent=context.agent,
+        instructions=instructions,
+        messages=command.thread,
+        tools=_tools(seat, command),
+        settings=seat.agent.settings,
+        conversation=context.conversation,
+        command=command.id,
+        attempt=command.attempt,
+        turn=command.turn,
+    )
+
+
+def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
+    if command.last:
+        return ()
+    definitions = seat.definitions if command.handoffs else seat.alone
+    if seat.conditional and command.handoffs:
+        definitions = tuple(each for each in definitions if _is_open(seat, each.name, command.context))
+    return (*definitions, DEFINITION) if command.fetches else definitions
+
+
+def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
+    """Whether the model is shown this."""
+    move = seat.moves[name]
+    if not isinstance(move, Transfer) or not (why := move.closed(context)):
+        return True
+    if "could not be judged" in why:
+        logger.warning("the handoff %s is not shown: %s", name, why)
+    return False
+
+
+async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:
+    async for piece in model.stream(request):
+        if isinstance(piece, Reply):
+            return piece
+        emit(piece)
+    raise ModelError("its stream ended without a reply", agent=request.agent)
+
+
+def _retry_at(world: World, command: CallModel, error: BaseException) -> float | None:
+    if command.attempt >= world.attempts or not getattr(error, "retryable", True):
+        return None
+    wait = world.backoff * 2.0 ** (command.attempt - 1)
+    return world.clock.now() + max(wait, getattr(error, "retry_after", None) or 0.0)
+
+
+async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
+    call, task, toolkit = command.call, command.task, world.toolkits[command.context.agent]
+    if command.begun:
+        return ToolFinished(command.id, task, "", ok=False, unknown=True)
+    args, dropped = strip_metadata(call.args)
+    if wrong := _not_json(call) or toolkit.misfit(call.name, args, command.context):
+        return CallRefused(command.id, task, wrong, "arguments")
+    if command.at_most_once:
+        # Committed before the effect, and outside its `try`: an effect without its intent must not be possible.
+        await intend(ToolStarted(command.id, task))
+    try:
+        outcome = await toolkit.call(call.name, args, command.context)
+    except TROUBLE as error:
+        let_go(error)
+        return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
+    return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive)
+
+
+def _not_json(call: Call) -> str:
+    if not call.malformed:
+        return ""
+    return f"the arguments of {call.name} must be one JSON object, not {call.malformed[:200]!r}"
+
+
+async def _call_function(world: World, command: CallFunction) -> Event:
+    context = command.context
+    member = world.roster.seats[context.agent]
+    assert isinstance(member, Function)
+    try:
+        text, directive = _answer_of(await called(member.fn, context))
+    except TROUBLE as error:
+        let_go(error)
+        return FunctionFailed(context.agent, command.task, words_of(error))
+    return FunctionReturned(context.agent, command.task, text, directive)
+
+
+def _answer_of(given: Any) -> tuple[str, Directive | None]:
+    """What a Function member gave: its answer, or where to go."""
+    if isinstance(given, str):
+        return text_of(given), None
+    if not isinstance(given, Command):
+        raise TypeError(f"a function must return a str or a Command, not {type(given).__name__}")
+    directive = directive_of(given)
+    if not directive.leads:
+        raise TypeError("a function must return an answer, or a Command that goes somewhere: give it a goto")
+    return "", directive
+
+
+PLAIN: dict[type[Effect], Callable[[World, Any], Awaitable[Event]]] = {
+    CallFunction: _call_function,
+    SeekApproval: seek_approval,
+    FindReceiver: find_receiver,
+    JudgeTask: judge_task,
+    JudgeResult: judge_result,
+    PackContext: pack_context,
+    FetchContext: fetch_context,
+    CleanUp: clean_up,
+}
+"""Effects of which nobody reads along, and that commit no intent."""

@@ -1,0 +1,83 @@
+"""Approvals that are awaited, as a log in memory keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from changeover.facts import ApprovalRequest
+from changeover.relay.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CancelRequested,
+    Entry,
+    HandoffRolledBack,
+    RollbackRequested,
+    RunCancelled,
+    RunFailed,
+    RunStarted,
+    RunStopped,
+)
+from changeover.relay.fold.approvals import request_of
+
+
+class Pending:
+    """Follows every entry, so that nobody has to search for what is awaited."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, dict[str, ApprovalRequest]] = {}
+        self._runs: dict[str, int] = {}
+        """The run that each conversation is at, or ended with."""
+
+    def all(self) -> list[ApprovalRequest]:
+        """The oldest first; those of one moment in the order of their calls."""
+        requests = (request for asked in self._requests.values() for request in asked.values())
+        return sorted(requests, key=lambda asked: (asked.at, asked.conversation, len(asked.call), asked.call))
+
+    def note(self, entry: Entry) -> None:
+        """An entry was recorded."""
+        for event in entry.events:
+            if type(event) in _CHANGES:
+                _CHANGES[type(event)](self, entry, event)
+
+    def forget(self, conversation: str) -> None:
+        """Nothing of it is awaited, nor was it ever at a run."""
+        self._requests.pop(conversation, None)
+        self._runs.pop(conversation, None)
+
+    def _ask(self, entry: Entry, event: ApprovalRequested) -> None:
+        request = request_of(entry.conversation, event, entry.at)
+        self._requests.setdefault(entry.conversation, {})[request.id] = request
+
+    def _decide(self, entry: Entry, event: ApprovalDecided) -> None:
+        asked = self._requests.get(entry.conversation, {})
+        asked.pop(f"{entry.conversation}:{event.call}:{event.digest}", None)
+
+    def _begin(self, entry: Entry, event: RunStarted) -> None:
+        self._runs[entry.conversation] = event.run
+
+    def _withdraw(self, entry: Entry, event: RunCancelled | RunFailed | RunStopped | CancelRequested) -> None:
+        # What still waits for its turn has asked for nothing: when it is cancelled, the questions of others stand.
+        if event.run in (0, self._runs.get(entry.conversation)):
+            self._requests.pop(entry.conversation, None)
+
+    def _recall(self, entry: Entry, event: RollbackRequested) -> None:
+        asked = self._requests.get(entry.conversation, {})
+        for id in [id for id, request in asked.items() if request.call.startswith(f"{event.call}=")]:
+            del asked[id]
+
+    def _undo(self, entry: Entry, event: HandoffRolledBack) -> None:
+        self._requests.pop(entry.conversation, None)
+
+
+_CHANGES: dict[type, Callable[[Pending, Entry, Any], None]] = {
+    RunStarted: Pending._begin,
+    ApprovalRequested: Pending._ask,
+    ApprovalDecided: Pending._decide,
+    RunCancelled: Pending._withdraw,
+    RunFailed: Pending._withdraw,
+    RunStopped: Pending._withdraw,
+    CancelRequested: Pending._withdraw,
+    RollbackRequested: Pending._recall,
+    HandoffRolledBack: Pending._undo,
+}

@@ -1,0 +1,289 @@
+"""A log in memory: gone with the process, shared by its threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from changeover.errors import Conflict, ConversationNotFound, UnderWay
+from changeover.facts import ApprovalRequest
+from changeover.relay.events import Entry
+from changeover.relay.ports import Circuits, Head, Reserve, Spending
+from changeover.relay.projection.admission import UNSPENT, Tally
+from changeover.relay.projection.approvals import Pending
+from changeover.relay.queue import Claim
+from changeover.relay.tables import Measures
+from changeover.stores.memory.agents import MemoryAgents
+from changeover.stores.memory.breakers import MemoryBreakers
+from changeover.stores.memory.contexts import MemoryContexts
+from changeover.stores.memory.experience import MemoryLessons
+from changeover.stores.memory.queue import MemoryQueue
+from changeover.stores.memory.trials import MemoryTrials, Tree
+from changeover.stores.over import CLAIMABLE, UNFINISHED, forgotten
+from changeover.stores.queue.claims import about_tickets
+
+if TYPE_CHECKING:
+    from changeover.stores.memory.measures import Kept
+
+POLL = 0.02
+
+
+class MemoryLog:
+    """The log that a team has unless it is given a store. Nobody else can own what lies in it, and whoever works in it
+    keeps the time of what is due."""
+
+    epoch = 1
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[str, list[Entry]] = {}
+        self._trees: dict[str, list[Entry]] = {}
+        """The entries of each root's tree, by seq."""
+        self._causes: dict[tuple[str, str], int] = {}
+        self._running: dict[str, str] = {}
+        """The conversations in which something is outstanding, and who works there."""
+        self._resting: set[str] = set()
+        self._tallies: dict[str, Tally] = {}
+        self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
+        """What was spent in the runs of each conversation, by the entries with which they ended."""
+        self._own: dict[str, dict[str, float]] = {}
+        """What users measured of each root."""
+        self._pending = Pending()
+        self._queue = MemoryQueue(self._lock, now)
+        self._contexts = MemoryContexts(self._lock)
+        self._breakers = MemoryBreakers(self._lock)
+        self._agents = MemoryAgents(self._lock, now)
+        self._lessons = MemoryLessons(self._lock, self._cost)
+
+    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
+        with self._lock:
+            return [entry for entry in self._entries.get(conversation, ()) if entry.position >= after]
+
+    async def tree(self, conversation: str) -> list[Entry]:
+        below = f"{conversation}/"
+        with self._lock:
+            own = self._entries.get(conversation)
+            tree = self._trees[own[0].root] if own else ()
+            return [each for each in tree if each.conversation == conversation or each.conversation.startswith(below)]
+
+    async def append(
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
+    ) -> None:
+        conversation, root = entry.conversation, entry.root
+        with self._lock:
+            if claim is not None:
+                self._queue.check(claim)
+            entries = self._entries.get(conversation)
+            end = entries[-1].position + len(entries[-1].events) if entries else 0
+            cause = (conversation, entry.cause)
+            if entry.position != end or cause in self._causes:
+                raise Conflict(conversation, entry.position, entry.cause)
+            if root != conversation and root not in self._entries:
+                raise ConversationNotFound(root)
+            changed = self._breakers.weigh(circuits, entry.at) if circuits is not None else None
+            if reserve is not None:
+                self._spend(root, reserve)
+            if changed:
+                self._breakers.take(changed)
+            self._causes[cause] = end
+            if entries is None:
+                self._entries[conversation] = [entry]
+            else:
+                entries.append(entry)
+            self._grow(root, entry)
+            self._note_work(entry, head)
+            self._note_rest(conversation, root, head)
+            self._pending.note(entry)
+            self._lessons.note(entry)
+            if about_tickets(head, claim):
+                self._queue.note(head, claim)
+
+    async def find(self, conversation: str, cause: str) -> int | None:
+        with self._lock:
+            return self._causes.get((conversation, cause))
+
+    async def unfinished(self) -> list[str]:
+        with self._lock:
+            return sorted({*self._running, *(self._entries[conversation][0].root for conversation in self._running)})
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        with self._lock:
+            return self._pending.all()
+
+    async def at_work(self, agent: str) -> list[str]:
+        with self._lock:
+            return [conversation for conversation, worker in self._running.items() if worker == agent]
+
+    async def claim(self, conversation: str) -> bool:
+        """Nobody else can have it, also if there is no such conversation yet."""
+        return True
+
+    async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
+        """Nobody owned it; only the ticket changes."""
+        with self._lock:
+            last = self._entries[conversation][-1] if rests and conversation in self._running else None
+            if last is not None and last.position + len(last.events) == position:
+                self._queue.rest(rests)
+        return True
+
+    async def owned(self) -> dict[str, int]:
+        """Nothing: only this process can have written."""
+        return {}
+
+    @property
+    def queue(self) -> MemoryQueue:
+        return self._queue
+
+    @property
+    def contexts(self) -> MemoryContexts:
+        return self._contexts
+
+    @property
+    def agents(self) -> MemoryAgents:
+        return self._agents
+
+    @property
+    def breakers(self) -> MemoryBreakers:
+        return self._breakers
+
+    @property
+    def measures(self) -> Measures:
+        from changeover.stores.memory.measures import memory_measures
+
+        return memory_measures(self._kept)
+
+    @property
+    def experience(self) -> MemoryLessons:
+        return self._lessons
+
+    @property
+    def trials(self) -> MemoryTrials:
+        return MemoryTrials(self._tried)
+
+    async def forget(self, root: str) -> bool:
+        with self._lock:
+            tree = self._trees.get(root, [])
+            conversations = dict.fromkeys(entry.conversation for entry in tree)
+            self._must_be_over(root, conversations)
+            for entry in tree:
+                del self._causes[entry.conversation, entry.cause]
+            for conversation in conversations:
+                del self._entries[conversation]
+                self._pending.forget(conversation)
+                self._lessons.forget(conversation)
+                self._spent.pop(conversation, None)
+            self._contexts.forget(root)
+            self._tallies.pop(root, None)
+            self._own.pop(root, None)
+            return self._trees.pop(root, None) is not None
+
+    def may_begin(self) -> bool:
+        return True
+
+    async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        """The entries of a root's tree that end after this seq; the first of them may have begun before it."""
+        tree: list[Entry] | None = None
+        while True:
+            before, tree = tree, self._trees.get(root)
+            if before is not None and tree is not before:
+                raise forgotten(root)
+            for entry in self._after(tree or [], after_seq):
+                after_seq = _last_seq(entry)
+                yield entry
+            await asyncio.sleep(POLL)
+
+    async def close(self) -> None:
+        """Nothing to write: what was appended stays readable as long as the team lives."""
+
+    def _kept(self) -> Kept:
+        from changeover.stores.memory.measures import Kept
+
+        with self._lock:
+            trees = [list(tree) for tree in self._trees.values()]
+            return Kept(trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.opened))
+
+    def _cost(self, conversation: str) -> float | None:
+        """What was spent there, as far as it has ended; None if nobody knows. By whoever has the lock."""
+        spendings = (each for _, spent in self._spent.get(conversation, ()) for each in spent)
+        # A run that was taken up again ends again, and has spent more by then.
+        costs = {(each.run, each.agent): each.share.cost for each in spendings}.values()
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known and len(known) == len(costs) else None
+
+    def _tried(self, root: str | None) -> list[Tree]:
+        """All trees, or that of one root, for whoever counts experiments."""
+        with self._lock:
+            roots = list(self._trees) if root is None else [root] if root in self._trees else []
+            return [self._tree_of(each) for each in roots]
+
+    def _tree_of(self, root: str) -> Tree:
+        entries = list(self._trees[root])
+        spent = {
+            (conversation, each.run, each.agent): each
+            for conversation in dict.fromkeys(entry.conversation for entry in entries)
+            for _, together in self._spent.get(conversation, ())
+            for each in together
+        }
+        over = root not in self._running and root not in self._resting
+        return Tree(root, entries, spent, over, self._own.setdefault(root, {}))
+
+    def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
+        """Raise UnderWay if anything goes on in a tree, or is going to."""
+        for conversation in conversations:
+            if conversation in self._running or conversation in self._resting:
+                raise UnderWay(conversation, UNFINISHED)
+        if ticket := self._queue.first_of(root):
+            raise UnderWay(ticket.conversation, CLAIMABLE)
+
+    def _note_work(self, entry: Entry, head: Head | None) -> None:
+        """Who works there, if anybody does, and what was spent."""
+        conversation = entry.conversation
+        if head is not None and head.spent:
+            self._spent.setdefault(conversation, []).append((entry, head.spent))
+        if head is None:
+            self._running.setdefault(conversation, "")
+        elif head.status == "running":
+            self._running[conversation] = head.agent
+        else:
+            self._running.pop(conversation, None)
+
+    def _note_rest(self, conversation: str, root: str, head: Head | None) -> None:
+        """Who rests, and goes on when what it waited for has ended."""
+        if head is not None and head.status == "waiting":
+            self._resting.add(conversation)
+            return
+        self._resting.discard(conversation)
+        if root in self._resting and head is not None and head.status != "running":
+            self._running.setdefault(root, "")
+
+    def _spend(self, root: str, reserve: Reserve) -> None:
+        tally = self._tallies.get(root, UNSPENT)
+        if refusal := tally.refusal(reserve):
+            raise refusal
+        self._tallies[root] = tally.after(reserve)
+
+    def _grow(self, root: str, entry: Entry) -> None:
+        if tree := self._trees.get(root):
+            last = tree[-1]
+            entry.seq = last.seq + len(last.events)
+            tree.append(entry)
+        else:
+            entry.seq = 1
+            self._trees[root] = [entry]
+
+    def _after(self, tree: list[Entry], seq: int) -> list[Entry]:
+        with self._lock:
+            return tree[bisect_right(tree, seq, key=_last_seq) :]
+
+
+def _last_seq(entry: Entry) -> int:
+    return entry.seq + len(entry.events) - 1

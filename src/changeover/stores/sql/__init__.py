@@ -1,0 +1,1 @@
+"""The log, the queue and the tables in an SQL database."""

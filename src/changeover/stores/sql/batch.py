@@ -1,0 +1,233 @@
+"""Many jobs in one transaction: each entry is recorded whole, or refused and not there at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from operator import attrgetter
+from typing import Any
+
+from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
+from changeover.relay.events import Started
+from changeover.relay.projection.admission import UNSPENT, Tally
+from changeover.stores.legs import Legs, Stand
+from changeover.stores.over import ENDED
+from changeover.stores.projection.projector import project
+from changeover.stores.projection.rows import Rows
+from changeover.stores.queue.tickets import Tickets
+from changeover.stores.rounds import Round
+from changeover.stores.sql.breakers import Board
+from changeover.stores.sql.database import Row, Session, Write
+from changeover.stores.sql.jobs import Append, Job, Own, Release
+from changeover.stores.sql.lease import Lease
+from changeover.stores.sql.locks import Place, Places
+from changeover.stores.sql.past import SqlPast
+from changeover.stores.sql.statements import Statements
+
+_TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
+
+
+class Batch:
+    """One transaction. Its jobs concern different conversations, whose rows are ours until it ends."""
+
+    def __init__(self, session: Session, sql: Statements, lease: Lease, places: Places, legs: Legs) -> None:
+        self._session, self._sql, self._lease, self._places, self._legs = session, sql, lease, places, legs
+        self._me, self._epochs = lease.owner, (0, lease.epoch)
+        self._rows, self._past = Rows(), SqlPast(session, sql)
+        self._touched: dict[str, Place] = {}
+        self._moved: dict[str, Stand] = {}
+        self._before: dict[str, Row] = {}
+        """What is recorded already, by conversation, as far as that was looked up."""
+        # Most batches are about no tickets and no circuits, and should not pay for those that are.
+        self._tickets: Tickets | None = None
+        self._board: Board | None = None
+        self._buries = False
+
+    def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
+        """Write what can be written; each job has its outcome then. Raises LeaseLost, or what the driver raises.
+
+        Whether a cause was recorded before is left to the database to find, unless `careful`: it hardly ever was.
+        """
+        self._session.begin()
+        if careful:
+            self._places.forget()
+        self._look(jobs)
+        if careful:
+            self._before = self._recorded([job for job in jobs if isinstance(job, Append)])
+        for job in jobs:
+            if isinstance(job, Append):
+                self._append(job)
+            elif isinstance(job, Own):
+                self._own(job)
+            elif isinstance(job, Release):
+                self._release(job)
+        self._session.commit(self._writes(jobs))
+        self._legs.keep(self._moved)
+
+    @property
+    def bells(self) -> Collection[str]:
+        """The topics of those for whom it made something to take."""
+        return self._tickets.bells if self._tickets else ()
+
+    def _look(self, jobs: Sequence[Job[Any]]) -> None:
+        """See how everything stands that these jobs are about."""
+        # Rows are locked before anything is read that only their owner may change; all of it takes one round trip.
+        asked = Round(self._session)
+        self._places.look(asked, jobs, self._me if self._lease.valid else None)
+        if any(map(_TICKETS, jobs)):
+            self._tickets = Tickets(self._sql)
+            self._tickets.look(asked, jobs)
+        self._past.foresee(asked, jobs, self._legs)
+        if any(map(_CIRCUITS, jobs)):
+            self._board = Board(self._sql.breakers)
+            self._board.look(asked, jobs)
+        asked.run()
+        if self._me not in self._places.alive:
+            raise LeaseLost("the lease of this process has run out")
+
+    def _recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
+        """What is recorded already under the causes of these."""
+        find = self._sql.log.find
+        calls = [find(conversation=append.conversation, cause=append.entry.cause) for append in appends]
+        found = self._session.run(calls) if calls else []
+        return {append.conversation: rows[0] for append, rows in zip(appends, found, strict=True) if rows}
+
+    def _append(self, append: Append) -> None:
+        before = self._before.get(append.conversation) if self._before else None
+        place = self._places.known.get(append.conversation)
+        root = place if append.root == append.conversation else self._places.known.get(append.root)
+        if append.epoch not in self._epochs:
+            append.error = LeaseLost("the lease of this process ran out before this could be written")
+        elif before and append.tried and self._is_ours(append, place) and _same(append, before):
+            append.entry.seq = before[2]
+        elif refusal := append.error or self._refusal(append, place, root, before):
+            append.error = refusal
+        else:
+            place = place or self._open(append)
+            self._record(append, place, root or place)
+
+    def _refusal(
+        self, append: Append, place: Place | None, root: Place | None, before: Row | None
+    ) -> ChangeoverError | None:
+        entry = append.entry
+        if append.claim and self._tickets and (lost := self._tickets.refusal(append.claim)):
+            return lost
+        if before or entry.position != (place.position if place else 0):
+            return Conflict(entry.conversation, entry.position, entry.cause)
+        if root is None and append.conversation != append.root:
+            return ConversationNotFound(append.root)
+        if place and append.head is not None and self._is_elsewhere(place):
+            return Owned(entry.conversation, place.owner or "")
+        if append.circuits is None and append.reserve is None:
+            return None
+        return self._hindrance(append, root.tally if root else UNSPENT)
+
+    def _hindrance(self, append: Append, tally: Tally) -> ChangeoverError | None:
+        """Why the tree may not spend what this takes, or those get nothing to whom it offers something."""
+        refusal: ChangeoverError | None = None
+        if self._board and append.circuits is not None:
+            refusal = self._board.refusal(append.circuits, append.entry.at)
+        if refusal is None and append.reserve is not None:
+            refusal = tally.refusal(append.reserve)
+        # Looked up now: the insert, by which the database would find it, is not made.
+        if refusal and self._recorded([append]):
+            return Conflict(append.conversation, append.entry.position, append.entry.cause)
+        return refusal
+
+    def _record(self, append: Append, place: Place, root: Place) -> None:
+        entry, events, above = append.entry, len(append.entry.events), None
+        entry.seq, root.seq = root.seq + 1, root.seq + events
+        place.position, place.at = place.position + events, entry.at
+        self._touched[place.id] = place
+        if root is not place:
+            self._touched[root.id], above = root, root.number
+        self._stand(append, place, root)
+        if append.reserve is not None:
+            root.tally = root.tally.after(append.reserve)
+        if self._board and append.circuits is not None:
+            self._board.take(entry.at)
+        if self._tickets:
+            self._tickets.note(append.head, append.claim)
+        row = (place.number, entry.position, above, entry.cause, entry.at, entry.seq, entry.schema, append.body)
+        self._rows["entries"].append(row)
+        before = self._legs.get(place.id, place.number, entry.position, self._past.leg) if entry.position else None
+        leg = project(entry, append.events, before, self._past, self._rows)
+        self._moved[place.id] = (place.number, place.position, leg)
+
+    def _stand(self, append: Append, place: Place, root: Place) -> None:
+        """How its conversation stands then, and who works on it."""
+        entry, head = append.entry, append.head
+        if head is None:  # somebody has to take it up, also if whoever worked on it has just finished
+            place.change("running", place.owner, place.due)
+            return
+        place.agent = head.agent
+        for spent in head.spent:
+            self._rows.add_spending(entry, spent)
+        if place.owner is not None and place.owner != self._me:
+            self._buries = True
+        place.change(head.status, self._me if head.working else None, head.due)
+        if root is not place and head.status in ENDED and root.owner != self._me and root.status not in ENDED:
+            # Whoever waits for it rests, or is elsewhere: should nobody live to tell them, it is found.
+            root.change(root.status, root.owner, entry.at)
+
+    def _open(self, append: Append) -> Place:
+        entry = append.entry
+        first = entry.events[0]
+        parent = (first.parent or None) if isinstance(first, Started) else None
+        return self._places.open(entry.conversation, (entry.root, parent, entry.at))
+
+    def _own(self, own: Own) -> None:
+        """What nobody has begun can be begun by whoever asks; what has ended is nobody's."""
+        place = self._places.known.get(own.conversation)
+        own.result = place is None or not self._is_elsewhere(place)
+        if place and own.result and place.status in ("running", "waiting"):
+            self._buries = self._buries or place.owner not in (None, self._me)
+            place.change("running", self._me, place.due)
+            if place.changed:
+                self._touched[place.id] = place
+
+    def _release(self, release: Release) -> None:
+        place = self._places.known.get(release.conversation)
+        if place is None or place.owner != self._me or place.status != "running":
+            return
+        # Whoever left word meanwhile counts on the owner to hear it.
+        release.result = place.position == release.position
+        if release.result:
+            # One of its delegates may have ended just now, by which it is due already.
+            due = min((each for each in (place.due, release.due) if each is not None), default=None)
+            place.change("waiting", None, due)
+            self._touched[place.id] = place
+            if self._tickets and release.rests:
+                self._tickets.rest(release.rests)
+
+    def _is_ours(self, append: Append, place: Place | None) -> bool:
+        """Whether we may have written it: another process may have begun the same at the same moment."""
+        works = append.head is not None and append.head.working
+        return not works or (place is not None and place.owner == self._me)
+
+    def _is_elsewhere(self, place: Place) -> bool:
+        """Whether another live process works on it."""
+        return place.owner is not None and place.owner != self._me and place.owner in self._places.alive
+
+    def _writes(self, jobs: Sequence[Job[Any]]) -> list[Write]:
+        # In one order for everybody, as their rows were locked: of two who begin the same conversations, one waits for
+        # the other, and never each for the other.
+        for _, place in sorted(self._touched.items()):
+            place.write(self._rows)
+        sql = self._sql.writes
+        writes: list[Write] = [(sql[name].sql, rows) for name, rows in self._rows.in_order()]
+        if self._tickets:
+            writes += self._tickets.writes()
+        if self._board:
+            writes += self._board.writes()
+        if self._buries:  # whoever lost a conversation to us is dead
+            writes.append((self._sql.lease.bury.sql, [()]))
+        if self._sql.notify and self._moved:
+            topics = {job.root for job in jobs if job.conversation in self._moved}.union(self.bells)
+            writes.append((self._sql.notify.sql, [(self._sql.listed(sorted(topics)),)]))
+        return writes
+
+
+def _same(append: Append, row: Row) -> bool:
+    """Whether this row is the very entry, recorded by a commit of which nobody heard."""
+    position, at, _, body = row
+    return (position, at, body) == (append.entry.position, append.entry.at, append.body)

@@ -1,0 +1,83 @@
+"""Many rows in one statement of PostgreSQL: they travel as one JSON text, and the types of the table read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from operator import itemgetter
+from typing import NamedTuple
+
+from changeover.stores.listed import rows as listed
+from changeover.stores.sql.database import Call, Row
+
+BOUND = r"%s(?:::\w+)?(?: COLLATE \"C\")?"
+SAME = rf"[\w.]+ = {BOUND}"
+ANEW = r"\w+ = excluded\.\w+"
+INSERT = re.compile(rf"INSERT INTO (\w+) \(([\w, ]+)\) VALUES \({BOUND}(?:, {BOUND})*\)(.*)")
+UPSERT = re.compile(rf" ON CONFLICT \(([\w, ]+)\) DO UPDATE SET ({ANEW}(?:, {ANEW})*)")
+UPDATE = re.compile(rf"UPDATE (\w+) SET (\w+={BOUND}(?:, \w+={BOUND})*) WHERE ({SAME}(?: AND {SAME})*)")
+DELETE = re.compile(rf"DELETE FROM (\w+) WHERE ({SAME}(?: AND {SAME})*)")
+
+
+class Bulk(NamedTuple):
+    """A statement that takes a list of rows instead of one."""
+
+    sql: str
+    fields: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    """The fields that say which row is meant; none if it only adds rows."""
+
+    def __call__(self, rows: Sequence[Row]) -> Call:
+        if self.keys and len(rows) > 1:
+            # Of several changes to one row the last one holds, as if they were made one after the other.
+            key = itemgetter(*map(self.fields.index, self.keys))
+            rows = list({key(row): row for row in rows}.values())
+        return self.sql, (listed(self.fields, rows),)
+
+
+@cache
+def bulk(sql: str) -> Bulk | None:
+    """The statement for one row as one for many; nothing if what it does to a row depends on how that stands."""
+    said = " ".join(sql.split())
+    if inserts := INSERT.fullmatch(said):
+        return _insert(*inserts.groups())
+    if updates := UPDATE.fullmatch(said):
+        return _update(*updates.groups())
+    if deletes := DELETE.fullmatch(said):
+        return _delete(*deletes.groups())
+    return None
+
+
+def _insert(table: str, columns: str, more: str) -> Bulk | None:
+    fields, keys = tuple(columns.split(", ")), ()
+    if more:
+        upsert = UPSERT.fullmatch(more)
+        keys = tuple(upsert[1].split(", ")) if upsert else ()
+        if upsert is None or {*keys, *re.findall(r"(\w+) =", upsert[2])} != set(fields):
+            return None
+    return Bulk(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM {_rows(table)}{more}", fields, keys)
+
+
+def _update(table: str, values: str, which: str) -> Bulk:
+    columns, keys = re.findall(r"(\w+)=", values), _keys(which)
+    new = ", ".join(f"{name}=new.{name}" for name in columns)
+    change = f"UPDATE {table} SET {new} FROM {_rows(table)} WHERE {_same(table, keys)}"
+    return Bulk(change, (*columns, *keys), keys)
+
+
+def _delete(table: str, which: str) -> Bulk:
+    keys = _keys(which)
+    return Bulk(f"DELETE FROM {table} USING {_rows(table)} WHERE {_same(table, keys)}", keys, keys)
+
+
+def _rows(table: str) -> str:
+    return f"json_populate_recordset(NULL::{table}, %s) AS new"
+
+
+def _keys(which: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"(\w+) = ", which))
+
+
+def _same(table: str, keys: Sequence[str]) -> str:
+    return " AND ".join(f"{table}.{name} = new.{name}" for name in keys)

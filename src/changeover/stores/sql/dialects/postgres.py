@@ -1,0 +1,211 @@
+"""A store in a PostgreSQL database, by psycopg; a batch takes two round trips, however many appends it holds."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.adapt import Buffer, Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.string import StrDumper
+from sqlalchemy import Engine, NullPool, create_engine
+
+from changeover.errors import StoreUnavailable
+from changeover.stores.listed import Listed, holdable
+from changeover.stores.pipeline import Pipeline
+from changeover.stores.sql.database import CHANNEL, Call, Row, Trouble, Write
+from changeover.stores.sql.dialects.bulk import bulk
+
+DEFAULTS = {
+    "application_name": "changeover",
+    "connect_timeout": 10,
+    # A server that vanished without a word is noticed in seconds; by default it takes a quarter of an hour.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+PAUSE = 0.2
+"""For how many seconds a watch waits for the server to tell."""
+LOOK = 3.0
+"""After how many seconds it looks by itself."""
+
+BY_KEY = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+"""Whoever writes finds every row by its key, whatever is bound, and what waits by an index that has it in order: a plan
+is made once. One that was made while a table was small, or by what the server last counted, would read all of it; and
+no statement is worth being compiled."""
+
+# Whatever the server's default: after a lock was waited for, we must see what its holder wrote.
+BEGIN: Call = "BEGIN ISOLATION LEVEL READ COMMITTED", ()
+COMMIT: Call = "COMMIT", ()
+
+TROUBLES = {
+    ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"): Trouble.LOST,
+    ("40", "55P03"): Trouble.AGAIN,
+    ("23505",): Trouble.CLASH,
+    ("25006", "53", "57", "58", "F0", "XX"): Trouble.DOWN,
+}
+"""What the codes of PostgreSQL's errors, or their beginnings, mean to us."""
+
+
+class PostgresSession:
+    """One connection; statements go out together, and their results come back together."""
+
+    def __init__(self, connection: psycopg.Connection[Row], pause: int) -> None:
+        self.connection, self._pause = connection, pause
+        self._pipeline = Pipeline(connection)
+        self._limited = self._beginning = False
+
+    def begin(self) -> None:
+        if not self._limited:
+            self._limit()
+        self._beginning = True  # in the round trip of the first statements
+
+    def undisturbed(self) -> bool:
+        return False
+
+    def run(self, calls: Sequence[Call]) -> list[list[Row]]:
+        begin = self._begin()
+        return self._pipeline.ask([*begin, *calls])[len(begin) :]
+
+    def commit(self, writes: Sequence[Write] = ()) -> None:
+        calls = self._begin()
+        for sql, rows in writes:
+            whole = bulk(sql)
+            calls += [whole(rows)] if whole else [(sql, row) for row in rows]
+        self._pipeline.ask([*calls, COMMIT])
+
+    def rollback(self) -> None:
+        self._beginning = False
+        with suppress(psycopg.Error):  # the connection is gone, and the transaction with it
+            self.connection.rollback()
+
+    def ask(self, call: Call) -> list[Row]:
+        return self.connection.execute(*call).fetchall()
+
+    def glance(self, call: Call) -> list[Row] | None:
+        return None
+
+    def close(self) -> None:
+        self._pipeline.close()
+        self.connection.close()
+
+    def _limit(self) -> None:
+        """A process that is stopped in mid-transaction must not keep others waiting until they lose their leases."""
+        self.connection.execute(f"SET idle_in_transaction_session_timeout = {self._pause}")
+        settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in BY_KEY.items())
+        self.connection.execute(f"SELECT {settings}")
+        if self.connection.info.server_version >= 170000:
+            # One that is stopped while it sends is not idle, for all the server knows.
+            self.connection.execute(f"SET transaction_timeout = {2 * self._pause}")
+        self._limited = True
+
+    def _begin(self) -> list[Call]:
+        begin, self._beginning = [BEGIN] if self._beginning else [], False
+        return begin
+
+
+class PostgresWatch:
+    """Is told by the server; looks by itself now and then, should a message be lost on the way."""
+
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+        self._look_at = 0.0
+        session.connection.execute(f"LISTEN {CHANNEL}")
+
+    def news(self) -> Collection[str] | None:
+        roots = {notice.payload for notice in self._session.connection.notifies(timeout=PAUSE, stop_after=1)}
+        if time.monotonic() < self._look_at:
+            return roots
+        self._look_at = time.monotonic() + LOOK
+        return None
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class Postgres:
+    """The database at this address."""
+
+    dialect, near = "postgresql", False
+
+    def __init__(self, url: str, lease: float) -> None:
+        self.shown = without_password(url)
+        try:
+            self._options: dict[str, Any] = {**DEFAULTS, **conninfo_to_dict(url)}
+        except psycopg.ProgrammingError as error:
+            raise StoreUnavailable(f"the store {self.shown} cannot be opened: {error}") from error
+        self._longest_pause = max(100, int(lease / 3 * 1000))
+
+    def connect(self) -> PostgresSession:
+        try:
+            connection = psycopg.connect(**self._options, autocommit=True)
+        except psycopg.Error as error:
+            raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
+        connection.adapters.register_dumper(str, TextDumper)
+        connection.adapters.register_dumper(int, Int8BinaryDumper)  # one type, however large: one plan
+        connection.adapters.register_dumper(Listed, ListedDumper)
+        return PostgresSession(connection, self._longest_pause)
+
+    def engine(self) -> Engine:
+        return create_engine(
+            "postgresql+psycopg://", creator=lambda: psycopg.connect(**self._options), poolclass=NullPool
+        )
+
+    def watch(self) -> PostgresWatch:
+        session = self.connect()
+        try:
+            return PostgresWatch(session)
+        except psycopg.Error as error:
+            session.close()
+            raise StoreUnavailable(f"the store {self.shown} cannot be watched: {error}") from error
+
+    def trouble(self, error: Exception) -> Trouble | None:
+        if not isinstance(error, psycopg.Error):
+            return None
+        if error.sqlstate is None:
+            lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+            return Trouble.LOST if lost else Trouble.MINE
+        found = (trouble for states, trouble in TROUBLES.items() if error.sqlstate.startswith(states))
+        return next(found, Trouble.MINE)
+
+
+class TextDumper(StrDumper):
+    """PostgreSQL's texts hold every character but one."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(holdable(obj))
+
+
+class ListedDumper(Dumper):
+    """What is JSON already."""
+
+    oid = psycopg.adapters.types["json"].oid
+
+    def dump(self, obj: Listed) -> Buffer | None:
+        return obj
+
+
+def without_password(url: str) -> str:
+    """The address as it may be shown."""
+    # libpq takes them also from what follows the question mark.
+    url = re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", url)
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}").geturl()

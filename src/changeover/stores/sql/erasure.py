@@ -1,0 +1,106 @@
+"""Forgetting a conversation: one transaction that removes its whole tree, if all in it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from changeover.errors import UnderWay
+from changeover.stores.over import CLAIMABLE, ENDED, UNFINISHED
+from changeover.stores.sql.database import Row, Session, Write
+from changeover.stores.sql.side_jobs import Beside
+from changeover.stores.sql.statements import Statements
+
+
+class Forget(Beside[bool]):
+    """Forget a conversation."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, root: str) -> None:
+        super().__init__(False, share=1.0, root=root)
+        self.number = 0
+        """Which one it is, once it was found: under this id, another may have begun since."""
+
+
+class Standing(NamedTuple):
+    """How a conversation of the tree stands."""
+
+    number: int
+    id: str
+    status: str
+    owner: str | None
+
+
+class Forgetting:
+    """Locks the root first: nobody appends anywhere in a tree, or puts a ticket there, without locking its root."""
+
+    def __init__(self, session: Session, sql: Statements) -> None:
+        self._session, self._sql = session, sql
+
+    def write(self, forget: Forget) -> None:
+        """Give the job its outcome, or raise what the driver raises."""
+        self._session.begin()
+        [found] = self._session.run([self._sql.forget.root(root=forget.root)])
+        root = Standing(*found[0]) if found else None
+        # Done by a commit of which nobody heard: what is there now, if anything, began afterwards.
+        done = forget.tried and forget.number not in (0, root.number if root else 0)
+        forget.result = done or root is not None
+        if root is None or done:
+            self._session.commit([] if root else [self._contexts(forget.root)])
+            return
+        forget.number = root.number
+        self._remove(forget, root)
+
+    def _remove(self, forget: Forget, root: Standing) -> None:
+        sql = self._sql.forget
+        asked = [sql.below(number=root.number), self._sql.log.alive(), sql.tickets(root=root.id)]
+        below, alive, tickets = self._session.run(asked)
+        tree = [root, *(Standing(*row) for row in below)]
+        forget.error = _hindrance(tree, {name for (name,) in alive}, tickets)
+        if forget.error is not None:
+            self._session.rollback()
+        else:
+            self._session.commit([*self._rows_of(tree), *self._marks(tree), *self._news(root.id)])
+
+    def _rows_of(self, tree: Sequence[Standing]) -> list[Write]:
+        """What removes every row of these conversations."""
+        sql = self._sql.forget
+        numbers, ids = [(each.number,) for each in tree], [(each.id,) for each in tree]
+        ranges: list[Row] = [sql.by_id[0](**_range(each.id))[1] for each in tree]
+        return [
+            (sql.entries.sql, numbers),
+            *((each.sql, ids) for each in sql.by_conversation),
+            *((each.sql, ranges) for each in sql.by_id),
+            self._contexts(tree[0].id),
+            (sql.conversations.sql, numbers),
+        ]
+
+    def _contexts(self, root: str) -> Write:
+        return self._sql.contexts.forget.sql, [(root,)]
+
+    def _marks(self, tree: Sequence[Standing]) -> list[Write]:
+        """What keeps their numbers from being given out again, where that has to be said."""
+        sql = self._sql.forget
+        if sql.remember is None or sql.remember_only is None:
+            return []
+        return [(sql.remember.sql, [(max(each.number for each in tree),)]), (sql.remember_only.sql, [()])]
+
+    def _news(self, root: str) -> list[Write]:
+        """Whoever follows it has to hear that it is gone."""
+        return [(self._sql.notify.sql, [(self._sql.listed([root]),)])] if self._sql.notify else []
+
+
+def _hindrance(tree: Sequence[Standing], alive: Collection[str], tickets: Sequence[Row]) -> UnderWay | None:
+    """What keeps it from being forgotten, if anything does."""
+    for each in tree:
+        if each.owner is not None and each.owner in alive:
+            return UnderWay(each.id, f"{each.owner} works on it")
+        if each.status not in ENDED:
+            return UnderWay(each.id, UNFINISHED)
+    return UnderWay(tickets[0][0], CLAIMABLE) if tickets else None
+
+
+def _range(conversation: str) -> dict[str, str]:
+    """Where the ids of what belongs to a conversation stand: it, a colon, and more."""
+    return {"begin": f"{conversation}:", "beyond": f"{conversation};", "conversation": conversation}

@@ -1,0 +1,135 @@
+"""Where conversations stand, while a transaction has them to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from changeover.relay.projection.admission import UNSPENT, Tally
+from changeover.stores.legs import KEPT
+from changeover.stores.projection.rows import Rows
+from changeover.stores.rounds import Round
+from changeover.stores.sql.database import Row
+from changeover.stores.sql.jobs import Append, Job
+from changeover.stores.sql.statements import Statements
+
+
+class Place(Struct, gc=False):
+    """A row of `conversations`, as it will be."""
+
+    number: int
+    id: str
+    position: int
+    seq: int
+    status: str
+    agent: str
+    owner: str | None
+    due: float | None
+    at: float
+    tally: Tally = UNSPENT
+    """What its tree has spent, if it is a root."""
+    opened: tuple[str, str | None, float] | None = None
+    """Its root, its parent and when it was opened, if that is only now."""
+    changed: bool = False
+
+    def change(self, status: str, owner: str | None, due: float | None) -> None:
+        """How it stands, who works on it, and when it goes on of itself: that is in indexes, which are left alone if
+        all stays the same."""
+        if status != self.status or owner != self.owner or due != self.due:
+            self.status, self.owner, self.due, self.changed = status, owner, due, True
+
+    def write(self, rows: Rows) -> None:
+        """Add what has to be written."""
+        counters = (self.position, self.seq, *self.tally)
+        if self.opened:
+            root, parent, at = self.opened
+            names, standing = (self.number, self.id, root, parent), (self.status, self.agent, self.owner, self.due)
+            rows["new_conversations"].append((*names, *standing, *counters, at, self.at))
+            self.opened, self.changed = None, False
+        elif self.changed:
+            standing = (self.status, self.agent, self.owner, self.due)
+            rows["changed_conversations"].append((*standing, *counters, self.at, self.number))
+            self.changed = False
+        else:
+            rows["moved_conversations"].append((self.agent, *counters, self.at, self.number))
+
+
+class Places:
+    """Locks and reads the rows that jobs are about; what nobody else can have changed is not read again."""
+
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+        self.known: dict[str, Place] = {}
+        """Those that were looked at, by conversation."""
+        self._last = 0
+        """The highest number of a conversation, if we can know it."""
+        self._numbers: list[int] = []
+        self.alive: Collection[str] = ()
+        """The processes that live, by the clock of the database."""
+
+    def look(self, asked: Round, jobs: Sequence[Job[Any]], me: str | None) -> None:
+        """Find out how the conversations of these jobs stand. `me` is who we are, if our lease certainly holds."""
+        if not asked.session.undisturbed() or len(self.known) > KEPT:
+            self.forget()
+        if me and self._knows(jobs, me):
+            self.alive = (me,)
+        else:
+            self._read(asked, jobs)
+
+    def open(self, conversation: str, opened: tuple[str, str | None, float]) -> Place:
+        """A place for a conversation that begins."""
+        number = self._numbers.pop(0) if self._numbers else self._last + 1
+        self._last = max(self._last, number)
+        place = Place(number, conversation, 0, 0, "running", "", None, None, opened[2], opened=opened)
+        self.known[conversation] = place
+        return place
+
+    def forget(self) -> None:
+        """Somebody else wrote, or what we were about to write was not written."""
+        self.known.clear()
+        self._numbers.clear()
+        self._last = 0
+
+    def _knows(self, jobs: Sequence[Job[Any]], me: str) -> bool:
+        """Whether nothing is left to ask for these jobs. A conversation that begins is taken to be new: if it is not,
+        the database will say so."""
+        known = self.known
+        for job in jobs:
+            place = known.get(job.conversation)
+            if place is None:
+                if not self._last or job.root != job.conversation or not _begins(job):
+                    return False
+            elif (place.owner is not None and place.owner != me) or job.root not in known:
+                return False
+        return True
+
+    def _read(self, asked: Round, jobs: Sequence[Job[Any]]) -> None:
+        log, listed = self._sql.log, self._sql.listed
+        ids = sorted({id for job in jobs for id in (job.conversation, job.root)})
+        for id in ids:
+            self.known.pop(id, None)
+        self._numbers = []
+        asked.later(log.places(ids=listed(ids)), self._learn)
+        asked.later(log.alive(), self._see)
+        if new := [job.conversation for job in jobs if _begins(job)]:
+            asked.later(log.numbers(ids=listed(new)), self._count)
+
+    def _learn(self, rows: list[Row]) -> None:
+        self.known.update({row[1]: _place_of(row) for row in rows})
+
+    def _see(self, alive: list[Row]) -> None:
+        self.alive = {name for (name,) in alive}
+
+    def _count(self, numbers: list[Row]) -> None:
+        self._numbers = [number for (number,) in numbers]
+
+
+def _begins(job: Job[Any]) -> bool:
+    return isinstance(job, Append) and job.entry.position == 0
+
+
+def _place_of(row: Row) -> Place:
+    number, id, position, seq, status, agent, owner, due, at, *spent = row
+    return Place(number, id, position, seq, status, agent, owner, due, at, Tally(*spent))

@@ -1,0 +1,237 @@
+"""SqlLog: the log in a database that several processes may share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from changeover.errors import StoreClosed, StoreUnavailable
+from changeover.facts import ApprovalRequest
+from changeover.relay.events import Entry
+from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.queue import Claim
+from changeover.stores.agents.sql import SqlAgents
+from changeover.stores.breakers.sql import SqlBreakers
+from changeover.stores.codec import entry_of
+from changeover.stores.contexts.sql import SqlContexts
+from changeover.stores.experience.sql import SqlLessons
+from changeover.stores.feed import Feed
+from changeover.stores.sql.database import Database, Row, Session
+from changeover.stores.sql.erasure import Forget
+from changeover.stores.sql.jobs import Append, Own, Release
+from changeover.stores.sql.lease import Lease
+from changeover.stores.sql.measures import SqlMeasures
+from changeover.stores.sql.ports import SqlQueue
+from changeover.stores.sql.reader import Reader
+from changeover.stores.sql.statements import Statements, statements
+from changeover.stores.sql.writer import Writer
+from changeover.stores.together import Together
+from changeover.stores.tree_news import TreeNews
+from changeover.stores.trials.sql import SqlTrials
+from changeover.stores.upgrade import make_current
+
+
+class SqlLog:
+    """What was appended is on the disk. Making one connects, and brings the tables up to date where it may."""
+
+    def __init__(self, database: Database, lease: float) -> None:
+        session = _current(database)
+        self._database, self._pid = database, os.getpid()
+        self._sql = statements(database.dialect)
+        self._lease = Lease(self._sql.lease, lease)
+        self._reader = Reader(database)
+        self._together = _together(self._sql, self._reader)
+        self._feed = Feed(database)
+        self._writer = Writer(database, session, self._sql, self._lease, self._feed)
+        self._closed = False
+        # Also when nobody closes it: at the end of the process, or when nobody has it any more.
+        self._finish = weakref.finalize(self, _finish, self._pid, self._writer, self._feed, self._reader)
+
+    @property
+    def epoch(self) -> int:
+        """How often this process took its lease; another number than before means that it was lost."""
+        return self._lease.epoch
+
+    @property
+    def commits(self) -> int:
+        """How many transactions this process has written; appends that come together share one."""
+        return self._writer.commits
+
+    async def read(self, conversation: str, after: int = 0) -> list[Entry]:
+        self._check()
+        # What no database, or not every one, can write is asked for alone, and refused alone.
+        if self._together and not after and conversation.isascii() and conversation.isprintable():
+            rows = await self._together.rows(conversation)
+        else:
+            rows = await self._reader.rows(self._sql.log.read(conversation=conversation, after=after))
+        return [entry_of(row) for row in rows]
+
+    async def tree(self, conversation: str) -> list[Entry]:
+        self._check()
+        prefix = f"{conversation}/"
+        tree = self._sql.feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
+        return [entry_of(row) for row in await self._reader.rows(tree)]
+
+    async def append(
+        self,
+        entry: Entry,
+        head: Head | None,
+        reserve: Reserve | None = None,
+        claim: Claim | None = None,
+        circuits: Circuits | None = None,
+    ) -> None:
+        self._check()
+        append = Append(entry, head, reserve, claim, circuits, self._lease.epoch)
+        self._writer.put(append)
+        await append.future
+
+    async def find(self, conversation: str, cause: str) -> int | None:
+        self._check()
+        rows = await self._reader.rows(self._sql.log.find(conversation=conversation, cause=cause))
+        return rows[0][0] if rows else None
+
+    async def unfinished(self) -> list[str]:
+        self._check()
+        return sorted({id for row in await self._reader.rows(self._sql.log.unfinished()) for id in row})
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        self._check()
+        return [_pending_of(row) for row in await self._reader.rows(self._sql.views.approvals())]
+
+    async def at_work(self, agent: str) -> list[str]:
+        self._check()
+        return [row[0] for row in await self._reader.rows(self._sql.log.at_work(agent=agent))]
+
+    async def claim(self, conversation: str) -> bool:
+        """Own this conversation, unless another live process does; what does not exist yet, anybody may begin."""
+        self._check()
+        own = Own(conversation)
+        self._writer.put(own)
+        return await own.future
+
+    async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
+        self._check()
+        release = Release(conversation, position, rests, due)
+        self._writer.put(release)
+        return await release.future
+
+    async def owned(self) -> dict[str, int]:
+        self._check()
+        return dict(await self._reader.rows(self._sql.log.owned(me=self._lease.owner)))
+
+    @property
+    def queue(self) -> SqlQueue:
+        # Made when asked for: if the log had it, and it the log, nobody would notice when nobody has either any more.
+        return SqlQueue(self._sql.queue, self._writer, self._reader, self._feed, self._check)
+
+    @property
+    def contexts(self) -> SqlContexts:
+        return SqlContexts(self._sql.contexts, self._writer, self._reader, self._check)
+
+    @property
+    def agents(self) -> SqlAgents:
+        return SqlAgents(self._sql.agents, self._writer, self._reader, self._check)
+
+    @property
+    def breakers(self) -> SqlBreakers:
+        return SqlBreakers(self._sql.breakers, self._writer, self._reader, self._check)
+
+    @property
+    def measures(self) -> SqlMeasures:
+        self._check()
+        return SqlMeasures(self._sql.measures, self._reader.large)
+
+    @property
+    def experience(self) -> SqlLessons:
+        return SqlLessons(self._sql.lessons, self._writer, self._reader, self._check)
+
+    @property
+    def trials(self) -> SqlTrials:
+        self._check()
+        return SqlTrials(self._sql.trials, self._writer, self._reader.large)
+
+    async def forget(self, root: str) -> bool:
+        self._check()
+        self._writer.put(forget := Forget(root))
+        return await forget.future
+
+    def may_begin(self) -> bool:
+        return self._lease.valid
+
+    async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        """The entries of a root's tree that end after this seq, then each new one; the first may begin before it."""
+        self._check()
+        news = TreeNews(self._sql.feed, self._reader, root, after_seq)
+        with self._feed.listening((root,)) as listener:
+            while not self._closed:
+                for entry in await self._look(news):
+                    news.pass_by(entry)
+                    yield entry
+                await listener.wait()
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._finish)
+
+    async def _look(self, news: TreeNews) -> list[Entry]:
+        try:
+            return await news.look()
+        except StoreUnavailable:
+            if self._closed:
+                return []
+            raise
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self._database.shown} is closed")
+        if os.getpid() != self._pid:
+            raise StoreUnavailable(
+                f"the store {self._database.shown} was opened before a fork; open it in each process"
+            )
+
+
+def _current(database: Database) -> Session:
+    """A connection to tables that this version can use."""
+    session = database.connect()
+    try:
+        make_current(database, session)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _together(sql: Statements, reader: Reader) -> Together | None:
+    """How several logs are read at once, where that is quicker than one after the other."""
+    read_all = sql.log.read_all
+    return Together(reader, lambda ids: read_all(ids=sql.listed(ids))) if read_all else None
+
+
+def _pending_of(row: Row) -> ApprovalRequest:
+    conversation, call, agent, tool, arguments, receiver, message, kind, at, expires_at, on_expiry, roles = row
+    return ApprovalRequest(
+        conversation=conversation,
+        call=call,
+        agent=agent,
+        tool=tool,
+        arguments=msgspec.json.decode(arguments),
+        receiver=receiver,
+        message=message,
+        at=at,
+        expires_at=expires_at,
+        on_expiry=on_expiry,
+        roles=tuple(msgspec.json.decode(roles)),
+        kind=kind,
+    )
+
+
+def _finish(pid: int, writer: Writer, feed: Feed, reader: Reader) -> None:
+    if os.getpid() == pid:  # threads and connections are the parent's, not those of a fork
+        writer.stop()
+        feed.close()
+        reader.close()

@@ -1,0 +1,262 @@
+"""All that the store says to a database."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from changeover.stores.breakers.statements import BreakerStatements
+from changeover.stores.contexts.statements import ContextStatements
+from changeover.stores.forget_statements import ForgetStatements
+from changeover.stores.measures.statements import MeasureStatements
+from changeover.stores.projection.rows import FIELDS, TALLY, Name
+from changeover.stores.sql.agents import AgentStatements
+from changeover.stores.sql.compiler import Compiler, Statement, bind, now
+from changeover.stores.sql.database import CHANNEL
+from changeover.stores.sql.experience import LessonStatements
+from changeover.stores.sql.queue import QueueStatements, TicketWrites
+from changeover.stores.sql.schema import (
+    approvals,
+    conversations,
+    entries,
+    handoffs,
+    ledgers,
+    messages,
+    processes,
+    refusals,
+    tasks,
+    trials,
+)
+from changeover.stores.sql.trials import TrialStatements
+
+a, c, e, h, p, t = approvals.c, conversations.c, entries.c, handoffs.c, processes.c, tasks.c
+
+ENTRY = sa.select(c.id, c.root, e.position, e.cause, e.at, e.body, e.seq, e.schema).where(e.conversation == c.number)
+ONE: sa.ColumnElement[int] = sa.literal_column("1")
+ZERO: sa.ColumnElement[int] = sa.literal_column("0")
+RUNNING = c.status == sa.literal_column("'running'")
+PENDING = a.status == sa.literal_column("'pending'")
+OFFERED = h.state == sa.literal_column("'PENDING'")
+
+
+class LogStatements:
+    """Appending and reading."""
+
+    def __init__(self, say: Compiler) -> None:
+        self.alive = say(sa.select(_name()).where(p.until > now()))
+        standing = (c.number, c.id, c.position, c.seq, c.status, c.agent, c.owner, c.due, c.updated_at)
+        places = sa.select(*standing, *(c[name] for name in TALLY)).where(say.among(c.id, "ids"))
+        self.places = say(places.order_by(c.id).with_for_update())
+        self.numbers = say(say.new_numbers())
+        here = c.id == bind("conversation")
+        found = sa.select(e.position, e.at, e.seq, e.body).where(e.conversation == c.number)
+        self.find = say(found.where(here, e.cause == bind("cause")))
+        self.read = say(ENTRY.where(here, e.position >= _number("after")).order_by(e.position))
+        self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
+        upto = ENTRY.where(here, e.position <= _number("position")).order_by(e.position.desc())
+        self.entry_at = say(upto.limit(ONE).offset(ZERO))
+        # The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
+        due = c.due <= sa.select(now()).scalar_subquery()
+        left = sa.select(c.id, c.root).where(RUNNING, _left()), sa.select(c.root, c.root).where(due, _left())
+        # Not in order: for that, all conversations would be read by their ids.
+        self.unfinished = say(sa.union_all(*left))
+        self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent")))
+        self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
+
+
+class FeedStatements:
+    """The tree of a root, and what is new in it."""
+
+    def __init__(self, say: Compiler) -> None:
+        self.standing = say(sa.select(c.number, c.seq).where(c.id == bind("root")))
+        # By number: should the tree be forgotten, another of the same name is not taken for it.
+        own, of_children = ENTRY.where(c.number == _number("root")), ENTRY.where(e.root == _number("root"))
+        new = e.seq > _number("seq")
+        self.news = _by_seq(say, own.where(new, e.position >= _number("position")), of_children.where(new))
+        self.rest = _by_seq(say, own.where(e.position >= _own_before()), of_children.where(e.seq >= _children_before()))
+        self.tree = _by_seq(say, ENTRY.where(c.id == bind("conversation")), _below())
+
+
+class LeaseStatements:
+    """Who is alive, and who works on what."""
+
+    def __init__(self, say: Compiler) -> None:
+        me = sa.and_(p.id == bind("id"), p.epoch == _number("epoch"), p.until > now())
+        until = now() + bind("lease", sa.Double)
+        self.renew = say(sa.update(processes).where(me).values(until=until).returning(p.epoch))
+        registered = say.insert(processes, until=until, started_at=now())
+        anew = {"epoch": registered.excluded.epoch, "until": registered.excluded.until}
+        self.register = say(registered.on_conflict_do_update(index_elements=[p.id], set_=anew))
+        self.leave = say(sa.delete(processes).where(p.id == bind("id")))
+        self.bury = say(sa.delete(processes).where(p.until <= now()))
+        owned = sa.select(c.id).where(RUNNING, c.owner == bind("me")).order_by(c.id).with_for_update()
+        self.release = say(sa.update(conversations).where(c.id.in_(owned)).values(owner=sa.null()))
+
+
+class ViewStatements:
+    """Read models."""
+
+    def __init__(self, say: Compiler) -> None:
+        leg = sa.select(t.conversation, t.position, t.run_id, t.handoff_id, t.agent, t.status, t.context, t.input)
+        id, task = say.each("ids"), tasks.alias()
+        last = sa.select(sa.func.max(task.c.position)).where(task.c.conversation == id).scalar_subquery()
+        self.legs = say(leg.where(t.conversation == id, t.position == last))
+        self.offers = say(sa.select(h.id, h.merge, h.variables, h.mode).where(say.among(h.id, "ids")))
+        what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message, a.kind)
+        pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry, a.roles).where(PENDING)
+        self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
+
+
+def writes(say: Compiler) -> dict[Name, Statement]:
+    """What writes many rows at once, by the name that `Rows` gives it; bound in the order of the row's fields."""
+    return {
+        "new_conversations": say(say.insert(conversations, number=bind("number"))),
+        "moved_conversations": say(_update(conversations, FIELDS["moved_conversations"])),
+        "changed_conversations": say(_update(conversations, FIELDS["changed_conversations"])),
+        "entries": say(say.insert(entries)),
+        "tasks": say(say.insert(tasks)),
+        "moved_tasks": say(_update(tasks, FIELDS["moved_tasks"], keys=2)),
+        "widened_tasks": say(_update(tasks, FIELDS["widened_tasks"], keys=2)),
+        "messages": say(say.insert(messages)),
+        "given_messages": say(_update(messages, FIELDS["given_messages"], keys=2)),
+        "handoffs": say(say.insert(handoffs)),
+        "packed_handoffs": say(_update(handoffs, FIELDS["packed_handoffs"])),
+        "accepted_handoffs": say(_update(handoffs, FIELDS["accepted_handoffs"])),
+        "closed_handoffs": say(_update(handoffs, FIELDS["closed_handoffs"])),
+        "fallen_handoffs": say(_moved("PENDING", "ACCEPTED", "WORKING")),
+        "retaken_handoffs": say(_moved("WORKING", "PENDING")),
+        "ended_handoffs": say(_update(handoffs, FIELDS["ended_handoffs"])),
+        "approvals": say(_asked(say)),
+        "decided_approvals": say(_update(approvals, FIELDS["decided_approvals"]).where(PENDING)),
+        "withdrawn_approvals": say(_withdrawn(a.conversation == bind("conversation"))),
+        "recalled_approvals": say(_withdrawn(a.conversation == bind("conversation"), a.call == bind("call"))),
+        "recalled_handoffs": say(_taken_back(_recalled())),
+        "withdrawn_handoffs": say(_taken_back(sa.and_(h.conversation == bind("conversation"), OFFERED))),
+        "ledgers": say(_spent(say)),
+        "refusals": say(say.insert(refusals)),
+        # The first counts: a delegate that works at the same time may say the same.
+        "trials": say(say.insert(trials).on_conflict_do_nothing()),
+    }
+
+
+class Statements:
+    """For one dialect."""
+
+    def __init__(self, dialect: str) -> None:
+        say = Compiler(dialect)
+        self.log, self.feed, self.lease = LogStatements(say), FeedStatements(say), LeaseStatements(say)
+        self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
+        self.queue, self.tickets = QueueStatements(say), TicketWrites(say)
+        self.contexts, self.forget = ContextStatements(say), ForgetStatements(say)
+        self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
+        self.trials = TrialStatements(say)
+        self.lessons = LessonStatements(say)
+        self.agents = AgentStatements(say)
+        told = sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), say.each("topics"))
+        self.notify = say(sa.select(told)) if say.postgresql else None
+
+
+@cache
+def statements(dialect: str) -> Statements:
+    return Statements(dialect)
+
+
+def _number(name: str) -> sa.BindParameter[int]:
+    return bind(name, sa.Integer)
+
+
+def _name() -> sa.ColumnElement[str]:
+    """A process as it is named where it owns something."""
+    return p.id + sa.literal_column("'/'") + sa.cast(p.epoch, sa.Text)
+
+
+def _left() -> sa.ColumnElement[bool]:
+    """Nobody alive works on the conversation."""
+    return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
+
+
+def _spent(say: Compiler) -> sa.Insert:
+    """What was spent in a run; one that was taken up again ends again, and has spent more by then."""
+    put = say.insert(ledgers)
+    keys = [column.name for column in ledgers.primary_key]
+    anew = {name: put.excluded[name] for name in FIELDS["ledgers"] if name not in keys}
+    return put.on_conflict_do_update(index_elements=keys, set_=anew)
+
+
+def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Update:
+    """Bound in the order of these fields, of which the last ones say which row it is."""
+    update = sa.update(table).where(*(table.c[name] == bind(name) for name in fields[-keys:]))
+    return update.ordered_values(*((table.c[name], bind(name)) for name in fields[:-keys]))
+
+
+def _of_each(id: sa.ColumnElement[str]) -> sa.Select[Any]:
+    """The entries of each of these conversations, which are found as if it were the only one."""
+    # OFFSET: nothing is joined, so that no plan by what the server last counted reads all entries for a few.
+    one = ENTRY.where(c.id == id).order_by(e.position).offset(ZERO).lateral()
+    return sa.select(*one.c).select_from(id.table, one)
+
+
+def _by_seq(say: Compiler, *parts: sa.Select[Any]) -> Statement:
+    """Entries from several places, in the order of the tree."""
+    return say(sa.union_all(*parts).order_by(sa.literal_column(str(1 + list(ENTRY.selected_columns).index(e.seq)))))
+
+
+def _own_before() -> sa.ColumnElement[int]:
+    """The position of the last of a root's own entries that began no later than this seq."""
+    entry = entries.alias()
+    found = sa.select(entry.c.position).where(entry.c.conversation == _number("root"), entry.c.seq <= _number("seq"))
+    return sa.func.coalesce(found.order_by(entry.c.position.desc()).limit(ONE).offset(ZERO).scalar_subquery(), ZERO)
+
+
+def _children_before() -> sa.ColumnElement[int]:
+    """The seq of the last entry of a root's children that began no later than this one."""
+    entry = entries.alias()
+    found = sa.select(sa.func.max(entry.c.seq)).where(entry.c.root == _number("root"), entry.c.seq <= _number("seq"))
+    return sa.func.coalesce(found.scalar_subquery(), ZERO)
+
+
+def _below() -> sa.Select[Any]:
+    """The entries of all conversations whose ids begin with this prefix, in the tree of one that is above them."""
+    here, root = conversations.alias(), conversations.alias()
+    number = sa.select(root.c.number).where(here.c.id == bind("conversation"), root.c.id == here.c.root)
+    begins = sa.func.substr(c.id, ONE, _number("length")) == bind("prefix", sa.Text)
+    return ENTRY.where(e.root == number.scalar_subquery(), begins)
+
+
+def _asked(say: Compiler) -> sa.ClauseElement:
+    """What is asked once more is pending once more."""
+    asked = say.insert(approvals)
+    anew = {name: asked.excluded[name] for name in FIELDS["approvals"] if name != "id"}
+    return asked.on_conflict_do_update(index_elements=[a.id], set_=anew)
+
+
+def _taken_back(which: sa.ColumnElement[bool]) -> sa.Update:
+    """These handoffs are back with their sender."""
+    ended: tuple[Any, Any] = (h.state, sa.literal_column("'RETURNED'"))
+    back = sa.update(handoffs).where(which)
+    # What has a reason already keeps it: it failed before it was taken back.
+    reason = sa.func.coalesce(h.reason, bind("reason", sa.Text))
+    return back.ordered_values((h.ended_at, bind("ended_at")), (h.reason, reason), ended)
+
+
+def _moved(to: str, *before: str) -> sa.Update:
+    """The handoff of this id stands so, if it stood otherwise before."""
+    here = sa.update(handoffs).where(h.id == bind("id"), h.state.in_(_states(*before)))
+    return here.values(state=sa.literal_column(f"'{to}'"))
+
+
+def _recalled() -> sa.ColumnElement[bool]:
+    """The handoff of this id, if nobody works on it: what is in work goes back when the work has ended."""
+    over = sa.and_(h.mode == sa.literal_column("'delegate'"), h.state.in_(_states("FAILED", "TIMEOUT")))
+    return sa.and_(h.id == bind("id"), sa.or_(OFFERED, over))
+
+
+def _states(*names: str) -> list[sa.ColumnElement[str]]:
+    return [sa.literal_column(f"'{name}'") for name in names]
+
+
+def _withdrawn(*which: sa.ColumnElement[bool]) -> sa.Update:
+    pending = sa.update(approvals).where(*which, PENDING)
+    return pending.values(status=sa.literal_column("'withdrawn'"))

@@ -1,0 +1,219 @@
+"""The one thread that writes: it takes all that is waiting, commits it at once, and tells everybody."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from changeover.errors import LeaseLost, StoreUnavailable
+from changeover.stores.agents.jobs import AgentJob, change
+from changeover.stores.breakers.jobs import BreakerJob, turn
+from changeover.stores.contexts.keeping import keep
+from changeover.stores.experience.jobs import Reset, unlearn
+from changeover.stores.feed import Feed
+from changeover.stores.legs import Legs
+from changeover.stores.queue.jobs import QueueJob
+from changeover.stores.sql.batch import Batch
+from changeover.stores.sql.claims import Claiming
+from changeover.stores.sql.contexts import ContextJob
+from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
+from changeover.stores.sql.erasure import Forget, Forgetting
+from changeover.stores.sql.jobs import LARGEST, Append, Job, tell
+from changeover.stores.sql.lease import Lease
+from changeover.stores.sql.locks import Places
+from changeover.stores.sql.side_jobs import Beside, Waiting
+from changeover.stores.sql.statements import Statements
+from changeover.stores.trials.jobs import Measure, keep_measures
+
+logger = logging.getLogger("changeover.stores")
+
+
+class Writer:
+    """Group commit: while one transaction is being synced, the jobs of the next one gather."""
+
+    def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed) -> None:
+        self._database, self._session, self._sql = database, session, sql
+        self._lease, self._feed = lease, feed
+        self._places, self._legs = Places(sql), Legs()
+        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._left_over: list[Job[Any]] = []
+        self._beside = Waiting(QueueJob, ContextJob, BreakerJob, Reset, AgentJob, Measure, Forget)
+        self._bells: set[str] = set()
+        self._stopping = self._over = False
+        self.commits = 0
+        self._thread = threading.Thread(target=self._work, name="changeover-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, job: Job[Any]) -> None:
+        self._queue.put(job)
+        if self._over:
+            self._turn_away()
+
+    def stop(self) -> None:
+        """Write what was put before, give up the lease, disconnect; returns when all that is done."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._stopping or self._left_over or self._beside:
+            self._carry_out(self._take())
+            if self._beside:
+                for jobs in self._beside.take():
+                    self._carry_out(jobs)
+        self._leave()
+        self._session.close()
+        self._over = True
+        self._turn_away()
+
+    def _carry_out(self, jobs: Sequence[Job[Any]]) -> None:
+        try:
+            self._write(jobs)
+        except Exception as error:  # if this thread died, whoever appends would wait for ever
+            self._fail(jobs, error)
+        tell(jobs)
+        if self._feed.listened:
+            told = {job.root for job in jobs if isinstance(job, Append) and job.error is None}
+            self._feed.tell(told | self._bells)
+        self._bells.clear()
+
+    def _turn_away(self) -> None:
+        """Who comes after the end, from another loop than the one that closed, must not wait for ever."""
+        with suppress(queue.Empty):
+            while True:
+                if job := self._queue.get_nowait():
+                    job.error = StoreUnavailable(f"the store {self._database.shown} is closed")
+                    tell([job])
+
+    def _leave(self, again: bool = True) -> None:
+        """Own nothing any more. If that fails, others have to wait until the lease runs out."""
+        try:
+            self._lease.give_up(self._session)
+        except Exception as error:
+            self._session.rollback()
+            if again and self._database.trouble(error) is Trouble.LOST and self._reconnect(error):
+                self._leave(again=False)
+            else:
+                logger.warning("the lease on %s was not given up: %s", self._database.shown, error)
+
+    def _take(self) -> list[Job[Any]]:
+        """All that is waiting for a transaction of entries, but one job a conversation; nothing if the lease must be
+        renewed first. What is done beside entries is put aside."""
+        waiting, self._left_over = self._left_over, []
+        chosen: dict[str, Job[Any]] = {}
+        for job in waiting:
+            self._sort_in(job, chosen)
+        try:
+            if not waiting and not self._beside:
+                self._sort_in(self._queue.get(timeout=self._lease.due_in), chosen)
+            for _ in range(LARGEST - len(waiting)):
+                self._sort_in(self._queue.get_nowait(), chosen)
+        except queue.Empty:
+            pass
+        return list(chosen.values())
+
+    def _sort_in(self, job: Job[Any] | None, chosen: dict[str, Job[Any]]) -> None:
+        if job is None:
+            self._stopping = True
+        elif isinstance(job, Beside):
+            self._beside.put(job)
+        elif chosen.setdefault(job.conversation, job) is not job:
+            self._left_over.append(job)
+
+    def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES, careful: bool = False) -> None:
+        """Give each of these jobs an outcome."""
+        try:
+            if jobs and isinstance(jobs[0], Beside):
+                self._write_beside(jobs)
+            else:
+                self._write_entries(jobs, careful)
+        except Exception as error:
+            self._session.rollback()
+            self._places.forget()
+            if isinstance(error, LeaseLost):
+                self._lease.lost()
+                self._fail([job for job in jobs if isinstance(job, Append)], error)
+                jobs = [job for job in jobs if not isinstance(job, Append)]
+            if not self._tried_again(jobs, error, tries - 1, careful):
+                self._fail(jobs, error)
+
+    def _write_entries(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
+        if self._lease.is_due and (jobs or self._lease.epoch):
+            self._lease.hold(self._session)
+        if jobs:
+            batch = Batch(self._session, self._sql, self._lease, self._places, self._legs)
+            batch.write(jobs, careful)
+            self.commits += 1
+            self._bells.update(batch.bells)
+
+    def _write_claims(self, jobs: Sequence[Job[Any]]) -> None:
+        """Apart from entries: these need no lease of this process, and never wait for a conversation."""
+        claiming = Claiming(self._session, self._sql)
+        claiming.write(jobs)
+        self._bells |= claiming.bells
+
+    def _write_beside(self, jobs: Sequence[Job[Any]]) -> None:
+        match jobs:
+            case [QueueJob(), *_]:
+                self._write_claims(jobs)
+            case [Forget() as forget]:
+                self._forget(forget)
+            case [ContextJob(), *_]:
+                keep(self._session, self._sql, jobs)
+            case [BreakerJob(), *_]:
+                turn(self._session, self._sql.breakers, jobs)
+            case [Reset(), *_]:
+                unlearn(self._session, self._sql.lessons, jobs)
+            case [Measure(), *_]:
+                keep_measures(self._session, self._sql, jobs)
+            case [AgentJob() as job]:
+                change(self._session, job)
+            case _:
+                raise AssertionError(f"nobody writes {jobs!r}")
+        self.commits += 1
+
+    def _forget(self, forget: Forget) -> None:
+        Forgetting(self._session, self._sql).write(forget)
+        # By our own hand, of which the connection does not warn us.
+        self._places.forget()
+
+    def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int, careful: bool) -> bool:
+        """Do it again if that may help; False if it was not done."""
+        trouble = Trouble.AGAIN if isinstance(error, LeaseLost) else self._database.trouble(error)
+        match trouble:
+            case Trouble.LOST if tries and self._reconnect(error):
+                for job in jobs:
+                    job.tried = True
+                self._write(jobs, tries, careful=True)
+            case Trouble.AGAIN | Trouble.CLASH if tries:
+                self._write(jobs, tries, careful or trouble is Trouble.CLASH)
+            case Trouble.MINE | None if len(jobs) > 1:
+                for job in jobs:
+                    self._write([job], tries, careful)
+            case _:
+                return False
+        return True
+
+    def _reconnect(self, why: Exception) -> bool:
+        logger.warning("the connection to %s was lost: %s", self._database.shown, why)
+        self._session.close()
+        try:
+            self._session = connect_again(self._database)
+        except StoreUnavailable as error:
+            logger.warning("%s", error)
+            return False
+        return True
+
+    def _fail(self, jobs: Sequence[Job[Any]], error: Exception) -> None:
+        """An exception for each: whoever catches one may change it."""
+        if not jobs:
+            logger.warning("the lease on %s was not renewed: %s", self._database.shown, error)
+        for job in jobs:
+            if isinstance(error, LeaseLost):
+                job.error = LeaseLost(str(error))
+            else:
+                job.error = StoreUnavailable(f"the store {self._database.shown} cannot be written: {error}")
+                job.error.__cause__ = error

@@ -1,0 +1,246 @@
+"""A team in YAML is the team that code would declare."""
+
+from pathlib import Path
+
+import pytest
+
+from changeover import (
+    AUTO,
+    Agent,
+    Approval,
+    Function,
+    Limits,
+    MessageOnly,
+    Person,
+    Recent,
+    Reference,
+    Summary,
+    Variable,
+    delegate,
+    handoff,
+)
+from changeover.agent.delegate import Delegate
+from changeover.agent.handoff import Handoff
+from changeover.cli.documents.team_file import read_team
+from changeover.cli.exits import Mistake
+from changeover.team import Team
+
+TEAM = """
+model: offline
+start: triage
+store: sqlite:///kept.db
+limits: {max_handoffs: 3, on_limit: tell}
+agents:
+  - id: triage
+    name: Triage
+    instructions: |
+      Find out what is needed.
+    handoffs:
+      - notes
+      - to: billing
+        name: bill
+        description: Payments.
+        approval: {expires: 60, on_expiry: approve}
+        variables:
+          - order_id
+          - {name: amount, type: number, required: false, description: In EUR}
+      - {to: expert, delegate: true, final: true, max_iterations: 3}
+  - {id: billing, model: [offline, offline], tools: ["yamltools:look", yamltools.look_again], handoffs: auto}
+  - {id: expert, capabilities: [law], examples: ["Is it legal?"], handoffs: []}
+  - {id: notes, function: "yamltools:note"}
+"""
+TOOLS = '''
+def look(order: str) -> str:
+    """Look."""
+    return order
+
+
+def look_again() -> str:
+    """Look again."""
+    return ""
+
+
+def note(ctx):
+    return "noted"
+'''
+
+
+PEOPLE = """
+model: offline
+agents:
+  - id: triage
+    handoffs:
+      - {to: billing, alternatives: [accounts, ana], timeout: 2.5}
+      - {to: accounts, delegate: true, alternatives: [ana], timeout: null}
+  - id: billing
+    requires: [order_id, {name: amount, type: number}]
+    max_concurrency: 2
+    accepts: yamltools:look
+    handoffs: []
+  - {id: accounts, accepts_handoffs: false, pull: true, handoffs: []}
+  - {id: ana, person: true, name: Ana, description: Our lawyer}
+"""
+
+
+STRATEGIES = """
+model: offline
+helper_model: offline
+strategy: {recent: {messages: 3}}
+briefing: "Do: {your_task}"
+agents:
+  - id: triage
+    handoffs:
+      - {to: billing, strategy: {summary: {needs: [prices], max_tokens: 200, exclude: ["tool:look"]}}}
+      - {to: expert, delegate: true, strategy: reference}
+  - {id: billing, strategy: message_only, briefing: "{story}", handoffs: []}
+  - {id: expert, strategy: "yamltools:note", handoffs: []}
+"""
+
+
+def declared(team: Team) -> dict[str, object]:
+    return {member.id: member for member in team._declared.members}
+
+
+def test_it_gives_what_code_would(tmp_path: Path):
+    (tmp_path / "yamltools.py").write_text(TOOLS)
+    (tmp_path / "team.yaml").write_text(TEAM)
+    team = read_team(tmp_path / "team.yaml")
+    import yamltools  # type: ignore[import-not-found]  # found where the file lies
+
+    variables = [Variable("order_id"), Variable("amount", "number", False, "In EUR")]
+    approval = Approval(expires=60.0, on_expiry="approve")
+    ways: list[str | Handoff | Delegate] = [
+        "notes",
+        handoff("billing", name="bill", description="Payments.", variables=variables, approval=approval),
+        delegate("expert", final=True, max_iterations=3),
+    ]
+    assert declared(team) == {
+        "triage": Agent("triage", name="Triage", instructions="Find out what is needed.\n", handoffs=ways),
+        "billing": Agent(
+            "billing", model=["offline", "offline"], tools=[yamltools.look, yamltools.look_again], handoffs=AUTO
+        ),
+        "expert": Agent("expert", capabilities=["law"], examples=["Is it legal?"], handoffs=[]),
+        "notes": Function("notes", yamltools.note),
+    }
+    whole = team._declared
+    assert (whole.start, whole.store, whole.model) == ("triage", "sqlite:///kept.db", "offline")
+    assert whole.limits == Limits(max_handoffs=3, on_limit="tell")
+
+
+def test_it_says_who_takes_what_and_who_is_a_person(tmp_path: Path):
+    (tmp_path / "yamltools.py").write_text(TOOLS)
+    (tmp_path / "team.yaml").write_text(PEOPLE)
+    found = declared(read_team(tmp_path / "team.yaml"))
+    import yamltools
+
+    ways: list[str | Handoff | Delegate] = [
+        handoff("billing", alternatives=["accounts", "ana"], timeout=2.5),
+        delegate("accounts", alternatives=["ana"], timeout=None),
+    ]
+    assert found == {
+        "triage": Agent("triage", handoffs=ways),
+        "billing": Agent(
+            "billing",
+            requires=[Variable("order_id"), Variable("amount", "number")],
+            max_concurrency=2,
+            accepts=yamltools.look,
+            handoffs=[],
+        ),
+        "accounts": Agent("accounts", accepts_handoffs=False, pull=True, handoffs=[]),
+        "ana": Person("ana", name="Ana", description="Our lawyer"),
+    }
+
+
+def test_it_says_what_receivers_see(tmp_path: Path):
+    (tmp_path / "yamltools.py").write_text(TOOLS)
+    (tmp_path / "team.yaml").write_text(STRATEGIES)
+    team = read_team(tmp_path / "team.yaml")
+    import yamltools
+
+    summary = Summary(needs=("prices",), max_tokens=200, exclude=("tool:look",))
+    ways: list[str | Handoff | Delegate] = [
+        handoff("billing", strategy=summary),
+        delegate("expert", strategy=Reference()),
+    ]
+    assert declared(team) == {
+        "triage": Agent("triage", handoffs=ways),
+        "billing": Agent("billing", strategy=MessageOnly(), briefing="{story}", handoffs=[]),
+        "expert": Agent("expert", strategy=yamltools.note, handoffs=[]),
+    }
+    whole = team._declared
+    assert (whole.helper_model, whole.strategy, whole.briefing) == ("offline", Recent(3), "Do: {your_task}")
+
+
+def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
+    file = tmp_path / "team.yaml"
+    file.write_text(
+        "agents:\n - &one {id: a, model: offline, description: first, handoffs: []}\n - {<<: *one, id: b}\n"
+    )
+    first, second = declared(read_team(file)).values()
+    assert (first, second) == (
+        Agent("a", model="offline", description="first", handoffs=[]),
+        Agent("b", model="offline", description="first", handoffs=[]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "is empty; expected a mapping with agents"),
+        ("- a\n", "line 1, column 1: expected a mapping with agents, found a list"),
+        ("model: offline\n", "line 1, column 1: expected a mapping with agents, and 'agents' is missing"),
+        ("agents: []\n", "line 1, column 9: expected at least one agent, found none"),
+        ("agents:\n - name: x\n", "line 2, column 4: expected an agent with an id, and 'id' is missing"),
+        ("agents:\n - id: no\n", "line 2, column 8: expected text; put it in quotes if it looks like something else"),
+        ("agents:\n - {id: a}\nlimits: {max_turns: many}\n", "line 3, column 21: expected a whole number; found text"),
+        ("agents:\n - {id: a}\nstart: b\n", "line 3, column 8: expected the id of an agent (a), found 'b'"),
+        ("agents:\n - id: a\n   id: b\n", "line 3, column 4: 'id' stands here twice"),
+        ("agents:\n - {id: a, handoffs: [{to: a, final: true}]}\n", "'final' is not known here"),
+        ("agents:\n - {id: a, tools: [look]}\n", "expected an import path, such as package.module:function"),
+        ("agents:\n - {id: a, function: 'os:getcwd', tools: []}\n", "has id, name and description beside it"),
+        (
+            "agents:\n - {id: a, person: yes, handoffs: []}\n",
+            "a person has id, name and description beside it, not 'ha",
+        ),
+        (
+            "agents:\n - {id: a, person: true, function: 'os:getcwd'}\n",
+            "line 2, column 4: a member is a person or has a",
+        ),
+        ("agents:\n - {id: a, person: 1}\n", "line 2, column 20: expected true or false; found a whole number"),
+        ("agents:\n - {id: a, accepts_handoffs: never}\n", "line 2, column 30: expected true or false; found text"),
+        ("agents:\n - {id: a, max_concurrency: 0}\n", "line 2, column 29: expected a whole number above 0, found 0"),
+        ("agents:\n - {id: a, requires: order}\n", "line 2, column 22: expected a list of variables, found text"),
+        ("agents:\n - {id: a, accepts: 'os:sep'}\n", "line 2, column 21: expected a function, and os:sep is of type s"),
+        ("agents:\n - {id: a, accepts: 'os:nix'}\n", "line 2, column 21: os:nix cannot be imported"),
+        (
+            "agents:\n - id: a\n   handoffs:\n    - {to: a, alternatives: [b]}\n",
+            "line 4, column 30: expected the id of an agent (a), found 'b'",
+        ),
+        ("agents:\n - {id: a, handoffs: [{to: a, timeout: soon}]}\n", "column 40: expected a number of seconds, found"),
+        (
+            "agents:\n - {id: a, handoffs: [{to: a, timeout: 0}]}\n",
+            "column 40: expected seconds above 0, or null for no",
+        ),
+        ("agents:\n - {id: a, handoffs: [{to: a, timeout: .inf}]}\n", "expected seconds above 0, or null for no limit"),
+        ("agents:\n - {id: a, strategy: most}\n", "column 22: expected full, message_only, recent, summary, reference"),
+        ("agents:\n - {id: a, strategy: {recent: {messages: 0}}}\n", "messages=0 must be a whole number, 1 or more"),
+        ("agents:\n - {id: a, strategy: {recent: {}, full: {}}}\n", "expected one of full, message_only"),
+        ("agents:\n - {id: a, strategy: {summary: {need: [x]}}}\n", "'need' is not known here"),
+        ("agents:\n - {id: a, strategy: {recent: 2}}\n", "column 31: expected options of recent, found a whole"),
+        ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
+        ("agents:\n - {id: a, name: !secret x}\n", "line 2, column 18: could not determine a constructor for the tag"),
+        ("agents:\n - {id: a, name: 2026-02-30}\n", "line 2, column 18: it cannot be read: day is out of range"),
+        ("agents:\n - {id: a, settings: {[x]: 1}}\n", "column 23: while constructing a mapping found unhashable"),
+        ("agents:\n - {id: a, settings: &own {x: *own}}\n", "line 2, column 22: found unconstructable recursive node"),
+        ("agents:\n - {id: a, <<: 3}\n", "line 2, column 16: while constructing a mapping expected a mapping"),
+        (f"agents: {'[' * 3000}{']' * 3000}\n", "is nested too deeply to be read"),
+        ("agents: [{id: a, name: \0}]\n", "is no YAML: unacceptable character #x0000"),
+    ],
+)
+def test_a_fault_is_told_with_its_line_and_column(tmp_path: Path, text: str, fault: str):
+    file = tmp_path / "team.yaml"
+    file.write_text(text)
+    with pytest.raises(Mistake) as told:
+        read_team(file)
+    assert fault in str(told.value)
+    assert str(told.value).startswith(str(file))

@@ -1,0 +1,145 @@
+"""A small team of which some are served by claims, and what must hold of the tickets that this makes.
+
+What its members do is told in plans, as in `parties`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from changeover import Agent, Limits, Mode, Person, Team, Ticket, TicketClaim, delegate, handoff
+from changeover.agent.agent import Member
+from changeover.facts import State as Standing
+from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.relay.events import TicketLapsed
+from changeover.relay.queue import Queued
+from changeover.relay.result import handoffs_of
+from changeover.relay.state import State
+from changeover.relay.tickets import open_tickets, resting
+from tests.crash.parties import TIMEOUT, Parties, look, pay
+from tests.crash.watcher import OPEN, Watcher
+
+HERE, AWAY, PEOPLE = ("triage", "scribe"), ("clerk", "lead"), ("ana",)
+RECEIVERS = (*AWAY, "scribe", *PEOPLE)
+ATTEMPTS = 3
+
+
+class Pullers(Parties):
+    """Some work here, others where somebody claims what they are to do."""
+
+    def team(self, **options: Any) -> Team:
+        members = [*(self._member(id, False) for id in HERE), *(self._member(id, True) for id in AWAY)]
+        limits = Limits(max_handoffs=30, max_turns=100)
+        people = [Person(id) for id in PEOPLE]
+        return Team([*members, *people], model=self, clock=self._clock, limits=limits, **options)
+
+    def _member(self, id: str, pull: bool) -> Member:
+        ways: list[Any] = []
+        for other in RECEIVERS:
+            if other != id:
+                after = [each for each in ("scribe", "lead") if each not in (id, other)][:1]
+                ways += [handoff(other, timeout=TIMEOUT, alternatives=after, on_rollback=self._clean)]
+                ways += [delegate(other, timeout=TIMEOUT, alternatives=after)]
+        return Agent(id, handoffs=ways, accepts=self._accepts(id), tools=[look, pay], pull=pull)
+
+
+class PulledWatcher(Watcher):
+    """Sees what each event does to handoffs of which some are claimed, and fall back when nobody is heard of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said_by: Counter[str] = Counter()
+        """How much is recorded in the name of each worker."""
+
+    def _take_in(self, state: State, event: Any) -> None:
+        self.said_by[getattr(event, "by", "")] += 1
+        if not isinstance(event, TicketLapsed):
+            super()._take_in(state, event)
+            return
+        before = {record.id: record.state for record in handoffs_of(state)}
+        state.apply(event)
+        for record in handoffs_of(state):
+            was = before[record.id]
+            falls = record.id == event.ticket and Signal.LAPSE in TRANSITIONS[was]
+            expected = Standing.PENDING if falls else was
+            assert record.state is expected, f"{event} brought {record.id} from {was} to {record.state}"
+
+    def _check_delegates(self, state: State, records: Iterable[Any]) -> None:
+        lapsed = [record for record in records if record.state is Standing.PENDING and record in state.handoffs]
+        working = [record for record in records if record.state is Standing.WORKING]
+        assert all(record.mode is Mode.DELEGATE for record in (*lapsed, *working))
+        if state.run is None:
+            assert not [record for record in records if record.state in OPEN], f"{state.id} ended with {records}"
+
+    def tickets(self) -> set[str]:
+        """Everything that waits to be claimed, or is. A delegate's own conversation says whether it still is."""
+        found = {ticket for state in self.states.values() for ticket in resting(state, ())}
+        accepted = {ticket for state in self.states.values() for ticket in open_tickets(state)} - found
+        return found | {ticket for ticket in accepted if ticket.replace(":", "/") not in self.states}
+
+
+class Book:
+    """Who holds what, as far as is known from outside."""
+
+    def __init__(self) -> None:
+        self.holders: dict[str, tuple[str, float]] = {}
+        """By ticket: the token of whoever holds it, and until when."""
+        self.claims: list[TicketClaim] = []
+        """What workers remember that they claimed."""
+        self.lost: set[tuple[str, str]] = set()
+        """The tickets and tokens of claims that cannot hold any more."""
+        self.wrong: list[str] = []
+        self.completed: list[str] = []
+        """The tickets for which a worker was told that its result was taken."""
+
+    def see(self, queued: Iterable[Queued]) -> None:
+        """Take in who holds what now."""
+        self.holders = {each.ticket.id: (each.owner, each.until or 0.0) for each in queued if each.owner}
+
+    def take(self, claims: Iterable[TicketClaim], now: float) -> None:
+        """Somebody claimed these; nobody else may have had one of them."""
+        for claim in claims:
+            self.begin(claim.ticket, claim._taken.token, now)
+            self.claims.append(claim)
+
+    def begin(self, ticket: Ticket, token: str, now: float) -> None:
+        """Somebody has it from now on, and nobody else may have it."""
+        holder, until = self.holders.get(ticket.id, ("", 0.0))
+        if until > now:
+            self.wrong.append(f"{holder} holds {ticket.id} until {until}, and {token} took it at {now}")
+        self.lose(ticket.id)
+
+    def lose(self, ticket: str) -> None:
+        """Whoever claimed it does not hold it any more."""
+        self.holders.pop(ticket, None)
+        self.lost |= {_key(claim) for claim in self.claims if claim.ticket.id == ticket}
+
+    def end(self, claim: TicketClaim) -> None:
+        """Whoever had it has said its last word to it."""
+        self.lost.add(_key(claim))
+
+    def let_go(self, claim: TicketClaim) -> None:
+        """Whoever has this claim is about to end it."""
+        if self.holders.get(claim.ticket.id, ("",))[0] == claim._taken.token:
+            del self.holders[claim.ticket.id]
+
+    def is_lost(self, claim: TicketClaim) -> bool:
+        return _key(claim) in self.lost
+
+
+def _key(claim: TicketClaim) -> tuple[str, str]:
+    return claim.ticket.id, claim._taken.token
+
+
+def most_urgent(queued: Iterable[Queued], agent: str, now: float) -> list[str]:
+    """What can be claimed for an agent, in the order in which it is to be taken."""
+    can = [each for each in queued if each.ticket.agent == agent and _is_claimable(each, now)]
+    order = [(-each.ticket.priority, each.ticket.deadline or float("inf")) for each in can]
+    assert order == sorted(order), f"these do not stand in their order: {can}"
+    return [each.ticket.id for each in can]
+
+
+def _is_claimable(queued: Queued, now: float) -> bool:
+    # What was taken before its deadline may be taken up by others after it.
+    in_time = queued.ticket.deadline is None or queued.ticket.deadline > now or queued.attempts > 0
+    return not queued.owner and not queued.rests and queued.attempts < ATTEMPTS and in_time
