@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import NamedTuple
 
 from bench.facts import CASES, Case, Fact
 from bench.grid import Grid
-from bench.reading import addresses, read_text, read_weight
 from bench.talk import Talk
 from changeover import Agent, Full, Limits, MessageOnly, Recent, Reference, Summary, Team
 from changeover.facts import HandoffRecord
-from changeover.handoffs.chapters import FETCH
-from changeover.handoffs.strategies import Strategy
-from changeover.handoffs.tokens import count
-from changeover.messages import Assistant, Message, Reply, ToolResult
+from changeover.handoffs.strategies import FETCH, Strategy
+from changeover.handoffs.tokens import count, weight
+from changeover.messages import Assistant, Message, Reply, ToolResult, User
 from changeover.relay.ports import Request
 from changeover.testing import ScriptedModel, calls, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
+
+ADDRESS = re.compile(r"context://[0-9a-f]+")
+
+
+def read_weight(message: Message) -> int:
+    """The tokens of a message, with what its files hold: a model reads that too."""
+    return weight(message) + count(_attached(message))
+
+
+def read_text(messages: Sequence[Message]) -> str:
+    """All that stands in some messages."""
+    return "\n".join(f"{each.text}\n{_attached(each)}" for each in messages)
+
+
+def addresses(messages: Sequence[Message]) -> list[str]:
+    """Where more can be fetched, according to some messages."""
+    return list(dict.fromkeys(ADDRESS.findall(read_text(messages))))
+
+
+def _attached(message: Message) -> str:
+    files = message.files if isinstance(message, User) else ()
+    return "\n".join(file.data.decode() for file in files)
+
 
 LIMITS = Limits(max_handoffs=100, max_turns=500)
 HEAD = ("conversation", "strategy", "tokens", "share", "in view", "by fetch", "lost", "an answer")

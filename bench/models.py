@@ -12,7 +12,7 @@ from changeover.messages import Assistant, Call, Message, ToolResult, User
 from changeover.models.provider import PydanticAIModel
 from changeover.models.request import tools_of, written
 from changeover.relay.ports import Request
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 NAME = "gpt-4o"
 TURNS = 10

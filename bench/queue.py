@@ -18,8 +18,8 @@ from bench.durable import folder
 from bench.measure import Figure
 from changeover import Agent, HandoffPackage, Metadata, Mode, Task, Team, Worker
 from changeover.engines.local import claims
+from changeover.engines.local.claims import take
 from changeover.engines.local.engine import LocalEngine
-from changeover.engines.taking import take
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.postgres import server

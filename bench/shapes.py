@@ -8,19 +8,16 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bench import work
-from bench.context import strategies
+from bench.context import addresses, read_text, read_weight, strategies
 from bench.facts import Fact
 from bench.grid import Grid
-from bench.reading import addresses, read_text, read_weight
 from changeover import Agent, Team, delegate
-from changeover.handoffs.chapters import FETCH
-from changeover.handoffs.strategies import Strategy
+from changeover.handoffs.strategies import FETCH, Strategy
 from changeover.handoffs.tokens import count, weight
 from changeover.messages import Assistant, Message, Reply, ToolResult
 from changeover.relay.ports import Request
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import Fn
+from changeover.tools.tool import Fn, ToolDefinition
 
 TOOLS: dict[str, list[Fn]] = {
     "orders": [work.find_order, work.check_stock, work.read_contract],

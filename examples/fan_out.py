@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from changeover import Agent, Command, Function, RunContext, Send, Team
 from changeover.messages import Message, Note
 from changeover.testing import Reply, ScriptedModel, fails, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 TASTES = {"Assam": "malty", "Darjeeling": "flowery", "Sencha": "grassy"}
 TEAS = ["Assam", "Darjeeling", "Lapsang", "Sencha"]

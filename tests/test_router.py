@@ -1,4 +1,4 @@
-"""Who there is: profiles in the store, members that join, and what a team's router finds."""
+"""The router of a team: profiles in the store, members that join, and which agents are found."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from changeover import Agent, Person, Profile, Routing, Store, Team, handoff
 from changeover.errors import MisconfiguredError, UnknownAgentError
 from changeover.messages import Message
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.databases import postgres, shared_store, sqlite_file
 
 __all__ = ["postgres", "shared_store", "sqlite_file"]

@@ -35,7 +35,7 @@ from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, Started, UserSpoke
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 
 def echoes(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:

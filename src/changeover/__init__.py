@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from changeover.agent.agent import Function as Function
     from changeover.agent.agent import Member as Member
     from changeover.agent.agent import Person as Person
-    from changeover.agent.delegate import delegate as delegate
+    from changeover.agent.handoff import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.specialist import specialist as specialist
     from changeover.agent.variable import Variable as Variable
@@ -48,9 +48,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.answers import Conditional as Conditional
     from changeover.handoffs.answers import Rejected as Rejected
     from changeover.handoffs.briefing import Brief as Brief
-    from changeover.handoffs.chapters import Chapter as Chapter
     from changeover.handoffs.expectations import Expects as Expects
-    from changeover.handoffs.handover import Handover as Handover
     from changeover.handoffs.package import Context as Context
     from changeover.handoffs.package import Expectations as Expectations
     from changeover.handoffs.package import FileReference as FileReference
@@ -60,7 +58,9 @@ if TYPE_CHECKING:
     from changeover.handoffs.package import Progress as Progress
     from changeover.handoffs.package import Step as Step
     from changeover.handoffs.package import Task as Task
+    from changeover.handoffs.strategies import Chapter as Chapter
     from changeover.handoffs.strategies import Full as Full
+    from changeover.handoffs.strategies import Handover as Handover
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
     from changeover.handoffs.strategies import Recent as Recent
     from changeover.handoffs.strategies import Reference as Reference
@@ -77,9 +77,9 @@ if TYPE_CHECKING:
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
     from changeover.routing.broker import Recommendation as Recommendation
     from changeover.routing.experiment import Experiment as Experiment
+    from changeover.routing.learning import Learning as Learning
     from changeover.routing.profile import Profile as Profile
     from changeover.routing.routing import Routing as Routing
-    from changeover.routing.utility import Learning as Learning
     from changeover.stores.store import Store as Store
     from changeover.team import Team as Team
     from changeover.ticket import TicketClaim as TicketClaim
@@ -104,7 +104,7 @@ _HOMES = {
     "Approve": "guards.approval",
     "Ask": "guards.guard",
     "Brief": "handoffs.briefing",
-    "Chapter": "handoffs.chapters",
+    "Chapter": "handoffs.strategies",
     "Circuit": "guards.breaker",
     "CircuitBreaker": "guards.breaker",
     "Command": "tools.command",
@@ -126,8 +126,8 @@ _HOMES = {
     "HandoffPackage": "handoffs.package",
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
-    "Handover": "handoffs.handover",
-    "Learning": "routing.utility",
+    "Handover": "handoffs.strategies",
+    "Learning": "routing.learning",
     "Ledger": "facts",
     "LimitedModel": "models.wrappers",
     "Limits": "guards.limits",
@@ -173,7 +173,7 @@ _HOMES = {
     "Variable": "agent.variable",
     "Worker": "worker",
     "WorkflowState": "tools.command",
-    "delegate": "agent.delegate",
+    "delegate": "agent.handoff",
     "handoff": "agent.handoff",
     "specialist": "agent.specialist",
     "tool": "tools.tool",

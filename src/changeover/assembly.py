@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from changeover.agent.agent import Agent, Function, Member, Person
-from changeover.agent.roster import Roster, Seat, seat
+from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
-from changeover.agent.trial import tried_model
 from changeover.engines.clock import SystemClock
 from changeover.errors import MisconfiguredError
 from changeover.guards.breaker import CircuitBreaker, breaker_among
@@ -27,13 +26,11 @@ from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.models.resolver import NOTHING, Resolver
 from changeover.observe.hooks import Hook, hook_faults
-from changeover.relay.ports import Clock, Log, Model
-from changeover.relay.world import Ask, World
-from changeover.routing.experiment import Experiment
+from changeover.relay.ports import Ask, Clock, Log, Model, World
+from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
 from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing
-from changeover.routing.trials import concerned, experiment_faults, sound_of, trials_of
 from changeover.toolkits.function import FunctionToolkit
 
 if TYPE_CHECKING:

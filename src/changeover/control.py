@@ -1,4 +1,4 @@
-"""What people and programs do about work that is under way: look at it, decide, end it, undo it, measure it."""
+"""Overseer: control of work under way by approvals, cancellation, rollback, breakers and metrics."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TypeVar
 
 from changeover.engines.local import cancellation
 from changeover.engines.local.approvals import decide
+from changeover.engines.local.cancellation import roll_back
 from changeover.engines.local.engine import LocalEngine
 from changeover.engines.local.tickets import id_of
-from changeover.engines.rolling import roll_back
 from changeover.errors import ApprovalError, ConversationNotFound, MisconfiguredError
 from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
 from changeover.guards.approval import Decision, decision_fault, is_names
 from changeover.guards.breaker import Circuit
+from changeover.inputs import check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.events import Entry
 from changeover.relay.result import handoffs_in
-from changeover.relay.spoken import check_texts
 from changeover.relay.stream import Recorded, recorded
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Router: what programs ask of a team's agents, and what they say of them, to everybody who shares the store."""
+"""Router: finds agents of a team for a task, and changes their profiles in the store."""
 
 from __future__ import annotations
 

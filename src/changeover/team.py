@@ -34,15 +34,13 @@ from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
-from changeover.inputs import RunOptions, Said, brokered, offered, package_of, said
+from changeover.inputs import RunOptions, Said, brokered, check_texts, offered, package_of, said
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import Hook, Hooks
 from changeover.relay.events import UserSpoke
-from changeover.relay.offered import handoff_of
-from changeover.relay.ports import Clock, Log
-from changeover.relay.spoken import check_texts
+from changeover.relay.package import handoff_of
+from changeover.relay.ports import Ask, Clock, Log, World
 from changeover.relay.stream import StreamItem
-from changeover.relay.world import Ask, World
 from changeover.router import Router
 from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing

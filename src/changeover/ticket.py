@@ -1,4 +1,4 @@
-"""A ticket in the hands of whoever claimed it: people's own workers answer, work and report through this."""
+"""TicketClaim: a claimed ticket, through which a worker answers, reports progress and concludes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 
 from changeover.engines.local import claims
+from changeover.engines.local.claims import kept, take
 from changeover.engines.local.engine import LocalEngine
-from changeover.engines.taking import kept, take
 from changeover.errors import UNREADABLE, ClaimLost, MisconfiguredError
 from changeover.facts import Ticket
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, checked
 from changeover.handoffs.package import HandoffPackage
+from changeover.inputs import check_texts
 from changeover.relay.commands import AskReceiver
 from changeover.relay.events import Event, HandoffAccepted
 from changeover.relay.perform.handoffs import Answered, answered
 from changeover.relay.queue import Claim, Taken
-from changeover.relay.spoken import check_texts
 
 T = TypeVar("T")
 LEASE = 60.0

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from changeover.agent.agent import Function
 from changeover.agent.roster import Seat
-from changeover.engines import hosting
-from changeover.engines.capacity import room
-from changeover.engines.holding import End
+from changeover.engines.local import claims
+from changeover.engines.local.claims import take
+from changeover.engines.local.directory import room
 from changeover.engines.local.engine import LocalEngine
-from changeover.engines.taking import take
+from changeover.engines.local.waits import End
 from changeover.errors import EngineError, MisconfiguredError, StoreClosed, StoreUnavailable, UnknownAgentError
 from changeover.facts import Ticket
 from changeover.relay.queue import Bell, Claim, Taken
@@ -112,7 +112,7 @@ class Worker:
         self._tell(News(taken.ticket, taken.attempt))
         end = End.LOST
         try:
-            end = await hosting.work(engine, taken, self.name)
+            end = await claims.work(engine, taken, self.name)
         except asyncio.CancelledError:
             end = End.BACK
             raise
@@ -148,12 +148,12 @@ class Worker:
             with suppress(EngineError):  # a store that is away: what lapses by that is lost, and nothing else
                 kept = await engine.log.queue.renew([Claim(id, taken.token) for id, taken in held.items()], self._lease)
                 for id in held.keys() - set(kept):
-                    await hosting.lose(engine, held[id])
+                    await claims.lose(engine, held[id])
 
     async def _give_back(self, engine: LocalEngine) -> None:
         for task, taken in list(self._tasks.items()):
             try:
-                await hosting.give_up(engine, taken, self.name, "the worker was stopped")
+                await claims.give_up(engine, taken, self.name, "the worker was stopped")
             except EngineError as error:  # then the lease runs out
                 logger.warning("%s was not given back: %s", taken.ticket.id, error)
             task.cancel()

@@ -15,7 +15,7 @@ YAML = {
 }
 PULLED = """
 from changeover import Agent, Person, Team
-from changeover.stores.memory import MemoryLog
+from changeover.stores.memory.log import MemoryLog
 
 team = Team([Agent("papers", pull=True), Person("ana")])
 kept = Team([Agent("clerk", pull=True)], model="offline", store=MemoryLog())

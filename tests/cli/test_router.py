@@ -11,7 +11,7 @@ import pytest
 from changeover import Agent, Team, Usage, specialist
 from changeover.messages import Message, ToolResult
 from changeover.testing import Reply, ScriptedModel, calls, fails, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.cli.process import changeover
 
 TASKS = 6

@@ -19,8 +19,7 @@ from changeover import (
     delegate,
     handoff,
 )
-from changeover.agent.delegate import Delegate
-from changeover.agent.handoff import Handoff
+from changeover.agent.handoff import Delegate, Handoff
 from changeover.cli.documents.team_file import read_team
 from changeover.cli.exits import Mistake
 from changeover.team import Team

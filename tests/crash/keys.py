@@ -16,7 +16,7 @@ from changeover.errors import ChangeoverError
 from changeover.messages import Message
 from changeover.relay.ports import Request
 from changeover.testing import Reply, ScriptedModel, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.crash.notes import Notes
 
 LEASE = 10.0

@@ -14,7 +14,7 @@ from changeover.errors import FunctionError
 from changeover.messages import Message, ToolResult, User
 from changeover.stores.store import Store
 from changeover.testing import Reply, ScriptedModel, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 BROKEN, STOP = "broken", "stop"
 THRESHOLD, COOLDOWN = 3, 0.5

@@ -33,7 +33,7 @@ from changeover.messages import Assistant, User
 from changeover.relay.ports import Clock, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, assert_valid_history, calls, delegates, hands_off, says
-from changeover.testing.replies import resolve
+from changeover.testing.scripted import resolve
 
 AGENTS = ("triage", "billing", "sales", "clerk")
 CLOSED, PEOPLE = ("closed",), ("ana",)

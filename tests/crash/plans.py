@@ -20,7 +20,7 @@ from changeover.messages import Assistant, Message, ToolResult, User
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
-from changeover.testing.replies import resolve
+from changeover.testing.scripted import resolve
 from changeover.tools.tool import Tool
 
 READS = ("look", "peek", "scan")

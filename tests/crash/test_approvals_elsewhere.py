@@ -30,12 +30,11 @@ from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import database_of, open_log
 from changeover.testing import Reply, calls, delegates, says
-from changeover.testing.replies import resolve
+from changeover.testing.scripted import resolve
 from tests.crash.checks import events_of
-from tests.crash.furnishing import furnish
 from tests.crash.notes import Note, Notes
 from tests.crash.nursery import Mother, Nursery, Worker, wait_for
-from tests.crash.worker import Order
+from tests.crash.worker import Order, furnish
 
 CONVERSATION = "c"
 DONE = "paid 5 | stamped"

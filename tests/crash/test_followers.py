@@ -1,4 +1,4 @@
-"""Callers whose conversation another process works on: they wait, they are told, and nobody is forgotten."""
+"""Callers whose conversation another process works on: they wait, and each is told."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from changeover.relay.queue import Claim
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import open_log
 from changeover.testing import Reply, ScriptedModel, calls, delegates, says
-from changeover.testing.passing import PassingLog
-from changeover.tools.definition import ToolDefinition
+from changeover.testing.crash import PassingLog
+from changeover.tools.tool import ToolDefinition
 
 
 class LogOfOthers(MemoryLog):

@@ -20,8 +20,7 @@ from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, open_log
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, crash, fails, hands_off, says
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import Tool
+from changeover.tools.tool import Tool, ToolDefinition
 
 Tools = Sequence[Tool | Callable[..., object]]
 

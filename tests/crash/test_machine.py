@@ -20,16 +20,15 @@ from changeover import Agent, RunContext, RunResult, Team, tool
 from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
 from changeover.messages import Assistant, User
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
-from changeover.relay.ports import Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome
+from changeover.relay.ports import Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome, World
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.relay.world import World
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
-from changeover.testing.passing import PassingLog
-from changeover.testing.replies import resolve
-from changeover.tools.definition import ToolDefinition
+from changeover.testing.crash import PassingLog
+from changeover.testing.scripted import resolve
+from changeover.tools.tool import ToolDefinition
 from tests.crash.checks import events_of
 from tests.crash.machines import run_machine
 

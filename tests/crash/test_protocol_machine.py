@@ -32,8 +32,7 @@ from changeover.facts import State as Standing
 from changeover.guards.approval import Decision
 from changeover.relay.result import handoffs_of
 from changeover.stores.memory.log import MemoryLog
-from tests.crash.living import CONVERSATIONS, Living
-from tests.crash.machines import run_machine
+from tests.crash.machines import CONVERSATIONS, Living, run_machine
 from tests.crash.parties import ANSWERS, RECEIVERS, TIMEOUT, Parties
 from tests.crash.watcher import Watcher
 

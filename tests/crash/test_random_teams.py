@@ -21,7 +21,7 @@ from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, assert_valid_history, calls, says
 from changeover.testing.crash import Death, MortalLog, _dies_and_goes_on, _live
 from changeover.testing.effects import Effects
-from changeover.testing.replies import resolve
+from changeover.testing.scripted import resolve
 from changeover.tools.tool import Tool
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

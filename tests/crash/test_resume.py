@@ -18,7 +18,7 @@ from changeover.relay.events import RunCompleted, UserSpoke
 from changeover.stores.store import Store, open_log
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
 from changeover.testing.scripted import Lines, Play
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.crash import plans
 from tests.crash.checks import assert_whole, events_of
 from tests.crash.nursery import Nursery, wait_for

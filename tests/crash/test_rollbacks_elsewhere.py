@@ -12,7 +12,7 @@ from changeover.errors import IllegalTransition
 from changeover.messages import Message
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackRequested, RunCancelled
 from changeover.testing import Reply, ScriptedModel, delegates, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 LEASE = 0.9
 """Short: who works on something hears within a third of it what others want."""

@@ -43,11 +43,9 @@ from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
 from changeover.relay.result import handoffs_of
 from changeover.stores.store import Store, open_log
-from tests.crash.living import CONVERSATIONS
-from tests.crash.machines import run_machine
+from tests.crash.machines import CONVERSATIONS, run_machine
 from tests.crash.parties import ANSWERS, TIMEOUT
-from tests.crash.ticketing import Ticketing
-from tests.crash.tickets import AWAY, RECEIVERS, most_urgent
+from tests.crash.tickets import AWAY, RECEIVERS, Ticketing, most_urgent
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 BACK = {Standing.REJECTED, Standing.RETURNED}

@@ -1,10 +1,14 @@
-"""Processes that are stopped for longer than their lease: when they go on, their work is somebody else's."""
+"""Processes that are stopped or die at an awkward moment: another process goes on with their work."""
 
+from __future__ import annotations
+
+import asyncio
 import os
 from collections.abc import Sequence
 
 import pytest
 
+from changeover.stores.sql.dialects.postgres import Postgres
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, open_log
 from tests.crash.checks import assert_at_most_once, assert_whole
@@ -12,6 +16,7 @@ from tests.crash.notes import Note
 from tests.crash.nursery import Nursery, Worker, wait_for
 from tests.crash.test_kill import as_it_should_be
 from tests.crash.worker import Order, Say, Stop, Where
+from tests.stores.entries import DONE, more, opening
 
 SAID = [
     [Say("a", "a-1", "look+peek ?save >billing pay"), Say("a", "a-2", "scan >archive")],
@@ -73,3 +78,25 @@ async def test_a_process_that_slept_through_its_lease_begins_nothing_and_appends
     assert begun == []
     assert await scene.entries() == recorded
     await scene.assert_all_is_well([sleeper, other])
+
+
+async def test_a_message_left_for_a_process_that_had_just_finished_is_taken_up_by_whoever_comes_next(shared_store: str):
+    worker, speaker, heir = (open_log(Store(shared_store)) for _ in range(3))
+    await worker.append(opening(), DONE)
+    # The speaker saw that the worker owned the conversation, and leaves word; then both die.
+    await speaker.append(more(3), None)
+    assert await heir.unfinished() == ["c"]
+    for log in (worker, speaker, heir):
+        await log.close()
+
+
+async def test_a_process_that_is_stopped_in_mid_transaction_keeps_nobody_waiting(postgres: str):
+    log = open_log(Store(postgres, lease=0.3))
+    await log.append(opening(), DONE)
+    stopped = Postgres(postgres, lease=0.3).connect()
+    stopped.begin()
+    stopped.run([("UPDATE conversations SET position = position WHERE id = %s RETURNING position", ("c",))])
+    async with asyncio.timeout(2):
+        await log.append(more(3), DONE)
+    stopped.close()
+    await log.close()

@@ -1,4 +1,4 @@
-"""What must hold of handoffs after every event: they go where their table leads, and each task is one's alone."""
+"""Watcher: checks after every event that handoffs follow the transition table and each task has one owner."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

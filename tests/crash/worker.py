@@ -6,6 +6,8 @@ reads orders from its standard input, one a line, forks a process for each, and 
 begins in milliseconds, with everything imported.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
@@ -21,16 +23,29 @@ import msgspec
 
 from changeover import RunFinished, Team
 from changeover.errors import ChangeoverError, ConversationNotFound
+from changeover.handoffs.tokens import load
 from changeover.inputs import RunOptions
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
 from changeover.relay.queue import Claim
+from changeover.stores.sql import log
+from changeover.stores.sql.dialects import postgres, sqlite
+from changeover.stores.sql.statements import statements
 from changeover.stores.store import Store, open_log
-from changeover.testing.passing import PassingLog
-from tests.crash.furnishing import furnish
+from changeover.testing.crash import PassingLog
 from tests.crash.notes import Notes
 from tests.crash.plans import AGENTS, Play, essence
 from tests.crash.server import Serve, Server
+
+ROOMS = (postgres, log, sqlite)
+"""Which a store enters when it is opened."""
+
+
+def furnish() -> None:
+    load()
+    for dialect in ("sqlite", "postgresql"):
+        statements(dialect)
+
 
 How = Literal["run", "stream", "resume"]
 Where = Literal["before", "after", "after, and oversleeps"]

@@ -1,4 +1,4 @@
-"""A wide tree of conversations, cancelled at every moment; and cancelled by another process than the one at work."""
+"""Cancellation of a wide tree of conversations at every event, by this process or another."""
 
 import asyncio
 import time
@@ -18,9 +18,8 @@ from changeover.observe.hooks import EVENTS
 from changeover.relay.events import RunCancelled, ToolFinished
 from changeover.relay.state import State
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, delegates, hands_off, says
-from changeover.testing.replies import Line
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import Tool
+from changeover.testing.scripted import Line
+from changeover.tools.tool import Tool, ToolDefinition
 
 NEXT = "and now?"
 TURNS = {

@@ -1,4 +1,4 @@
-"""Taking what waits to be claimed, when something comes between."""
+"""Claims of tickets, when something goes wrong in between."""
 
 import asyncio
 import sqlite3

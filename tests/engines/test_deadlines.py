@@ -1,4 +1,4 @@
-"""How long a whole run may take: also one that is resumed, or in which what a person was asked is undone."""
+"""Timeouts of whole runs: also of runs that are resumed, or whose question to a person is undone."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence

@@ -1,22 +1,25 @@
-"""The engine in this process: it survives its log, shares it, and records every outcome once."""
+"""LocalEngine: it survives a failing log, shares the log, records every outcome once, and its turns cost the same."""
+
+from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, ValuesView
 from typing import Any
 
 import pytest
 
-from changeover import Agent, RunResult, tool
+from changeover import Agent, RunResult, Team, tool
 from changeover.engines.local.engine import LocalEngine
 from changeover.errors import EngineError
 from changeover.messages import Message, User
 from changeover.relay.events import Entry, Event, HandoffAccepted, ModelReplied, RunCompleted, ToolFinished, UserSpoke
-from changeover.relay.world import World
+from changeover.relay.ports import World
+from changeover.relay.run import Outcome
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.relay.world import a_world
 
 SCRIPT = {
@@ -198,3 +201,35 @@ async def test_wherever_a_log_ends_a_new_engine_takes_it_up_and_ends_it_the_same
     assert await recorded(cut) == await recorded(whole)
     for request in model.requests:
         assert_valid_history(request)
+
+
+class FromTheEnd(dict[int, Outcome]):
+    """Outcomes that nobody may go through from the first on."""
+
+    def values(self) -> Any:
+        return Backwards(self)
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("all runs of the conversation were gone through")
+
+
+class Backwards(ValuesView[Outcome]):
+    def __init__(self, outcomes: FromTheEnd) -> None:
+        self._last = list(dict.values(outcomes))[-1]
+
+    def __iter__(self) -> Iterator[Outcome]:
+        raise AssertionError("all runs of the conversation were gone through")
+
+    def __reversed__(self) -> Iterator[Outcome]:
+        return iter([self._last])
+
+
+async def test_the_end_of_a_run_looks_at_no_earlier_one():
+    team = Team([Agent("solo")], model=ScriptedModel(lambda agent, messages, tools: says("hello")))
+    await team.run("hello", conversation="c")
+    live = team._running().lives.here("c")
+    assert live is not None
+    live.state.outcomes = FromTheEnd(live.state.outcomes)
+    result = await team.run("hello again", conversation="c")
+    assert result.ledger.by_agent["solo"].turns == 1
+    await team.close()

@@ -1,4 +1,4 @@
-"""Following a run that was begun elsewhere or before: what happened of it, what happens now, and its result."""
+"""Following a run that was begun before or elsewhere: its past events, its new events, and its result."""
 
 import asyncio
 from typing import Any

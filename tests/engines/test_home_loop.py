@@ -1,4 +1,4 @@
-"""A team can be used from anywhere: plain code, threads, notebooks, one event loop after the other."""
+"""A team can be used from plain code, threads, notebooks, and one event loop after the other."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from changeover.errors import ChangeoverError, ModelError
 from changeover.messages import Message
 from changeover.relay.events import UserSpoke
 from changeover.testing import Reply, ScriptedModel, calls, fails, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 T = TypeVar("T")
 

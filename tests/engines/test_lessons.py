@@ -1,4 +1,4 @@
-"""What teams learn from how tasks ended: through real runs, on one store and together."""
+"""Lessons from past tasks: through real runs, on one store and shared by several teams."""
 
 from collections.abc import Sequence
 from math import inf
@@ -11,15 +11,14 @@ from changeover.engines.local.directory import LiveDirectory
 from changeover.engines.local.engine import LocalEngine
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import RollbackRequested
-from changeover.relay.experience import MOST, Lesson
 from changeover.relay.ports import Log
-from changeover.routing.draws import draw
-from changeover.routing.learning import Learned
-from changeover.routing.utility import DEFAULT
+from changeover.relay.tables import MOST, Lesson
+from changeover.routing.learning import DEFAULT, Learned
+from changeover.routing.statistics import draw
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.databases import KINDS, postgres, sqlite_file
 from tests.relay.world import a_world
 from tests.stores.test_experience import BROKEN, CALL, FOUND, ended, offered

@@ -1,4 +1,4 @@
-"""A run that is read along ends as one that is not, and reading changes nothing."""
+"""Streams: a run that is streamed ends as one that is not, and reading changes nothing."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -12,7 +12,7 @@ from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, ModelReplied, RunCompleted, RunFailed, RunStarted, UserSpoke
 from changeover.relay.stream import StreamItem
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 Script = dict[str, list[Reply]]
 

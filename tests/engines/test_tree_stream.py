@@ -42,7 +42,7 @@ from changeover.relay.queue import Claim
 from changeover.relay.stream import StreamItem
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, calls, delegates, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 MANY = 20

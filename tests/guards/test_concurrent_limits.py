@@ -16,7 +16,7 @@ from changeover.guards.limits import TIERS
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, calls, delegates, hands_off, says
-from changeover.testing.replies import resolve
+from changeover.testing.scripted import resolve
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 CONVERSATIONS = 5_000 if STRESS else 200

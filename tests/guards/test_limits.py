@@ -10,13 +10,12 @@ from changeover import Agent, Ledger, Limits, Team
 from changeover.errors import EconomicLimitExceeded, Exhausted, MisconfiguredError, ModelError
 from changeover.facts import RunResult, Share, Usage
 from changeover.faults import LimitName
-from changeover.guards.limits import Tier
-from changeover.guards.tiers import classify
+from changeover.guards.limits import Tier, classify
 from changeover.messages import Message
 from changeover.relay.ports import Reserve
 from changeover.relay.projection.admission import Tally
 from changeover.testing import ManualClock, Reply, ScriptedModel, fails, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 
 @pytest.mark.parametrize(

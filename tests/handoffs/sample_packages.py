@@ -1,4 +1,4 @@
-"""Packages for the tests: one that somebody wrote from the schema alone, and any number of random ones."""
+"""Packages for the tests: one written by hand from the schema alone, and random ones."""
 
 import json
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from changeover import HandoffPackage
 from changeover.handoffs.briefing import TEMPLATE, Brief, brief_of, briefed_by
-from changeover.handoffs.chapters import Chapter
+from changeover.handoffs.strategies import Chapter
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
 
 PACKAGE = {

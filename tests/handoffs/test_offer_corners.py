@@ -34,7 +34,7 @@ from changeover.messages import Message, ToolResult
 from changeover.relay.events import RollbackDone
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 
 def package(receiver: str = "clerk", mode: Mode = Mode.DELEGATE, **metadata: Any) -> HandoffPackage:

@@ -24,9 +24,9 @@ from changeover import (
 )
 from changeover.errors import HandoffTimeoutError, KeyConflict, PackageError, UnknownAgentError
 from changeover.messages import Message
-from changeover.relay.offered import offer_of
+from changeover.relay.package import offer_of
 from changeover.testing import ManualClock, Reply, ScriptedModel, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.handoffs.sample_packages import by_hand, parts
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

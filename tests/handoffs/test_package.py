@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from changeover.errors import PackageError, ProtocolError
 from changeover.facts import Mode
-from changeover.handoffs.history import history_of
 from changeover.handoffs.package import (
     Context,
     Decision,
@@ -28,6 +27,7 @@ from changeover.handoffs.package import (
     Task,
     ToolCall,
     fingerprint,
+    history_of,
 )
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
 

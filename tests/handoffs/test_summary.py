@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.handoffs.chapters import Chapter
-from changeover.handoffs.handover import Handover
+from changeover.handoffs.strategies import Chapter, Handover
 from changeover.handoffs.summary import LONGEST, VERSION, WHOLE, fitted, prompt_of
 from changeover.handoffs.template import CUT
 from changeover.handoffs.tokens import count

@@ -1,6 +1,6 @@
-"""`python -m tests.models.oldest_release`: the model tests with the oldest pydantic-ai that pyproject.toml allows.
+"""`python -m tests.models.oldest_release`: tests the models with the oldest pydantic-ai that pyproject.toml allows.
 
-Its Model layer changes from week to week, so a lower bound that nobody tries is soon a wrong one.
+Its Model layer changes weekly, so an untested lower bound is soon wrong.
 """
 
 import re

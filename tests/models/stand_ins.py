@@ -12,7 +12,7 @@ from changeover.errors import ModelError
 from changeover.messages import Message, Reply, User
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 
 def request(*messages: Message, tools: tuple[ToolDefinition, ...] = (), **settings: Any) -> Request:

@@ -14,7 +14,7 @@ from changeover.messages import Assistant, Call, Note, Reply, ToolResult, User
 from changeover.models.offline import OfflineModel
 from changeover.relay.ports import Request
 from changeover.relay.stream import RunFinished, TextDelta
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 MARK = "(offline)"
 

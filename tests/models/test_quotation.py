@@ -12,7 +12,7 @@ from changeover.messages import Assistant, Call, File, Message, Note, ToolResult
 from changeover.models.quotation import Marks, texts_of
 from changeover.models.request import GO_ON, written
 from changeover.relay.ports import Request
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.models.nasty_texts import BREAKS, FAKES, TEXTS, asked, tamed, threads
 from tests.models.stand_ins import request
 from tests.models.strict_reader import Read, announced, prompts, read_back, shape

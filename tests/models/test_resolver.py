@@ -9,10 +9,10 @@ import pytest
 
 from changeover import Agent, LimitedModel, Team
 from changeover.errors import MisconfiguredError
-from changeover.models.fallback import FallbackModel
 from changeover.models.offline import OfflineModel
 from changeover.models.provider import PydanticAIModel
 from changeover.models.resolver import Resolver
+from changeover.models.wrappers import FallbackModel
 from changeover.testing import ScriptedModel, says
 
 KEYS = {

@@ -21,8 +21,8 @@ from pydantic_ai.messages import (
 )
 
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
-from changeover.models.reading import read
 from changeover.models.request import GO_ON, written
+from changeover.models.response import read
 from changeover.relay.events import ModelReplied
 from changeover.relay.sanitize import reply_of
 

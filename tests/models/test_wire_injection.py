@@ -9,8 +9,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from changeover import Agent, Team, Variable, handoff
 from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
-from changeover.models.naming import named
-from changeover.models.provider import PydanticAIModel
+from changeover.models.provider import PydanticAIModel, named
 from changeover.testing import ScriptedModel, hands_off
 from tests.models.aimock import Server
 from tests.models.nasty_texts import FAKES

@@ -8,7 +8,7 @@ import pytest
 from changeover import Agent, LimitedModel, Team
 from changeover.errors import MisconfiguredError, ModelError
 from changeover.messages import Reply
-from changeover.models.fallback import FallbackModel
+from changeover.models.wrappers import FallbackModel
 from changeover.relay.stream import TextDelta
 from changeover.testing import ScriptedModel, fails, says
 from tests.models.stand_ins import Counting, Failing, request

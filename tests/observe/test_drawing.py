@@ -22,8 +22,16 @@ from changeover import (
     specialist,
     tool,
 )
-from changeover.observe.drawing import Course, Plan, course_of, course_text, plan_of, team_text
-from changeover.observe.mermaid import course_mermaid, team_mermaid
+from changeover.observe.drawing import (
+    Course,
+    Plan,
+    course_mermaid,
+    course_of,
+    course_text,
+    plan_of,
+    team_mermaid,
+    team_text,
+)
 from changeover.observe.svg import course_svg, team_svg
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 

@@ -12,12 +12,11 @@ from changeover.errors import ConversationNotFound, MisconfiguredError, ModelErr
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import VariantChosen
 from changeover.relay.ports import Log
-from changeover.routing.draws import draw
 from changeover.routing.experiment import variant_of
-from changeover.routing.outcomes import Measured
+from changeover.routing.statistics import Measured, draw
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, fails, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.databases import KINDS, postgres, sqlite_file
 
 __all__ = ["postgres", "sqlite_file"]

@@ -29,10 +29,10 @@ from changeover import (
     handoff,
     tool,
 )
-from changeover.agent.trial import Trial, Trials
-from changeover.engines import hosting
+from changeover.agent.roster import Trial, Trials
+from changeover.engines.local import claims
+from changeover.engines.local.claims import take
 from changeover.engines.local.engine import LocalEngine
-from changeover.engines.taking import take
 from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, Expected, Spent
 from changeover.faults import (
@@ -45,12 +45,11 @@ from changeover.faults import (
     WorkerFault,
 )
 from changeover.guards.approval import Decision
-from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.package import HandoffPackage, Metadata, Task
+from changeover.handoffs.strategies import Chapter
 from changeover.messages import Call, Note, User
-from changeover.relay.awaiting import awaits
 from changeover.relay.commands import Record
-from changeover.relay.decide.decision import decide
+from changeover.relay.decide.decision import awaits, decide, settle
 from changeover.relay.events import (
     Event,
     Given,
@@ -66,9 +65,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.queue import Taken
 from changeover.relay.run import Thinking
-from changeover.relay.settle import settle
-from changeover.relay.state import State
-from changeover.relay.weighing import Scale
+from changeover.relay.state import Scale, State
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel, assert_valid_history, calls, delegates, fails, hands_off, says
 from changeover.tools.command import Directive, Errand
@@ -455,7 +452,7 @@ async def serve(engine: LocalEngine) -> None:
 
 
 async def worked(engine: LocalEngine, taken: Taken) -> None:
-    await hosting.work(engine, taken, "worker")
+    await claims.work(engine, taken, "worker")
 
 
 async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: bool) -> list[tuple[float, Any]]:

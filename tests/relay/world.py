@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from changeover import Agent, Limits, Team
 from changeover.agent.agent import Member
 from changeover.agent.roster import Roster, seat
-from changeover.relay.ports import Model
-from changeover.relay.world import World
+from changeover.relay.ports import Model, World
 from changeover.testing import ManualClock, ScriptedModel
 from changeover.toolkits.function import FunctionToolkit
 

@@ -1,5 +1,8 @@
-"""A house with eight agents, each described in one sentence."""
+"""Profiles of eight agents, each described in one sentence, and candidates for a task."""
 
+from __future__ import annotations
+
+from changeover.routing.broker import Recommendation
 from changeover.routing.profile import Profile
 
 PROFILES = (
@@ -50,3 +53,7 @@ PROFILES = (
         examples=("I have to be in Lisbon by Tuesday noon.",),
     ),
 )
+
+
+def candidate(agent: str, score: float = 1.0, why: str = "") -> Recommendation:
+    return Recommendation(agent, score, why, "text")

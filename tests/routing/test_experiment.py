@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeover.handoffs.strategies import Full, Recent, Summary
-from changeover.routing.draws import draw, draws
 from changeover.routing.experiment import Experiment, variant_of
+from changeover.routing.statistics import draw, draws
 
 TWO = Experiment("summary-or-full", variants={"summary": Summary(), "full": Full()})
 MANY = [f"conversation-{number}" for number in range(4_000)]

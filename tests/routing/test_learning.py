@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.routing.draws import draws
-from changeover.routing.learning import Learned, forget, reorder, summary, update
-from changeover.routing.utility import Learning, Outcome
-from tests.routing.candidates import candidate
+from changeover.routing.learning import Learned, Learning, Outcome, forget, reorder, summary, update
+from changeover.routing.statistics import draws
+from tests.routing.sample_profiles import candidate
 
 RATES = {"north": 0.9, "south": 0.7, "east": 0.6, "west": 0.5, "centre": 0.4}
 """How often each of five succeeds, which nobody knows."""

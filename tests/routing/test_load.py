@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeover.routing.broker import Recommendation
-from changeover.routing.draws import draws
 from changeover.routing.load import MANY, Busy, Load, Refuses, Takes, Waits, busy_faults, by_load, place
 from changeover.routing.routing import Routing
-from tests.routing.candidates import candidate
+from changeover.routing.statistics import draws
+from tests.routing.sample_profiles import candidate
 
 AGENTS = st.sampled_from([f"agent-{number}" for number in range(12)])
 CANDIDATES = st.lists(st.builds(candidate, AGENTS, st.floats(0, 1)), unique_by=lambda each: each.agent)

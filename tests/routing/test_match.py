@@ -1,15 +1,25 @@
-"""Text match between a request and short profiles."""
+"""Text match between a request and profiles: by words, updated as profiles change, and by meaning."""
 
+from __future__ import annotations
+
+import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.routing.index import LONGEST
-from changeover.routing.match import rank, shared
+from bench.routing import by_text, hits
+from changeover.errors import MisconfiguredError
+from changeover.routing.embedding import MeaningMatch, load_wordllama
+from changeover.routing.match import LONGEST, WordMatch, rank, shared
+from changeover.routing.profile import Profile
+from changeover.routing.registry import Registry
 from changeover.routing.words import stem, words
+from tests.routing.sample_profiles import PROFILES
+from tests.routing.sample_tasks import TASKS
 
 DESK = {
     "billing": "Payments, invoices and refunds.",
@@ -111,3 +121,95 @@ def test_of_an_endless_request_only_the_beginning_is_read():
 def test_matching_imports_no_numpy():
     code = "import sys, changeover.routing.match; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+some_text = st.lists(
+    st.sampled_from(["invoice", "invoices", "refund", "app", "crash", "parcel", "wool", "42", "the"])
+).map(" ".join)
+some_profiles = st.dictionaries(st.sampled_from("abcde"), some_text, max_size=5).map(
+    lambda texts: [Profile(id, description=text) for id, text in texts.items()]
+)
+
+
+@given(st.lists(some_profiles, min_size=1, max_size=4), some_text)
+def test_an_index_that_was_brought_up_to_date_is_as_good_as_a_new_one(stages, task):
+    match = WordMatch()
+    for profiles in stages:
+        before = list(match.scores(task))
+        updated = match.over(profiles)
+        assert list(match.scores(task)) == before
+        match = updated
+    assert list(match.scores(task)) == pytest.approx(list(WordMatch().over(stages[-1]).scores(task)))
+
+
+@given(some_profiles, st.one_of(some_text, st.text()))
+def test_words_score_between_nothing_and_one(profiles, task):
+    scores = WordMatch().over(profiles).scores(task)
+    assert len(scores) == len(profiles)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+def test_the_more_of_a_task_a_profile_speaks_of_the_higher_its_score():
+    match = WordMatch().over([Profile("a", description="wool and tin"), Profile("b", description="wool and lead")])
+    some, all_ = match.scores("wool, tin and copper pans")[0], match.scores("tin and wool")[0]
+    assert 0 < some < all_
+
+
+def test_the_number_at_the_end_of_an_id_is_no_word():
+    registry = Registry([Profile("billing-2", description="refunds"), Profile("other", description="parcels")])
+    assert list(registry.match.scores("I have 2 problems")) == [0, 0]
+    assert registry.match.scores("billing")[0] > 0
+
+
+def letters(texts: list[str]) -> Iterable[list[float]]:
+    """Vectors of length 1 that count letters: a sort of meaning that can be worked out by hand."""
+    for text in texts:
+        counts = [float(text.lower().count(letter)) for letter in LETTERS]
+        length = sum(count * count for count in counts) ** 0.5 or 1.0
+        yield [count / length for count in counts]
+
+
+def test_meaning_is_the_cosine_and_little_of_it_is_nothing():
+    match = MeaningMatch(letters).over([Profile("aaa"), Profile("bbb"), Profile("a" * 20 + "c")])
+    assert list(match.scores("aa")) == pytest.approx([1.0, 0.0, 0.99875], abs=1e-4)
+    assert list(match.scores("c" + "z" * 30)) == [0.0, 0.0, 0.0]
+
+
+def test_meaning_is_read_once_for_each_profile():
+    read: list[str] = []
+
+    def embed(texts: list[str]) -> Iterable[list[float]]:
+        read.extend(texts)
+        return letters(texts)
+
+    first = MeaningMatch(embed).over([Profile("aa"), Profile("bb")])
+    second = first.over([Profile("bb"), Profile("cc")])
+    assert [text.strip() for text in read] == ["aa", "bb", "cc"]
+    assert list(second.scores("bb")) == pytest.approx([1.0, 0.0])
+
+
+def test_without_wordllama_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    with pytest.raises(MisconfiguredError, match=r"pip install 'changeover\[wordllama\]'"):
+        load_wordllama()
+
+
+def test_wordllama_finds_more_than_words_do_and_never_asks_the_network(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*args, **kwargs):
+        raise OSError("there is no network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    somebodys = [task for task in TASKS if task.right]
+    meaning, words = (by_text(Registry(PROFILES, match)) for match in (load_wordllama(), WordMatch()))
+    assert hits(meaning, somebodys) > hits(words, somebodys)
+
+
+def test_routing_imports_neither_numpy_nor_wordllama():
+    program = (
+        "import sys, changeover.routing.broker, changeover.routing.embedding;"
+        "sys.exit(bool({'numpy', 'wordllama', 'bm25s'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == 0

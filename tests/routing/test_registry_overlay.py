@@ -4,9 +4,8 @@ from typing import Any
 
 from changeover import Agent, Function, Person, Profile, delegate, handoff
 from changeover.agent.roster import Roster, Seat, seat
-from changeover.routing.overlay import overruled, registry_over, roster_over
 from changeover.routing.profile import profile_of
-from changeover.routing.registry import Registry
+from changeover.routing.registry import Registry, overruled, registry_over, roster_over
 
 NOBODY: frozenset[str] = frozenset()
 

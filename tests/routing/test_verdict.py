@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.routing.draws import draws
 from changeover.routing.experiment import Experiment
-from changeover.routing.intervals import mean, mean_difference, rate, rate_difference
-from changeover.routing.outcomes import Measured, Outcomes, Tally, counted, merged
+from changeover.routing.statistics import (
+    Measured,
+    Outcomes,
+    Tally,
+    counted,
+    draws,
+    mean,
+    mean_difference,
+    merged,
+    rate,
+    rate_difference,
+)
 from changeover.routing.verdict import Verdict, verdict
 
 TWO = Experiment("summary-or-full", variants={"summary": None, "full": None}, lower_is_better=("complaints",))

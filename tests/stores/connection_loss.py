@@ -1,4 +1,4 @@
-"""Losing a connection at the worst moment."""
+"""Connections that break at the worst moment."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Whole conversations, to be forgotten."""
+"""Whole conversations that leave rows in every table."""
 
 from msgspec.structs import replace
 

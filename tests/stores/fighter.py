@@ -1,4 +1,4 @@
-"""A process of its own that appends to the same conversations as others do: `python -m tests.stores.fighter`."""
+"""A process that appends to the same conversations as others: `python -m tests.stores.fighter`."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Counting in a store, and in a log in memory that holds the same."""
+"""Metrics counted in a store, and in a log in memory with the same entries."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""What a queue is supposed to do, said as simply as possible: lists, and a look at everything each time."""
+"""The simplest queue: lists, searched whole at every step."""
 
 from dataclasses import dataclass, field
 from math import inf

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from changeover import Profile
-from changeover.relay.agents import KeptAgent
 from changeover.relay.ports import Log
+from changeover.relay.tables import KeptAgent
 from changeover.stores.sql.log import SqlLog
 from tests.stores.entries import query
 

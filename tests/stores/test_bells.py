@@ -1,4 +1,4 @@
-"""Whoever waits for work is told when there may be some, from wherever it comes."""
+"""A worker that waits is woken when there may be work, from any process."""
 
 import asyncio
 import statistics

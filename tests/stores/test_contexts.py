@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from changeover.errors import StoreUnavailable
-from changeover.relay.contexts import Kept, context_id
 from changeover.relay.ports import Log
-from changeover.stores.contexts.keeping import SWEPT, keep
+from changeover.relay.tables import Kept, context_id
 from changeover.stores.memory.log import MemoryLog
+from changeover.stores.sql.claims import SWEPT, keep
 from changeover.stores.sql.contexts import MOST, ContextJob, Put, Sweep
 from changeover.stores.sql.database import Call, Row, Write
 from changeover.stores.sql.dialects import sqlite as sqlite_store

@@ -1,4 +1,4 @@
-"""Conversations in which nothing goes on until a person decides or the time has come."""
+"""Conversations that rest until a person decides or a deadline comes."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A conversation that is over can be forgotten: nothing of it is left, and its id begins another."""
+"""A finished conversation can be removed with its whole tree; its id can begin another."""
 
 import gc
 from collections.abc import Callable, Iterator

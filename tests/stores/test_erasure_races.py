@@ -1,4 +1,4 @@
-"""Those who knew a conversation that was forgotten, and those who come in between: nobody takes another for it."""
+"""Processes that knew a removed conversation never mistake a new one for it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -23,9 +23,9 @@ from changeover.relay.events import (
     RunCancelled,
     RunFailed,
 )
-from changeover.relay.experience import Lesson, Unlearned
 from changeover.relay.ports import Head, Log, Spending
-from changeover.routing.utility import Outcome
+from changeover.relay.tables import Lesson, Unlearned
+from changeover.routing.learning import Outcome
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.testing.crash import Died, MortalLog

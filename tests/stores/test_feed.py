@@ -1,4 +1,4 @@
-"""The feed of a root's tree: what is there, then what comes, from whichever process."""
+"""The feed of a tree: the entries that are there, then new ones, from any process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""Logs that are wanted in the same moment are read together, and each reader gets its own."""
+"""Concurrent reads of logs share one query, and each reader gets its own log."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pytest
 from changeover.errors import StoreUnavailable
 from changeover.stores.sql.database import Call
 from changeover.stores.sql.log import SqlLog
-from changeover.stores.together import Together
+from changeover.stores.sql.reader import Together
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, more, opening
 

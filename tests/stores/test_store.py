@@ -1,4 +1,4 @@
-"""A store as users declare it."""
+"""Store: declared by users, checked and opened."""
 
 import subprocess
 import sys

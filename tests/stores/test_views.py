@@ -1,4 +1,4 @@
-"""Looking at a store: the newest first, by what people filter by, on every database, and without writing."""
+"""Views: records newest first, filtered, on every database, without writing."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -7,10 +7,9 @@ import pytest
 
 from changeover import Agent, Team
 from changeover.errors import ConversationNotFound, StoreUnavailable
-from changeover.stores.records import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, upgrade_store
-from changeover.stores.views import Views, open_views
+from changeover.stores.views import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow, Views, open_views
 from changeover.testing import ScriptedModel, hands_off
 from tests.stores.entries import DONE, WORKING, answer, child, handing_over, more, opening, query
 

@@ -1,4 +1,4 @@
-"""Tickets to put into a queue, and whoever puts, takes and works on them."""
+"""Tickets to put into a queue, and the Scribe that puts, takes and works on them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A process of its own that works on tickets as others do: `python -m tests.stores.worker`."""
+"""A process that works on tickets: `python -m tests.stores.worker`."""
 
 import asyncio
 import sys

@@ -8,7 +8,7 @@ from changeover.errors import HandoffTargetNotFoundError
 from changeover.messages import Message
 from changeover.relay.events import CallRefused, HandoffAccepted, HandoffRejected
 from changeover.testing import Reply, ScriptedModel, calls, delegates, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import came_back
 from tests.stories.specialists import desk, wants
 from tests.stories.stage import CONVERSATION, Stage, events, story

@@ -42,8 +42,7 @@ from changeover.relay.events import (
 from changeover.relay.fold.approvals import request_of
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, hands_off, says
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import Tool
+from changeover.tools.tool import Tool, ToolDefinition
 from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.stories.turns import recites_results
 

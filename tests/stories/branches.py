@@ -19,7 +19,7 @@ from changeover import (
 from changeover.errors import MaxHandoffsExceededError
 from changeover.messages import Message, ToolResult
 from changeover.testing import Reply, ScriptedModel, calls, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.commands import gives, goes, plays, tells
 from tests.stories.stage import CONVERSATION, Stage, story
 

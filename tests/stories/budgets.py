@@ -10,7 +10,7 @@ from changeover.errors import EconomicLimitExceeded
 from changeover.messages import Message
 from changeover.relay.events import CallRefused, LimitReached, RunFailed, TierChosen
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, fails, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.cancellation import Hold
 from tests.stories.delegates import cast
 from tests.stories.stage import CONVERSATION, Stage, events, story

@@ -31,8 +31,8 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, fails, hands_off, says
-from changeover.testing.replies import Line
-from changeover.tools.definition import ToolDefinition
+from changeover.testing.scripted import Line
+from changeover.tools.tool import ToolDefinition
 from tests.stories.approvals import asked, must_wait
 from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.stories.turns import recites_results

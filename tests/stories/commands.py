@@ -22,8 +22,7 @@ from changeover.errors import FunctionError, HandoffTargetNotFoundError, MaxHand
 from changeover.messages import Message, Note, ToolResult, User
 from changeover.relay.events import CallRefused, HandoffOffered, HandoffReturned, ToolFinished
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import Tool
+from changeover.tools.tool import Tool, ToolDefinition
 from tests.stores.entries import until
 from tests.stories.scripts import recites
 from tests.stories.stage import CONVERSATION, Stage, events, story

@@ -22,7 +22,7 @@ from changeover.handoffs.tokens import count
 from changeover.messages import Message, ToolResult, User
 from changeover.relay.events import ContextPacked, HandoffOffered
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
-from changeover.testing.replies import Line
+from changeover.testing.scripted import Line
 from tests.stories.delegates import cast, results
 from tests.stories.stage import Stage, events, story
 

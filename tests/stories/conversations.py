@@ -8,7 +8,7 @@ from changeover.errors import ConversationNotFound, ModelError, UnknownAgentErro
 from changeover.messages import Message, User
 from changeover.relay.events import RunStarted, UserSpoke
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.scripts import recites, texts
 from tests.stories.stage import CONVERSATION, Stage, events, story
 

@@ -29,8 +29,8 @@ from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message, Note, ToolResult, User
 from changeover.relay.events import CallRefused, HandoffAccepted, HandoffOffered, RunStarted, ToolFinished
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
-from changeover.testing.replies import Line
-from changeover.tools.definition import ToolDefinition
+from changeover.testing.scripted import Line
+from changeover.tools.tool import ToolDefinition
 from tests.stories.scripts import names_its_tools, shown
 from tests.stories.stage import CONVERSATION, Stage, events, story
 

@@ -11,7 +11,7 @@ from changeover.messages import Message, ToolResult
 from changeover.relay.events import HandoffOffered, ReceiverChosen
 from changeover.routing.learning import Standing
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.specialists import wants
 from tests.stories.stage import Stage, events, story
 

@@ -7,7 +7,7 @@ from changeover import Agent, Function, RunContext, Variable, handoff
 from changeover.errors import FunctionError
 from changeover.messages import Message
 from changeover.testing import Reply, ScriptedModel, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.scripts import recites
 from tests.stories.stage import Stage, story
 

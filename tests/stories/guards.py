@@ -26,8 +26,8 @@ from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import CallRefused, FellBack
 from changeover.testing import ScriptedModel, calls, hands_off, says
-from changeover.testing.replies import Line
-from changeover.tools.definition import ToolDefinition
+from changeover.testing.scripted import Line
+from changeover.tools.tool import ToolDefinition
 from tests.stories.approvals import must_wait, settled
 from tests.stories.delegates import asks, cast
 from tests.stories.stage import Stage, events, story

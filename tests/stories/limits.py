@@ -7,7 +7,7 @@ from changeover.errors import EconomicLimitExceeded, MaxHandoffsExceededError
 from changeover.messages import Assistant, Message, ToolResult
 from changeover.relay.events import CallRefused
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.scripts import names_its_tools, shown
 from tests.stories.stage import CONVERSATION, Stage, events, story
 

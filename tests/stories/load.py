@@ -8,7 +8,7 @@ from changeover.messages import Message
 from changeover.relay.events import HandoffOffered, ReceiverChosen
 from changeover.routing.load import WhenBusy
 from changeover.testing import Reply, ScriptedModel, calls, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.approvals import must_wait
 from tests.stories.cancellation import Hold, first_of
 from tests.stories.delegates import came_back

@@ -8,7 +8,7 @@ from changeover.errors import HandoffTargetNotFoundError, ModelError
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import CallRefused
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 

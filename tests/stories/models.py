@@ -9,7 +9,7 @@ from changeover.errors import ModelError
 from changeover.messages import Message
 from changeover.relay.events import ModelFailed, ModelReplied
 from changeover.testing import Reply, ScriptedModel, calls, fails, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.stage import Stage, events, story
 
 

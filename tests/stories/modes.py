@@ -9,7 +9,7 @@ from changeover.guards.switch import place_of
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import CallRefused, HandoffOffered, RuleFired
 from changeover.testing import Reply, ScriptedModel, calls, delegates, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import asks, cast
 from tests.stories.guards import tries_then_tells
 from tests.stories.scripts import names_its_tools

@@ -7,7 +7,7 @@ from changeover import Agent, File, Reference, Summary, Team, delegate
 from changeover.messages import Message, Note, ToolResult
 from changeover.relay.events import ContextPacked
 from changeover.testing import ManualClock, calls, delegates, hands_off, says
-from changeover.testing.replies import Line
+from changeover.testing.scripted import Line
 from tests.stories.context import ORDER, look_up, looks_up_then_hands_off, recites
 from tests.stories.delegates import Says, cast
 from tests.stories.stage import Stage, events, story

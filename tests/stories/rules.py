@@ -36,7 +36,7 @@ from changeover.relay.events import (
     RuleFired,
 )
 from changeover.testing import ManualClock, Reply, calls, delegates, hands_off, says
-from changeover.testing.replies import Line
+from changeover.testing.scripted import Line
 from tests.stories.answers import chain
 from tests.stories.approvals import always, must_wait, settled, until_completed
 from tests.stories.delegates import asks, cast

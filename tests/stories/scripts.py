@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from changeover.messages import Message
 from changeover.testing import Reply, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 
 def names_its_tools(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:

@@ -9,7 +9,7 @@ from changeover import Agent, HandoffPackage, Rejected, Routing, Team, Usage, sp
 from changeover.messages import Message
 from changeover.relay.events import HandoffOffered, HandoffRejected, ReceiverChosen
 from changeover.testing import Reply, ScriptedModel, calls, fails, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import came_back, read
 from tests.stories.stage import CONVERSATION, Stage, events, story
 

@@ -8,8 +8,7 @@ from changeover import Agent, RunContext, tool
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import ToolFinished, ToolStarted
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import Tool
+from changeover.tools.tool import Tool, ToolDefinition
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 Fn = Callable[..., object]

@@ -6,7 +6,7 @@ from changeover import AUTO, Agent, Full, MessageOnly, handoff
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
 from changeover.relay.events import HandoffAccepted, HandoffOffered, ModelReplied
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.scripts import names_its_tools, recites, texts
 from tests.stories.stage import CONVERSATION, Stage, events, story
 

@@ -20,9 +20,8 @@ from changeover.relay.events import (
     ToolFinished,
 )
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, says
-from changeover.testing.replies import Line
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import Tool
+from changeover.testing.scripted import Line
+from changeover.tools.tool import Tool, ToolDefinition
 from tests.stories.delegates import Says, asks, came_back, cast, read, recites_results, sleeps
 from tests.stories.scripts import shown
 from tests.stories.stage import CONVERSATION, Stage, events, story

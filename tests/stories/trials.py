@@ -9,7 +9,7 @@ from changeover.messages import Message
 from changeover.relay.events import CallRefused, HandoffOffered, VariantChosen
 from changeover.routing.experiment import variant_of
 from changeover.testing import Reply, ScriptedModel, delegates, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import asks, cast
 from tests.stories.guards import tries_then_tells
 from tests.stories.stage import Stage, events, story

@@ -6,7 +6,7 @@ from changeover import Agent, Variable, handoff
 from changeover.messages import Assistant, Message, ToolResult
 from changeover.relay.events import CallRefused, HandoffOffered, ToolFinished
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 

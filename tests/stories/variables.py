@@ -10,7 +10,7 @@ from changeover import Agent, Variable, handoff
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import CallRefused, HandoffOffered, ToolFinished
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 from tests.stories.stage import Stage, events, story
 
 METADATA = {"_handoff_from", "_handoff_tool", "_handoff_instructions", "_handoff_chain"}

@@ -7,7 +7,7 @@ import pytest
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User, View
 from changeover.relay.ports import Request
 from changeover.testing import assert_valid_history
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 HELLO = User("hello")
 ASKED = Assistant("triage", "let me look", calls=(Call("a", "look"), Call("b", "read")))

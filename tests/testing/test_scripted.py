@@ -13,7 +13,7 @@ from changeover.messages import Message, User, View
 from changeover.relay.ports import Model, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, ScriptedModel, calls, fails, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 HELLO = User("hello")
 LOOK = ToolDefinition("look", "", {})

@@ -12,7 +12,7 @@ from changeover.messages import Message
 from changeover.relay.events import Entry, ToolFinished, Unreadable
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, hands_off, says
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 
 async def begun(team: Team, text: str) -> None:

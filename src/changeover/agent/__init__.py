@@ -1,1 +1,1 @@
-"""Who is in a team, and which ways lead from one member to another. Frozen data: a run never changes it."""
+"""Agents as users declare them, and the compiled roster of a team."""

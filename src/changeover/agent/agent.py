@@ -1,4 +1,4 @@
-"""The members of a team as users declare them."""
+"""Agent, Function and Person: the members of a team as users declare them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from changeover.agent.delegate import Delegate
-from changeover.agent.handoff import Handoff
+from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.variable import Variable
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy

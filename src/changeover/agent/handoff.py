@@ -1,4 +1,4 @@
-"""Declared ways to hand off: a tool of their own, with variables, for one receiver."""
+"""handoff() and delegate(): declared tools that pass the conversation to a receiver, or ask it for a result."""
 
 from __future__ import annotations
 
@@ -86,3 +86,62 @@ def tool_name(verb: str, receiver: str) -> str:
     # An agent in place of its id is a fault that its team reports, with all others; until then it needs a name.
     id = str(getattr(receiver, "id", receiver))
     return f"{verb}_{id.replace('-', '_').replace('.', '_')}"
+
+
+ITERATIONS = 15
+"""How many replies of its model a delegate may take unless it is told otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delegate:
+    """One declared way to ask another agent."""
+
+    receiver: str
+    name: str
+    description: str
+    instructions: str
+    strategy: Strategy | None
+    final: bool
+    max_iterations: int
+    approval: Approvable
+    timeout: float | None
+    alternatives: tuple[str, ...]
+    expects: Any
+    guards: Sequence[Guard] = ()
+
+
+def delegate(
+    receiver: str,
+    *,
+    name: str | None = None,
+    description: str = "",
+    instructions: str = "",
+    strategy: Strategy | None = None,
+    final: bool = False,
+    max_iterations: int = ITERATIONS,
+    approval: Approvable = None,
+    timeout: float | None = TIMEOUT,
+    alternatives: Sequence[str] = (),
+    expects: Any = None,
+    guards: Sequence[Guard] = (),
+) -> Delegate:
+    """Declare that an agent may give `receiver` a task and get its result; to the model it is a function of a task.
+
+    With `final`, the receiver's answer is the run's answer. If the receiver does not accept the task, the
+    `alternatives` are asked in turn; `timeout` is how long it may take from the offer to the result, in seconds.
+    `expects` says what the result must be: a type, a JSON schema, or Expects(…).
+    """
+    return Delegate(
+        receiver=receiver,
+        name=name or tool_name("delegate_to", receiver),
+        description=description,
+        instructions=instructions,
+        strategy=strategy,
+        final=final,
+        max_iterations=max_iterations,
+        approval=approval,
+        timeout=timeout,
+        alternatives=tuple(alternatives),
+        expects=expects,
+        guards=tuple(guards) if isinstance(guards, list) else guards,
+    )

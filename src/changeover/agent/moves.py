@@ -1,4 +1,4 @@
-"""The moves open to an agent: what a call of each name means."""
+"""Moves: what each tool call of an agent means (use a tool, transfer, delegate), and the tool definitions for them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.agent.agent import Agent, Member, purpose
-from changeover.agent.delegate import Delegate
-from changeover.agent.handoff import TIMEOUT, Handoff
+from changeover.agent.handoff import TIMEOUT, Delegate, Handoff
 from changeover.agent.variable import Check, Variable, compile_variables
 from changeover.facts import Expected
 from changeover.guards.approval import Approval, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.context import Merge, fence
 from changeover.handoffs.strategies import Strategy
-from changeover.tools.definition import ToolDefinition
 from changeover.tools.run_context import RunContext
-from changeover.tools.tool import Tool
+from changeover.tools.tool import Tool, ToolDefinition
 
 GENERIC = "handoff"
 

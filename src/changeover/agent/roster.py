@@ -1,15 +1,14 @@
-"""A team's declarations, compiled once: who is there, and what each may do."""
+"""Roster: a team's declarations, compiled once; who is in it, what each may do, and which variants are tried."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
-from changeover.agent.delegate import Delegate
-from changeover.agent.handoff import Handoff
+from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import (
     DelegateTo,
     Move,
@@ -21,7 +20,6 @@ from changeover.agent.moves import (
     generic_transfer,
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
-from changeover.agent.trial import Trials
 from changeover.agent.variable import Check, compile_variables
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
@@ -30,8 +28,30 @@ from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
-from changeover.tools.definition import ToolDefinition
-from changeover.tools.tool import as_tool
+from changeover.tools.tool import ToolDefinition, as_tool
+
+
+class Trial(Struct, frozen=True):
+    """Variants of one thing, and who gets which."""
+
+    name: str
+    variants: dict[str, Any]
+    choose: Callable[[str], str]
+    """The variant for the tree of a root, by the root's id."""
+
+    def chosen(self, root: str, recorded: Mapping[str, str]) -> str:
+        """The variant of a tree: the one that was recorded, else the one that is its."""
+        return recorded.get(self.name) or self.choose(root)
+
+
+Trials: TypeAlias = dict[tuple[str, str], Trial]
+"""By what is tried and the agent that it is about; there is at most one for both."""
+
+
+def tried_model(agent: str, trial: str, variant: str) -> str:
+    """Under which name the model is found that an agent has in a variant; no agent can be called so."""
+    return f"{agent}@{trial}={variant}"
+
 
 Definitions: TypeAlias = tuple[ToolDefinition, ...]
 

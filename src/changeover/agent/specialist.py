@@ -1,4 +1,4 @@
-"""A way to delegate without naming anybody: the router finds who fits."""
+"""specialist(): delegation to an agent that the router finds by capability."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from changeover.agent.delegate import ITERATIONS, Delegate
-from changeover.agent.handoff import TIMEOUT
+from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate
 from changeover.agent.moves import Assignment, BadArguments, DelegateTo, expected_of
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 NAME = "handoff_to_specialist"
 PARAMETERS = ("specialist_type", "task", "reason", "context", "required_capabilities")

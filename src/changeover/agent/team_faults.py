@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a team, found before it runs, each with what to do about it."""
+"""Checks of a team's declarations before it runs: every fault at once, each with its remedy."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from dataclasses import fields
 from math import inf
 
 from changeover.agent.agent import AUTO, Agent, Function, Member
-from changeover.agent.delegate import Delegate
-from changeover.agent.handoff import Handoff
+from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import GENERIC
 from changeover.agent.specialist import Specialist
 from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
-from changeover.handoffs.chapters import FETCH
 from changeover.handoffs.context import METADATA
-from changeover.handoffs.strategies import strategy_faults
+from changeover.handoffs.strategies import FETCH, strategy_faults
 from changeover.tools.tool import Fn, Tool, as_tool
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -1,4 +1,4 @@
-"""Typed variables that a model fills in when it hands off."""
+"""Variable: a typed value that a model fills in when it hands off, with its schema and its check."""
 
 from __future__ import annotations
 

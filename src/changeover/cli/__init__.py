@@ -1,4 +1,4 @@
-"""The command `changeover`. Each command imports what it needs when it is called, so that `--help` is quick."""
+"""The command line `changeover`: its commands, which import heavy libraries only when they run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router
-from changeover.cli.demo.command import demo
+from changeover.cli.demo.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.exits import EXITS
 from changeover.cli.graph import graph

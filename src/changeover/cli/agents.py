@@ -1,20 +1,38 @@
-"""`agents`: who there is, as code declares them and as the store describes them, and changing what the store says."""
+"""Command `agents`: list, show, add, remove, enable and disable agents in a store."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from changeover.cli.exits import Mistake, plainly
+from changeover.cli.exits import Mistake, plainly, tell
 from changeover.cli.handoffs import at_store
 from changeover.cli.options import JsonOption, StoreOption, is_store_here
-from changeover.cli.spelling import at_agent
 
 if TYPE_CHECKING:
     from changeover.cli.terminal.agent_status import Enrolled
-    from changeover.relay.agents import KeptAgent
+    from changeover.relay.ports import Log
+    from changeover.relay.tables import KeptAgent
+    from changeover.stores.views import Views
+
+
+def at_agent(store: str | None, agent: str, work: Callable[[Log], Awaitable[object]]) -> None:
+    """Do something about an agent; if the store has never heard of it, that is said too."""
+    if not at_store(store, lambda log, views: _done(log, views, agent, work)):
+        tell(f"nobody called {agent!r} has worked in this store yet; mind the spelling")
+
+
+async def _done(log: Log, views: Views, agent: str, work: Callable[[Log], Awaitable[object]]) -> bool:
+    from changeover.stores.views import TaskRow
+
+    described = any(each.id == agent for each in await log.agents.all())
+    known = described or bool(await views.listed(TaskRow, {"agent": agent}, limit=1))
+    await work(log)
+    return known
+
 
 app = typer.Typer(help="Agents: who there is, what each is for, and who takes handoffs.", no_args_is_help=True)
 

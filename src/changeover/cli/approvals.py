@@ -1,4 +1,4 @@
-"""`approvals`: what waits for a person, and deciding about it."""
+"""Command `approvals`: list the requests that wait for a person, and approve, reject, answer or route them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def list_approvals(
     from changeover.cli.terminal.render import when
 
     async def find(views: Views) -> list[Any]:
-        from changeover.stores.records import ApprovalRow
+        from changeover.stores.views import ApprovalRow
 
         wanted = given({"status": None if status == "all" else status})
         return await views.listed(ApprovalRow, wanted, conversation, limit + 1)
@@ -155,10 +155,10 @@ def _decide(
             param_hint="--team",
         )
     with plainly():
-        from changeover.cli.asking import user_name
+        from changeover.cli.run import resumed
         from changeover.cli.teams import working_team
+        from changeover.cli.terminal.prompt import user_name
         from changeover.cli.terminal.run_report import Place, finish, told
-        from changeover.cli.watching import resumed
         from changeover.facts import RunResult
 
         team, _ = working_team(address, store)

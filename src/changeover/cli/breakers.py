@@ -1,4 +1,4 @@
-"""`breakers`: which receivers of handoffs are left alone, and opening or resetting their circuits by hand."""
+"""Command `breakers`: list the circuit breakers of a store, and open or reset them by hand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from changeover.cli.agents import at_agent
 from changeover.cli.exits import tell
 from changeover.cli.handoffs import at_store
 from changeover.cli.options import JsonOption, StoreOption
-from changeover.cli.spelling import at_agent
 
 if TYPE_CHECKING:
     from changeover.guards.breaker import Circuit

@@ -1,4 +1,4 @@
-"""`db`: the tables of a store, whether they are current, and whether what they hold can be read."""
+"""Command `db`: upgrade a store's tables, show their version, check that every record can be read."""
 
 from __future__ import annotations
 

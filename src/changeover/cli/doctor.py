@@ -1,4 +1,4 @@
-"""`doctor`: what this machine has, and what is missing."""
+"""Command `doctor`: check Python, packages, extras, API keys and the store of this machine."""
 
 from __future__ import annotations
 

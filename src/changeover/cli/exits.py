@@ -1,4 +1,4 @@
-"""From errors to one clear line and an exit code: nobody who mistyped something should have to read a traceback."""
+"""Exit codes, and how errors become one line on standard error."""
 
 from __future__ import annotations
 

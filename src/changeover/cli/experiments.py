@@ -1,4 +1,4 @@
-"""`experiments`: what was tried in several variants, and what came of it."""
+"""Command `experiments`: list experiments, and compare the outcomes of their variants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from changeover.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
     from changeover.routing.experiment import Experiment
-    from changeover.routing.outcomes import Outcomes
+    from changeover.routing.statistics import Outcomes
     from changeover.routing.verdict import Comparison, Verdict
     from changeover.stores.views import Views
 
@@ -81,7 +81,7 @@ def _found(store: str | None, team: str | None) -> list[tuple[Experiment, Outcom
 
     async def find(views: Views) -> list[tuple[Experiment, Outcomes]]:
         from changeover.observe.experiment_results import found
-        from changeover.routing.outcomes import counted
+        from changeover.routing.statistics import counted
 
         tried = views.trials
         declared = {each.name: each for each in _declared(team)}

@@ -1,4 +1,4 @@
-"""`graph`: a team, or what happened in a conversation, drawn."""
+"""Command `graph`: draw a team or a conversation as text, Mermaid or SVG."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _team(address: str, format: Format) -> str:
 def _course(id: str, format: Format, store: str | None) -> str:
     async def find(views: Views) -> Course | None:
         from changeover.observe.drawing import course_of
-        from changeover.stores.records import ConversationRow
+        from changeover.stores.views import ConversationRow
 
         found = await views.one(ConversationRow, id)
         return course_of(id, found.agent, await views.handoffs(id)) if found else None
@@ -67,16 +67,14 @@ def _course(id: str, format: Format, store: str | None) -> str:
 
 
 def _drawn_plan(plan: Plan, format: Format) -> str:
-    from changeover.observe.drawing import team_text
-    from changeover.observe.mermaid import team_mermaid
+    from changeover.observe.drawing import team_mermaid, team_text
     from changeover.observe.svg import team_svg
 
     return {"text": team_text, "mermaid": team_mermaid, "svg": team_svg}[format](plan)
 
 
 def _drawn_course(course: Course, format: Format) -> str:
-    from changeover.observe.drawing import course_text
-    from changeover.observe.mermaid import course_mermaid
+    from changeover.observe.drawing import course_mermaid, course_text
     from changeover.observe.svg import course_svg
 
     return {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](course)

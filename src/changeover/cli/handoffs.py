@@ -1,4 +1,4 @@
-"""`handoffs stuck`, `retry` and `cancel`: what does not move by itself, and what people do about it."""
+"""Commands `handoffs stuck|retry|cancel`: find work that does not progress, and retry or cancel it."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def cancel(
             param_hint="--team",
         )
     with plainly():
-        from changeover.cli.asking import user_name
+        from changeover.cli.run import resumed
         from changeover.cli.teams import working_team
+        from changeover.cli.terminal.prompt import user_name
         from changeover.cli.terminal.run_report import Place, finish, told
-        from changeover.cli.watching import resumed
         from changeover.facts import RunResult
 
         found, _ = working_team(team, store)
@@ -122,7 +122,7 @@ async def _retried(log: Log, views: Views, id: str) -> str:
 
 async def _why_not(views: Views, id: str) -> str:
     """Why there is no ticket of this id."""
-    from changeover.stores.records import HandoffRow, TaskRow
+    from changeover.stores.views import HandoffRow, TaskRow
 
     row = await views.one(HandoffRow, id)
     if row is not None and row.ended_at is None and row.state in ("PENDING", "ACCEPTED", "WORKING"):

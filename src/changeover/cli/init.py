@@ -1,4 +1,4 @@
-"""`init`: a small project to begin with."""
+"""Command `init`: create a small project with a team, a test and a README."""
 
 from __future__ import annotations
 

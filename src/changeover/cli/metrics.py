@@ -1,4 +1,4 @@
-"""`metrics`: how handoffs went of late, by agent and by pair."""
+"""Command `metrics`: handoff metrics per agent and per pair of agents in a time window."""
 
 from __future__ import annotations
 

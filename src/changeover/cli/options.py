@@ -1,4 +1,4 @@
-"""Options that several commands share, and where the store is that they mean."""
+"""Options that several commands share, and which store a command uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`router`: what was learnt of those who were found for tasks, and beginning anew with it."""
+"""Command `router`: show and reset what routing has learned about agents."""
 
 from __future__ import annotations
 

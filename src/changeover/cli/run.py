@@ -1,21 +1,21 @@
-"""`run` and `resume`: one message and its answer; `chat`: many."""
+"""Commands `run`, `resume` and `chat`: start or continue a conversation with a team."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from changeover.cli.exits import EXITS, Exit, plainly, tell
-from changeover.cli.options import (
-    JsonOption,
-    NoHandoffsOption,
-    RoleOption,
-    TeamArgument,
-    TeamStoreOption,
-    UserOption,
-)
+from changeover.cli.options import JsonOption, NoHandoffsOption, RoleOption, TeamArgument, TeamStoreOption, UserOption
+
+if TYPE_CHECKING:
+    from changeover.facts import RunResult
+    from changeover.relay.stream import StreamItem
+    from changeover.team import Team
 
 ConversationOption = Annotated[
     str | None,
@@ -68,7 +68,6 @@ def run(  # noqa: PLR0913 - each is a declared option
     with plainly():
         from changeover.cli.teams import working_team
         from changeover.cli.terminal.run_report import Place, finish, told
-        from changeover.cli.watching import said
 
         found, where = working_team(team, store, not no_handoffs)
         place = Place(team, where.url if store and where else None)
@@ -87,7 +86,6 @@ def resume(
     with plainly():
         from changeover.cli.teams import working_team
         from changeover.cli.terminal.run_report import Place, finish, told
-        from changeover.cli.watching import resumed
 
         found, where = working_team(team, store, not no_handoffs)
         place = Place(team, where.url if store and where else None)
@@ -109,8 +107,8 @@ def chat(  # noqa: PLR0913 - each is a declared option
     """Talk with a team. What needs a person's yes is asked here. Ctrl-C or Ctrl-D leaves; the conversation is kept."""
     first = {"agent": agent, "user": user, "context": variables(context)}
     with plainly():
-        from changeover.cli.chat import Chat
         from changeover.cli.teams import working_team
+        from changeover.cli.terminal.chat import Chat
         from changeover.cli.terminal.run_report import Place
 
         found, where = working_team(team, store, not no_handoffs)
@@ -150,3 +148,36 @@ def _interruptible(work: Any) -> Exit:
         tell("Interrupted; what was recorded is kept. See: changeover conversations, changeover resume")
         return Exit.INTERRUPTED
     return code
+
+
+async def said(team: Team, text: str, options: Mapping[str, Any]) -> RunResult:
+    """What came of saying this."""
+    if not sys.stderr.isatty():
+        return await team.run(text, **options)
+    return await _shown(team.stream(text, **options))
+
+
+async def resumed(team: Team, conversation: str, first: Callable[[], Awaitable[None]] | None = None) -> RunResult:
+    """What comes of going on, after `first`; what was recorded before was seen before."""
+    if sys.stderr.isatty():
+        past = await team.history(conversation)
+        return await _shown(team.follow(conversation, first), past[-1].seq)
+    if first is not None:
+        await first()
+    return await team.resume(conversation)
+
+
+async def _shown(items: AsyncIterator[StreamItem], after: int = 0) -> RunResult:
+    from changeover.cli.terminal.render import console
+    from changeover.cli.terminal.transcript import Show
+    from changeover.relay.stream import Recorded, RunFinished
+
+    show = Show(console(error=True), texts=False)
+    async for item in items:
+        if isinstance(item, RunFinished):
+            return item.result
+        if not isinstance(item, Recorded) or item.seq > after:
+            show.item(item)
+        else:
+            show.recall(item)
+    raise AssertionError("a stream ends with its result")

@@ -1,4 +1,4 @@
-"""TEAM, as commands take it: Python or YAML, on the store and with the handoffs that were asked for."""
+"""Load the team that the argument TEAM names, from Python or YAML, and put it on a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from changeover.cli.exits import Mistake
 from changeover.cli.options import store_to_make
 
 if TYPE_CHECKING:
-    from changeover.relay.world import World
+    from changeover.relay.ports import World
     from changeover.stores.store import Store
     from changeover.team import Team
 

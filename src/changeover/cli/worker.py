@@ -1,4 +1,4 @@
-"""`worker`: a process that does what waits for the agents that are served by claims."""
+"""Command `worker`: start a process that claims and performs tickets for agents with `pull`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where and when commands are performed."""
+"""Engines: where and when the commands of a conversation are performed."""

@@ -1,9 +1,12 @@
-"""The time of day."""
+"""The system clock, and waiting for work until a deadline."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
+
+from changeover.relay.ports import Clock
 
 
 class SystemClock:
@@ -16,3 +19,16 @@ class SystemClock:
 
     async def alarm(self, at: float) -> None:
         await self.sleep_until(at)
+
+
+async def in_time(clock: Clock, deadline: float | None, work: asyncio.Future[Any]) -> bool:
+    """Wait for this work until then; whether it was done by then. It is not cancelled."""
+    if deadline is None:
+        await asyncio.wait([work])
+        return True
+    alarm = asyncio.ensure_future(clock.alarm(deadline))
+    try:
+        await asyncio.wait([work, alarm], return_when=asyncio.FIRST_COMPLETED)
+        return work.done()
+    finally:
+        alarm.cancel()

@@ -1,4 +1,4 @@
-"""What was learnt of those who were found for tasks: looked up now and then, shown to people, and reset."""
+"""Lessons from past tasks: cached per process for routing, summed up per agent, and reset."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from changeover.relay.experience import MOST, Lesson, Lessons, Unlearned
-from changeover.routing.learning import Learned, Standing, summary, update
+from changeover.relay.tables import MOST, Lesson, Lessons, Unlearned
+from changeover.routing.learning import DEFAULT, Learned, Learning, Standing, summary, update
 from changeover.routing.profile import key
-from changeover.routing.utility import DEFAULT, Learning
 
 if TYPE_CHECKING:
     from changeover.engines.local.engine import LocalEngine

@@ -1,1 +1,1 @@
-"""What judges whether work may go on."""
+"""Guards, limits, approvals and rules: what decides whether work may go on."""

@@ -1,4 +1,4 @@
-"""Approvals: what must be asked before it is done, and what a person may decide."""
+"""Approvals: which calls wait for a person, and the decisions a person can make."""
 
 from __future__ import annotations
 

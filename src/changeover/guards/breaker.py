@@ -1,7 +1,6 @@
-"""CircuitBreaker: a receiver that fails again and again is left alone for a while, by everybody who shares a store.
+"""CircuitBreaker: handoffs to a receiver that fails repeatedly are refused during a cool-down.
 
-How a receiver does is no matter of one conversation. It is kept where the logs are, as a `Circuit`; here stands what
-changes it.
+A `Circuit` is shared by all conversations of a store and is kept beside the logs; the functions here change it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Deadlock: agents that hand the same thing around, and get nowhere."""
+"""Deadlock: the guard that refuses handoffs which go round in a circle."""
 
 from __future__ import annotations
 

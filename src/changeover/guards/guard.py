@@ -1,7 +1,7 @@
-"""Guards: what stands between a handoff that an agent wants and its offer. A no is told to the agent, with its reason.
+"""Guard: the check between a handoff that an agent wants and its offer. The agent reads the reason of a refusal.
 
-A guard is anything with a `check(offer, ledger, facts)` that gives `Allow()`, `Deny(reason)` or `Ask(question)`. It is
-pure: what it may know is handed to it.
+A guard is any object with a `check(offer, ledger, facts)` that returns `Allow()`, `Deny(reason)` or `Ask(question)`. It
+is pure: everything it may know is passed to it.
 """
 
 from __future__ import annotations

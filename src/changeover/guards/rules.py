@@ -1,4 +1,4 @@
-"""Rules of a team: where a conversation goes, and which handoffs are not made, while something holds."""
+"""Rule: a condition under which a conversation goes to a member, or under which a handoff is refused."""
 
 from __future__ import annotations
 

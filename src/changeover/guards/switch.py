@@ -1,4 +1,4 @@
-"""Where handoffs are offered: everywhere, nowhere, in a share of all conversations, or for some agents alone."""
+"""Switch: where handoffs are enabled; everywhere, nowhere, for a share of conversations, or by agent."""
 
 from __future__ import annotations
 

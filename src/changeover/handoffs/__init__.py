@@ -1,1 +1,1 @@
-"""What a handoff is: its states, its strategies, what travels with it."""
+"""Handoffs as data: the package, the transition table, the strategies, and the texts that a receiver reads."""

@@ -1,4 +1,4 @@
-"""What a receiver can say to an offer."""
+"""Accepted, Rejected and Conditional: the answers a receiver can give to an offer."""
 
 from __future__ import annotations
 

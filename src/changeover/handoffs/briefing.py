@@ -1,4 +1,4 @@
-"""What a receiver is told of the work that its task belongs to: named parts, and a template that puts them in words."""
+"""Brief: the text that tells a receiver about the work its task belongs to, rendered from a template or a function."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.context import fence
 from changeover.handoffs.package import HandoffPackage, Said
+from changeover.handoffs.strategies import Chapter
 from changeover.handoffs.template import quoted, render, template_faults
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 

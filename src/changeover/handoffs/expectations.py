@@ -1,4 +1,4 @@
-"""What a handoff expects of its result, and whether a result is like that."""
+"""Expects: the form and the criteria that a handoff demands of its result, and the check of a result against them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, cast
 
-from changeover.handoffs.finding import found, trouble
 from changeover.handoffs.package import Expectations
-from changeover.handoffs.structured_output import Form, form_of, takes_text
+from changeover.handoffs.structured_output import Form, form_of, found, takes_text, trouble
 
 SHOWN_SCHEMA = 2_000
 """Of a schema, more is not repeated."""

@@ -1,13 +1,14 @@
-"""What travels with a handoff: the task, what is known about it, who hands it to whom, and what is expected."""
+"""HandoffPackage: the task, its context, its metadata and the expected result, as they travel with a handoff."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, assert_never
 
 import msgspec
 from msgspec import Meta, field
@@ -15,8 +16,8 @@ from msgspec.structs import force_setattr
 
 from changeover.errors import PackageError
 from changeover.facts import Mode
-from changeover.handoffs.part import Part
-from changeover.handoffs.plain import ROOT
+from changeover.handoffs.part import ROOT, Part
+from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 
 PROTOCOL = "1.0"
 MAJOR = PROTOCOL.partition(".")[0]
@@ -285,3 +286,23 @@ def check_protocol(version: object) -> None:
     if version.partition(".")[0] != MAJOR:
         problem = f"is {version}, and this version of Changeover reads {MAJOR}.x (it writes {PROTOCOL})"
         raise PackageError(path, problem)
+
+
+def history_of(messages: Iterable[Message]) -> tuple[Said, ...]:
+    """The messages, oldest first, without what only a provider or an agent itself has a use for."""
+    return tuple(map(_said, messages))
+
+
+def _said(message: Message) -> Said:
+    match message:
+        case User():
+            return Said(message.author, with_labels(message.text, message.files))
+        case Assistant():
+            calls = tuple(ToolCall(call.name, call.args) for call in message.calls)
+            return Said(message.agent, message.text, "agent", calls)
+        case ToolResult():
+            return Said(message.name, message.text, "tool")
+        case Note():
+            return Said(message.author, message.text, "note")
+        case _:
+            assert_never(message)

@@ -1,4 +1,4 @@
-"""The JSON schema of a package, for those who write packages without us; run as a module to write it anew."""
+"""The JSON schema of a package, for writers without Changeover; run as a module to write the file again."""
 
 from __future__ import annotations
 

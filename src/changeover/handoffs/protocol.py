@@ -1,4 +1,4 @@
-"""The life of a handoff, as a table. Nothing else decides what may follow what."""
+"""The transition table of a handoff: which state may follow which, decided here and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was said as a document that can be read in parts: by section, or by what one looks for."""
+"""Document: an earlier conversation that a receiver can read in parts, by section or by search."""
 
 from __future__ import annotations
 

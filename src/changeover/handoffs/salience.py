@@ -1,22 +1,109 @@
-"""What a word is if it is none of the language: an address, an id, a figure and of what kind."""
+"""Salience: scores a sentence by the decisions, figures, ids, file names and addresses in it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from changeover.handoffs.keeping.wording import (
-    CURRENCIES,
-    ENDINGS,
-    HOURS,
-    IDS,
-    LINKS,
-    MONTHS,
-    NUMBERED,
-    NUMBERS,
-    STEPS,
-    UNITS,
+from msgspec import Struct
+
+
+def _split(text: str) -> list[str]:
+    return text.split()
+
+
+MONTHS = _split(
+    "jan feb mar apr may jun jul aug sep sept oct nov dec january february march april june july august september"
+    " october november december"
 )
+
+CURRENCIES = _split(
+    "usd eur gbp chf jpy cny inr cad aud nzd sek nok dkk pln czk huf brl mxn zar sgd hkd krw $ € £ ¥ ₹ ₽ ₩ ₪"
+    " dollar dollars euro euros pound pounds cent cents pence franc francs yen rupee rupees bucks"
+)
+
+HOURS = _split("am pm a.m p.m o'clock utc gmt cet cest est edt pst pdt bst")
+
+UNITS = _split(
+    "g kg mg ton tons tonnes lb lbs oz m km cm mm mile miles ft inch inches l ml litre litres liter liters"
+    " b kb mb gb tb kib mib gib tib mbit gbit kbps mbps gbps hz khz mhz ghz w kw kwh volt volts ms rpm px"
+    " unit units piece pieces pcs item items boxes pallet pallets parcels licence licences license licenses seat seats"
+    " user users row rows record records token tokens request requests night nights copies core cores cpu cpus"
+    " replica replicas node nodes share shares employees guest guests passengers room rooms invoices orders"
+    " thousand million billion"
+)
+
+ENDINGS = _split(
+    "py pyi ipynb md rst txt csv tsv json jsonl yaml yml toml ini cfg conf env lock log xml htm html css js jsx ts tsx"
+    " mjs vue sql db sqlite parquet pdf doc docx xls xlsx ppt pptx odt ods rtf eml ics png jpg jpeg gif svg webp tif"
+    " tiff heic mp3 mp4 wav mov zip gz tgz tar 7z rar bak pem crt key sh bat ps1 exe dll jar java kt go rs rb php cpp"
+    " hpp cs swift lua proto tf diff patch"
+)
+"""By what the names of files end."""
+
+NUMBERED = _split(
+    "order ticket invoice customer client account acct case booking reservation receipt transaction tracking shipment"
+    " parcel policy contract claim serial item product part user member employee patient flight passport licence"
+    " license po pr issue bug job build commit request incident confirmation session trace batch lot coupon voucher"
+    " extension port zip postcode room gate payment card vat model revision record document project task device asset"
+    " meter phone version release"
+)
+"""What usually has a number by which it is known."""
+
+NUMBERS = _split("no nos nr number numbers num code key ending ends")
+"""What such a number is called; it may also just count."""
+
+IDS = _split("id ids uuid guid sku iban pin pnr serial ref reference hash sha token")
+"""What a number is called that never just counts."""
+
+LINKS = frozenset(_split("is was are in with"))
+"""What may stand between a name and its number."""
+
+STEPS = frozenset(
+    _split(
+        "step option part page section chapter figure question point phase round attempt level tip answer"
+        " message number top line item"
+    )
+)
+"""Before a small number: it says where in a list we are, and nothing of the matter."""
+
+DECISION = (
+    r"decid\w+|decision|agreed|agreement|chose|chosen|opt(?:ed)? (?:for|to)|settled|settle on|sign(?:s|ed)? off"
+    r"|approv\w+|reject(?:ed|s)|declined|refused|turned down|accepted|authori[sz]ed|waived|cancel+ed|went for"
+    r"|(?:go|goes|going|went) (?:ahead )?with|rule[ds]? out|resolved to|voted|consensus|conclu(?:ded|sion)|the plan is"
+    r"|must(?:n['\u2019]t| not| never)|may (?:not|never)|(?:nobody|no one) (?:[\w ]{1,40} )?may|not allowed"
+    r"|not permitted|forbidden|prohibited|mandatory|under no circumstances|in no case|no longer|instead of|rather than"
+    r"|in favou?r of|final(?:ised|ized)|verdict|veto(?:ed)?"
+    r"|^(?:please |so |and |but )?(?:do not|don['\u2019]t|never|always)(?= (?!worry|mind|hesitate|know|think))"
+)
+"""What settles something, or forbids it."""
+
+RESOLVE = (
+    r"we(?: will|['\u2019]ll| are going to|['\u2019]re going to)(?= (?!see|look|get back|be |check|let you|try|do our))"
+    r"|will not|won['\u2019]t|must(?! be| have)|(?<!that )(?<!you )(?<!it )must be|shall|confirmed|promised|guaranteed"
+    r"|picked(?! up)|no later than|at the latest|insist(?:s|ed)?|prefer(?:s|red)?|only (?:if|wants?)"
+    r"|does(?:n['\u2019]t| not) want|let(?:['\u2019]s| us)(?= (?!see|look|check|try|know|have))"
+)
+"""What says how somebody wants it, or how it is going to be."""
+
+DAYS = (
+    "(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight"
+    f"|(?:in|to|by|until|till|before|after|from|since) (?:{'|'.join(MONTHS)})"
+)
+
+MEANING = (
+    r"due|deadline|expir\w+|limit\w*|cap|capped|quota|budget|(?:sub)?total|balance|threshold|max\w*|min|minim\w+"
+    r"|at most|at least|up to|no more than|costs?|price[ds]?|fees?|discount\w*|rate|paid|pays?|charg\w+"
+    r"|refund\w*|owe[sd]?|amount|address|phone|password|port|deposit|salary|stock|left|remaining|capacity"
+    r"|quantity|qty|size|version|timeout|weight|dose"
+)
+"""What gives a figure in the same sentence its meaning."""
+
+COURTESY = (
+    "how (?:can|may) (?:i|we)|anything else|how are you|can i help|do for you|make sense|(?:that|this) (?:ok|okay|fine)"
+)
+"""By what questions are known that nobody has to answer."""
+
 
 LONGEST = 1_000
 """A word that is longer is no name and no figure, but data."""
@@ -116,3 +203,100 @@ def _is_mixed(word: str) -> bool:
     """Whether letters and digits are mixed as only codes mix them."""
     digits, large = sum(map(str.isdigit, word)), sum(map(str.isupper, word))
     return digits > 2 or (digits > 1 and large > 0) or (digits > 0 and large > 1)
+
+
+WEIGHTS = {
+    "decision": 20,
+    "question": 12,
+    "resolve": 6,
+    "id": 5,
+    "amount": 5,
+    "address": 5,
+    "date": 4,
+    "percentage": 4,
+    "measure": 3,
+    "time": 3,
+    "meaning": 3,
+    "day": 2,
+    "number": 1,
+}
+"""What a sentence gains by each kind of thing in it. A decision outweighs whatever it is about."""
+
+PHRASES = (("decision", DECISION), ("resolve", RESOLVE), ("day", DAYS))
+"""What a sentence does by its words, wherever they stand in it."""
+
+PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(f'({words})' for _, words in PHRASES)})(?!\w)")
+POLITE = re.compile(COURTESY)
+MEANS = re.compile(rf"(?<![a-z])(?:{MEANING})(?![a-z])")
+
+# What stands between blanks, brackets and the marks of JSON. A comma or a colon between figures belongs to them.
+WORD = re.compile(r"[^\s\"{}\[\]()<>|;,:=`]+(?:(?:(?<=\d)[,:](?=\d)|:(?=\\))[^\s\"{}\[\]()<>|;,:=`]+|://[^\s\"'<>`]+)*")
+BEFORE, BEHIND = "*'\u2018“«_", ".!?…*'\u2019”»_"
+CLOSING = " )]*_\"'\u2019”»"
+
+
+class Thing(Struct, frozen=True, gc=False):
+    """Something that must be neither lost nor changed, and where it stands."""
+
+    kind: str
+    start: int
+    end: int
+    name: str = ""
+    """By what it is known again elsewhere, if it can be."""
+
+
+def things(text: str) -> list[Thing]:
+    """What there is in a text, in its order."""
+    low = _lowered(text)
+    return sorted([*_phrases(low), *_words(text, low)], key=lambda thing: thing.start)
+
+
+def worth(text: str, held: list[Thing]) -> int:
+    """How telling a text is by the things that it holds."""
+    kinds = {thing.kind for thing in held}
+    if any(thing.name for thing in held) and MEANS.search(_lowered(text)):
+        kinds.add("meaning")
+    return sum(WEIGHTS[kind] for kind in kinds)
+
+
+def asked(text: str) -> bool:
+    """Whether a sentence is a question."""
+    return text.rstrip(CLOSING).endswith(("?", "\uff1f"))
+
+
+def courteous(text: str) -> bool:
+    """Whether a question is asked out of courtesy."""
+    return bool(POLITE.search(_lowered(text)))
+
+
+def _lowered(text: str) -> str:
+    low = text.lower()
+    # Some letters have no small one of the same length, and places in a text must stay what they are.
+    return low if len(low) == len(text) else text
+
+
+def _phrases(low: str) -> Iterator[Thing]:
+    # "Agreed!" decides nothing that could be understood without what it answers.
+    if low.count(" ") > 1:
+        for found in PHRASE.finditer(low):
+            kind = PHRASES[(found.lastindex or 1) - 1][0]
+            yield Thing(kind, found.start(), found.end(), found[0] if kind == "day" else "")
+
+
+def _words(text: str, low: str) -> Iterator[Thing]:
+    spans = [_trimmed(found) for found in WORD.finditer(low)]
+    words = [low[start:end] for start, end in spans]
+    for at, (start, end) in enumerate(spans):
+        if (kind := kind_of(text[start:end], words, at)) in WEIGHTS:
+            # A bare figure is known again only with the word behind it.
+            name = words[at : at + 2] if kind in FIGURES else words[at : at + 1]
+            yield Thing(kind, start, end, " ".join(name))
+
+
+def _trimmed(found: re.Match[str]) -> tuple[int, int]:
+    """Where a word begins and ends without the marks around it."""
+    if found[0].isalnum():
+        return found.span()
+    word = found[0].lstrip(BEFORE)
+    start = found.end() - len(word)
+    return start, start + len(word.rstrip(BEHIND).removesuffix("'s"))

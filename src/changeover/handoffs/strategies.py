@@ -1,19 +1,65 @@
-"""How much of a conversation a receiver sees. What is left out is left out of its view, never of the record.
+"""Strategies: how much of a conversation a receiver sees. What is left out of its view stays in the log.
 
-Every strategy can also say what is shown at all, by selectors: `exclude=("tool:search", "variable:card_*")` leaves out
-the results of a tool and some context variables, `include=("author:user",)` shows only what the user said.
+Every strategy takes selectors: `exclude=("tool:search", "variable:card_*")` hides the results of a tool and some
+context variables, `include=("author:user",)` shows only what the user said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from changeover.handoffs.handover import Handover
-from changeover.handoffs.selecting import selector_faults
+from changeover.handoffs.context import selector_faults
 from changeover.messages import Message
+
+FETCH = "fetch_context"
+"""The tool by which an agent reads what was said before it took over."""
+
+
+class Chapter(Struct, frozen=True, omit_defaults=True):
+    """A stretch of a conversation as those who come after are told of it."""
+
+    text: str = ""
+    """A summary, in prose."""
+    facts: tuple[str, ...] = ()
+    """Word for word: decisions, numbers, ids, file names, open questions."""
+    ref: str = ""
+    """By what the whole of it can be fetched, if it can."""
+    sections: tuple[str, ...] = ()
+    """What can be fetched of it by name."""
+    messages: int = 0
+    """How many messages it covers."""
+    prompt: int = 0
+    """By which version of our prompt it was summed up, if it was."""
+
+
+def can_fetch(chapters: Iterable[Chapter]) -> bool:
+    """Whether there is anything of which more can be read."""
+    return any(chapter.ref for chapter in chapters)
+
+
+class Handover(Struct, frozen=True, kw_only=True):
+    """What the sender has, and who is to get it."""
+
+    sender: str
+    receiver: str
+    purpose: str = ""
+    """What the receiver is there for, as it was declared."""
+    capabilities: tuple[str, ...] = ()
+    message: str = ""
+    """What the sender says to the receiver."""
+    request: str = ""
+    """What the user asked for."""
+    messages: Sequence[Message] = ()
+    """What was said since the last chapter, oldest first."""
+    chapters: tuple[Chapter, ...] = ()
+    """What was packed before, oldest first."""
+    variables: Mapping[str, Any] = {}
+    artifacts: Mapping[str, str | None] = {}
+    workflow_state: Mapping[str, Any] = {}
+
 
 FALLBACK = 5
 """How many of the last messages a receiver gets if what its strategy makes of them could not be made."""

@@ -1,4 +1,4 @@
-"""What a model is asked that sums up a conversation for whoever takes over, and what of its answer is taken."""
+"""Summaries: the prompt for a model that sums up a conversation for the receiver, and the cut of its answer to size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from changeover.handoffs.handover import Handover
-from changeover.handoffs.keeping.statements import SENTENCE
+from changeover.handoffs.essentials import SENTENCE
+from changeover.handoffs.strategies import Handover
 from changeover.handoffs.template import CUT, quoted, render
 from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels

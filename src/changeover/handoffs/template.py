@@ -1,4 +1,4 @@
-"""Briefings as templates: named parts in paragraphs, and quotations that nothing inside them can end."""
+"""Prompt templates: named parts in paragraphs, and quotations that their content cannot end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many tokens a text is, by a vocabulary that comes near enough to those of all providers."""
+"""Token counts of texts and messages, estimated with one vocabulary for all providers."""
 
 from __future__ import annotations
 

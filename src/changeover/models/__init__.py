@@ -1,1 +1,1 @@
-"""Whatever can think: providers by way of pydantic-ai, and a model that needs no network."""
+"""Models: providers by way of pydantic-ai, and a model that works offline."""

@@ -1,4 +1,4 @@
-"""Files that go with what a user says: read and checked before anything is recorded."""
+"""Files attached to a user's message: read and checked before anything is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about a request: hand it over, call something, ask for what is missing, or answer."""
+"""Choice: what the offline model does about a request; hand over, call a tool, ask for a value, or answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeover.models.offline_arguments import Known, fill, looks_up
 from changeover.models.offline_request import Reading, Said
 from changeover.routing.match import rank, shared
 from changeover.routing.words import words
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 CLEARLY = 1.2
 """How much better another agent must fit than this one."""

@@ -1,4 +1,4 @@
-"""A request as the offline model reads it: who asks for what, and what has been done about it."""
+"""Reading: a request as the offline model understands it, with what was asked and what was done about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from changeover.models.offline_arguments import Known
 from changeover.relay.perform.calls import LAST_WORD
 from changeover.relay.ports import Request
 from changeover.routing.words import words
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
 
 MARK = "(offline)"
 """Ends every text of the offline model, so that nobody takes it for a provider's."""

@@ -1,13 +1,17 @@
-"""Real models, by way of pydantic-ai's Model layer: any provider it knows, in the words of our port."""
+"""PydanticAIModel: real models through pydantic-ai's Model layer, by object or by name, one client per event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, Literal, cast
 
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     InstructionPart,
     ModelResponseStreamEvent,
@@ -18,21 +22,60 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ThinkingPartDelta,
 )
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.providers import Provider
 from pydantic_ai.settings import ModelSettings
 
+from changeover.errors import MisconfiguredError
 from changeover.messages import Reply
-from changeover.models.clients import Clients
-from changeover.models.keeping import GAP
 from changeover.models.provider_errors import trouble
 from changeover.models.quotation import Marks, texts_of
-from changeover.models.reading import read
-from changeover.models.request import tools_of, written
-from changeover.models.response import Answer, Asked, answer, pieces
-from changeover.models.settings import setting_faults
+from changeover.models.request import setting_faults, tools_of, written
+from changeover.models.response import GAP, Answer, Asked, answer, pieces, read
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
+
+
+class Clients:
+    """Models of theirs, one for each loop, or one for all of them if it was made elsewhere."""
+
+    def __init__(self, make: Callable[[], Model]) -> None:
+        self.example = make()
+        """Made at once, so that what is missing is noticed at once."""
+        self._make = make
+        self._spare: Model | None = self.example
+        self._opened: dict[asyncio.AbstractEventLoop, asyncio.Task[Model]] = {}
+
+    async def at_hand(self) -> Model:
+        """The model for the running loop, ready for use."""
+        loop = asyncio.get_running_loop()
+        opening = self._opened.get(loop)
+        if opening is None:
+            # A task, because the first caller may be cancelled while others wait for the same.
+            opening = self._opened[loop] = loop.create_task(self._open())
+        return opening.result() if opening.done() else await asyncio.shield(opening)
+
+    async def close(self) -> None:
+        """Close what the running loop has opened; a later call opens it again."""
+        opening = self._opened.pop(asyncio.get_running_loop(), None)
+        if opening is not None:
+            await (await opening).__aexit__(None, None, None)
+
+    async def _open(self) -> Model:
+        for loop in [loop for loop in self._opened if loop.is_closed()]:
+            left = self._opened.pop(loop)
+            with suppress(Exception):  # its connections went with its loop
+                await left.result().__aexit__(None, None, None)
+        try:
+            model, self._spare = self._spare or self._make(), None
+            await model.__aenter__()
+        except BaseException:
+            # Whoever comes next tries anew.
+            del self._opened[asyncio.get_running_loop()]
+            raise
+        return model
+
 
 Delta = TextDelta | ThinkingDelta
 
@@ -164,3 +207,60 @@ def _output_mode(model: Model, output: OutputObjectDefinition | None) -> Literal
         return "text"
     native = model.profile.get("supports_json_schema_output", False) and output.json_schema.get("type") == "object"
     return "native" if native else "prompted"
+
+
+EXTRAS = ("openai", "anthropic", "google", "bedrock")
+GROUP = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+VARIABLE = re.compile(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)`")
+HINT = re.compile(r"Did you mean '([^']+)'")
+
+
+def named(name: str) -> PydanticAIModel:
+    """The model of this name; raises MisconfiguredError with what has to be installed, set or written instead."""
+    try:
+        return PydanticAIModel(partial(_make, name))
+    except ImportError as error:
+        fault = f"whose provider is not installed: {_install(str(error))}"
+    except UserError as error:
+        fault = _missing(str(error))
+    except Exception as error:
+        # Every provider's client has errors of its own for what it lacks.
+        fault = f"which cannot be used: {(str(error) or type(error).__name__).splitlines()[0]}"
+    raise MisconfiguredError(f"model={name!r}, {fault}")
+
+
+def _make(name: str) -> Model:
+    if name.startswith("bedrock:"):
+        return infer_model(name, _bedrock)
+    return infer_model(name)
+
+
+def _bedrock(_: str) -> Provider[Any]:
+    """Its client cannot be told per request that retries are not its business."""
+    from pydantic_ai.providers.bedrock import BedrockProvider
+
+    # By name: neither has types, and neither is there unless the provider is, which says so better than they would.
+    boto3, config = import_module("boto3"), import_module("botocore.config")
+    if not (region := boto3.Session().region_name):
+        raise UserError("`AWS_DEFAULT_REGION`")
+    # As long as pydantic-ai would wait.
+    once = config.Config(retries={"total_max_attempts": 1}, read_timeout=float(os.getenv("AWS_READ_TIMEOUT", "300")))
+    return BedrockProvider(bedrock_client=boto3.client("bedrock-runtime", region_name=region, config=once))
+
+
+def _install(error: str) -> str:
+    group = GROUP.search(error)
+    if group is None:
+        return error
+    package = "changeover" if group[1] in EXTRAS else "pydantic-ai-slim"
+    return f"pip install '{package}[{group[1]}]'"
+
+
+def _missing(error: str) -> str:
+    if variables := VARIABLE.findall(error):
+        return f"which needs the environment variable {' or '.join(dict.fromkeys(variables))}"
+    if error.startswith("Unknown model"):
+        hint = HINT.search(error)
+        meant = f"did you mean {hint[1]!r}?" if hint else "write provider:model, such as 'openai:gpt-5'"
+        return f"which no provider is known by; {meant}"
+    return f"which cannot be used: {error}"

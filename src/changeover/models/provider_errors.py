@@ -1,4 +1,4 @@
-"""Errors of providers in our words: what happened, whether asking again may help, and what to do."""
+"""Provider errors as ModelError: the cause, whether a retry may help, and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pydantic_ai.exceptions import (
 )
 
 from changeover.errors import ModelError
-from changeover.models.fallback import together
+from changeover.models.wrappers import together
 
 LONGEST_WAIT = 120.0
 """Seconds; a provider that asks for more is not waited for."""

@@ -1,18 +1,19 @@
-"""The lines that we write among what others say, known by a sign that stands in nobody's words.
+"""Quotations: messages of other agents in marked blocks that their content can neither end nor imitate.
 
-A sign, and no number of dashes: models do not count. And one that people do not write by chance, so that it stays the
-same from turn to turn, and with it what a provider has cached.
+The mark is a sign and not a number of dashes, because models do not count. People do not write it by chance, so it
+stays the same from turn to turn, and the provider's prompt cache stays valid.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count
 
 import msgspec
 
-from changeover.messages import Assistant, Message, User
+from changeover.messages import Assistant, Message, Note, ToolResult, User
 from changeover.models.files import is_text
 from changeover.relay.ports import Request
 
@@ -85,3 +86,43 @@ def texts_in(messages: Sequence[Message]) -> Iterator[str]:
 def _json(value: object) -> str:
     # Nothing of our signs is escaped in JSON: one stands in it exactly if it stands in a text of the value.
     return msgspec.json.encode(value).decode()
+
+
+PLAIN = re.compile(r"[\w.@+-]+")
+SAID = "said"
+
+
+def quoted(marks: Marks, agent: str, leg: Iterable[Assistant | ToolResult]) -> str:
+    """One leg of another agent in one block: every line is marked, and what was called and answered has our sign."""
+    lines: list[str] = []
+    for what, text in (item for turn in leg for item in _items(turn)):
+        head = f"{marks.line(what)} " if lines or what != SAID else ""
+        lines.append(f"> {head}{_marked(text)}")
+    return marks.block(f"quotes {_named(agent)}", "\n".join(lines))
+
+
+def noted(marks: Marks, note: Note) -> str:
+    """What an agent, or Changeover itself, says to the agent that reads on."""
+    return marks.block(f"note from {_named(note.author)}", note.text)
+
+
+def _items(turn: Assistant | ToolResult) -> Iterator[tuple[str, str]]:
+    """What happened, and what was said with it."""
+    if isinstance(turn, ToolResult):
+        yield f"{'answer' if turn.ok else 'failure'} of {_named(turn.name)}", turn.text
+        return
+    if turn.text:
+        yield SAID, turn.text
+    for call in turn.calls:
+        yield f"called {_named(call.name)}", call.malformed or json.dumps(call.args, ensure_ascii=False)
+
+
+def _marked(text: str) -> str:
+    """The text, marked wherever somebody may take a line to begin; where lines end stays as it is."""
+    # The full stop keeps a line apart that is empty and the last.
+    return "> ".join(f"{text}.".splitlines(keepends=True))[:-1]
+
+
+def _named(name: str) -> str:
+    """A name as it stands in a line of ours: what could end that line, or what it says, is escaped."""
+    return name if PLAIN.fullmatch(name) else repr(name)

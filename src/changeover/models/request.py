@@ -1,13 +1,21 @@
-"""From our messages to theirs: the reader's own turns as native calls, everybody else's as quotations."""
+"""Our request for pydantic-ai: own turns as native calls, others' as quotations, with files, tools and settings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from itertools import groupby
+from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.messages import (
+    AudioUrl,
+    BinaryContent,
+    DocumentUrl,
+    ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -16,15 +24,52 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserContent,
     UserPromptPart,
+    VideoUrl,
 )
+from pydantic_ai.models import Model
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as TheirTool
 
-from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
-from changeover.models.attaching import prompt, shown
-from changeover.models.keeping import restored
-from changeover.models.quotation import Marks, texts_in
-from changeover.models.quoting import noted, quoted
-from changeover.tools.definition import ToolDefinition
+from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
+from changeover.models.files import is_text
+from changeover.models.quotation import Marks, noted, quoted, texts_in
+from changeover.models.response import restored
+from changeover.tools.tool import ToolDefinition
+
+URLS: dict[str, type[ImageUrl | AudioUrl | VideoUrl]] = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl}
+
+
+def shown(file: File) -> Iterator[UserContent]:
+    """A file as a model reads it: what it is called, then what it holds."""
+    if file.name:
+        yield file.label
+    # Some providers know no text but plain text; what kind of text it is stands before it.
+    media_type = "text/plain" if is_text(file.media_type) else file.media_type
+    if not file.url:
+        yield BinaryContent(file.data, media_type=media_type, identifier=file.name or None)
+    else:
+        kind = URLS.get(media_type.partition("/")[0], DocumentUrl)
+        yield kind(file.url, media_type=media_type, identifier=file.name or None)
+
+
+def prompt(pieces: list[UserContent]) -> str | list[UserContent]:
+    """Texts as one text; where files are among them, as one text before, between and after these."""
+    content: list[UserContent] = []
+    texts: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            texts.append(piece)
+        else:
+            content += [*_joined(texts), piece]
+            texts = []
+    return [*content, *_joined(texts)] if content else "\n\n".join(texts)
+
+
+def _joined(texts: list[str]) -> list[str]:
+    # One part: some providers run parts together, and then a user's words would stand in a quotation's last line.
+    joined = "\n\n".join(text for text in texts if text)
+    return [joined] if joined else []
+
 
 GO_ON = "Go on."
 LOST = "no result was recorded for this call"
@@ -127,3 +172,46 @@ def _plain(turn: Assistant) -> ModelResponse:
 def _result(call: Call, id: str, result: ToolResult | None) -> ToolReturnPart:
     text, ok = (result.text, result.ok) if result else (LOST, False)
     return ToolReturnPart(call.name, text, id, outcome="success" if ok else "failed")
+
+
+OURS = {
+    "max_retries": "retries are made by Changeover itself, so that they are recorded",
+    "first_event_timeout": "use 'timeout' or 'request_timeout'",
+}
+"""Settings that their Model layer leaves to whoever calls it, and that we do not take."""
+
+
+def setting_faults(model: Model, settings: Mapping[str, Any]) -> list[str]:
+    """Unknown keys, and values that cannot be."""
+    return [*_unknown(model, settings), *_wrong(settings)]
+
+
+def _unknown(model: Model, settings: Mapping[str, Any]) -> Iterator[str]:
+    known = _known(model) - OURS.keys()
+    for key in settings:
+        if key in OURS:
+            yield f"the setting {key!r}, which is not for agents: {OURS[key]}"
+        elif key not in known:
+            close = get_close_matches(str(key), known, 1)
+            common = ", ".join(sorted(ModelSettings.__annotations__.keys() - OURS.keys()))
+            meant = f"did you mean {close[0]!r}?" if close else f"there are: {common}"
+            yield f"the setting {key!r}, which {model.model_id} does not know; {meant}"
+
+
+def _wrong(settings: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        TypeAdapter(ModelSettings).validate_python(dict(settings), strict=True)
+    except ValidationError as error:
+        for key in dict.fromkeys(each["loc"][0] for each in error.errors()):
+            message = next(each["msg"] for each in error.errors() if each["loc"][0] == key)
+            yield f"the setting {key!r} with the value {settings[str(key)]!r}: {message}"
+
+
+def _known(model: Model) -> set[str]:
+    """The settings of all models, and those that its provider adds: they stand beside the model's class."""
+    known = set(ModelSettings.__annotations__)
+    for kind in type(model).__mro__:
+        for name, own in vars(sys.modules[kind.__module__]).items():
+            if name.endswith("ModelSettings"):
+                known |= set(getattr(own, "__annotations__", ()))
+    return known

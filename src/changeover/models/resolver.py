@@ -1,4 +1,4 @@
-"""From what users give as a model to what an engine calls. Loads a provider's library only where one is named."""
+"""Resolver: from what users give as a model to a Model port. Imports a provider's library only where one is named."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from changeover.errors import MisconfiguredError
-from changeover.models.fallback import FallbackModel
-from changeover.models.wrappers import LimitedModel
+from changeover.models.wrappers import FallbackModel, LimitedModel
 from changeover.relay.ports import Model
 
 NOTHING = "no model; give it one with Agent(model=…), or all of them with Team(model=…)"
@@ -86,7 +85,7 @@ def _named(name: str) -> Model:
         from changeover.models.offline import OfflineModel
 
         return OfflineModel()
-    from changeover.models.naming import named
+    from changeover.models.provider import named
 
     return named(name)
 

@@ -1,4 +1,4 @@
-"""Answers of a declared type: the reply's text is JSON that fits it."""
+"""ShapedModel: checks that an agent's answers are JSON of its declared output type."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who watches: hooks, and later telemetry, metrics and drawings."""
+"""Observation of teams: hooks, metrics, experiment results, drawings."""

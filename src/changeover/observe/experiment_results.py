@@ -1,4 +1,4 @@
-"""Experiments of a team: what they say so far, and what users measure of their conversations."""
+"""Results of a team's experiments: verdicts so far, and the measures that users record."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from math import isfinite
 
 from changeover.agent.team_faults import SLUG
 from changeover.errors import MisconfiguredError
-from changeover.relay.trials import Trials, Tried
+from changeover.relay.tables import Trials, Tried
 from changeover.routing.experiment import Experiment
-from changeover.routing.outcomes import Outcomes, counted
+from changeover.routing.statistics import Outcomes, counted
 from changeover.routing.verdict import Arm, Verdict, verdict
 
 COUNTED = ("success", "tokens", "cost", "seconds")

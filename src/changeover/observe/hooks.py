@@ -1,4 +1,4 @@
-"""Functions of the user's that are called after an event is recorded. One that fails is logged and changes nothing."""
+"""Hooks: user functions that are called after an event is recorded. A hook that fails is logged and changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import get_args
 
 from changeover.relay.events import Event
-from changeover.relay.performing.mishaps import TROUBLE, let_go
+from changeover.relay.perform.callbacks import TROUBLE, let_go
 from changeover.relay.stream import Recorded
 
 logger = logging.getLogger("changeover.hooks")

@@ -1,4 +1,4 @@
-"""Metrics: how handoffs went in a window of time, by agent and by pair."""
+"""Metrics of handoffs in a window of time, by agent and by pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawings in SVG: cards with lines between them for a team, lifelines with arrows for a conversation."""
+"""Drawings in SVG: cards with lines for a team, lifelines with arrows for a conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry means for the circuits of receivers: whom it offers something, and who has done with it, or failed."""
+"""Circuit breakers: which offers and endings an entry reports to the circuits of receivers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, Rece
 from changeover.guards.breaker import CircuitBreaker, Ended
 from changeover.guards.guard import Tripped
 from changeover.relay.budget import heeding
+from changeover.relay.decide.decision import NOBODY
 from changeover.relay.events import (
     Event,
     HandoffAccepted,
@@ -30,7 +31,6 @@ from changeover.relay.fold.calls import find
 from changeover.relay.ids import call_of
 from changeover.relay.ports import Circuits
 from changeover.relay.run import TURNING
-from changeover.relay.settle import NOBODY
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated
 

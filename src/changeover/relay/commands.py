@@ -1,4 +1,4 @@
-"""What is outstanding. Commands are derived from the state and never stored, so they may hold references."""
+"""Commands: what a state has outstanding. Derived from the state and never stored, so they may hold references."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from msgspec import Struct
 from changeover.agent.specialist import Wish
 from changeover.facts import ApprovalRequest, Expected, Rollback, Ticket
 from changeover.guards.approval import Approval
-from changeover.guards.limits import Limits
-from changeover.guards.tiers import Choice
+from changeover.guards.limits import Choice, Limits
 from changeover.handoffs.briefing import Brief, Briefing
-from changeover.handoffs.handover import Handover
-from changeover.handoffs.strategies import Strategy
+from changeover.handoffs.strategies import Handover, Strategy
 from changeover.messages import Call, Message, View
 from changeover.relay.events import ContextPacked, Event, HandoffOffered, Started, UserSpoke
 from changeover.tools.run_context import RunContext

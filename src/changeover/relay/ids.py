@@ -1,11 +1,11 @@
 """Ids inside a conversation, and the marks that follow the id of a call in them.
 
-`5.0` is a call, and the handoff or the tool run that it became; `5.0+1` the handoff to the next receiver, after the
-first did not want it; `5.0@` finds out who is asked, `5.0%` makes what a receiver gets of the context, `5.0^` asks a
-receiver, `5.0?` whether a person must be asked, `5.0!` waits for the person, `5.0~` calls a delegate back, `5.0<1`
-cleans up after a handoff that was rolled back; `5.0=task`, `5.0=permission` and `5.0=escalation` are what a person is
-asked beside an approval of the call itself, and `5.0=rule1` what the first rule wants asked that judges it;
-`5.0=result` judges what a person brings back, `5.0=end` what the call would end the run with: both may be of one call.
+`5.0` is a call, and the handoff or the tool run that it became; `5.0+1` is the handoff of the same call to the next
+receiver, after the first declined. Commands: `5.0@` finds a receiver, `5.0%` packs the context, `5.0^` asks the
+receiver, `5.0?` asks whether approval is needed, `5.0!` waits for a person, `5.0~` cancels a delegate, `5.0<1` cleans
+up after a rollback. Requests to people beside the approval of the call itself: `5.0=task`, `5.0=permission`,
+`5.0=escalation`, and `5.0=rule1` for the first rule that wants one. `5.0=result` judges what a person returns and
+`5.0=end` what the call would end the run with; one call may have both.
 """
 
 from __future__ import annotations

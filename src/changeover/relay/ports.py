@@ -1,4 +1,4 @@
-"""What the core needs from outside, in the core's words."""
+"""Ports: the protocols of log, model, toolkit, clock and directory, and the World that effects act upon."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from changeover.agent.roster import Roster
 from changeover.facts import ApprovalRequest, Share, Ticket
+from changeover.guards.approval import Decision
 from changeover.guards.breaker import Circuit, Ended
 from changeover.messages import Message, Reply
-from changeover.relay.agents import Agents
-from changeover.relay.contexts import Contexts
 from changeover.relay.events import Entry, Event
-from changeover.relay.experience import Lessons
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
-from changeover.relay.tables import Measures
-from changeover.relay.trials import Trials
+from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
+from changeover.routing.learning import Learned
+from changeover.routing.load import Load
+from changeover.routing.registry import Registry
+from changeover.routing.routing import Routing
 from changeover.tools.command import Directive
-from changeover.tools.definition import ToolDefinition
 from changeover.tools.run_context import RunContext
+from changeover.tools.tool import ToolDefinition
 
 
 class Request(Struct, frozen=True, kw_only=True, gc=False):
@@ -289,3 +291,47 @@ class Observer(Protocol):
 Emit = Callable[[TextDelta | ThinkingDelta], None]
 Intend = Callable[[Event], Awaitable[None]]
 """Commits an intent before an effect that must not happen twice."""
+
+
+class Directory(Protocol):
+    """What lies outside a conversation's log: it is read by an effect, and what was chosen by it is an event."""
+
+    @property
+    def registry(self) -> Registry:
+        """Everybody who can be found now."""
+        ...
+
+    async def loads(self, agents: Sequence[str]) -> Mapping[str, Load]:
+        """How much these have to do now."""
+        ...
+
+    async def learned(self, capability: str) -> Learned:
+        """What is known of those who did tasks that needed this."""
+        ...
+
+
+Ask = Callable[[ApprovalRequest], Decision | Awaitable[Decision | None] | None]
+"""Decides about a request on the spot; None leaves it to a person."""
+
+
+class World(Struct, frozen=True):
+    """What effects act upon."""
+
+    roster: Roster
+    models: Mapping[str, Model]
+    toolkits: Mapping[str, Toolkit]
+    clock: Clock
+    ask: Ask | None = None
+    """Decides about approvals on the spot."""
+    attempts: int = 3
+    """How often a model call is tried."""
+    backoff: float = 0.5
+    helper: Model | None = None
+    """What sums up; else the sender's own model does."""
+    contexts: Contexts | None = None
+    """Where what is not sent along can be fetched."""
+    registry: Registry = Registry()
+    """Everybody who was declared, as somebody sees them who looks for one."""
+    directory: Directory | None = None
+    """What is known of them now."""
+    routing: Routing = Routing()

@@ -1,8 +1,8 @@
-"""Work that waits for whoever claims it: what a store keeps of it, in the core's words.
+"""The queue: tickets, claims and the protocol by which a store keeps them.
 
-The log says what is to be done and what came of it; the queue only says whose turn it is. A ticket is there from the
-entry that makes work outstanding to the entry after which it is not, and whoever holds it shows its token with every
-entry that it writes for it.
+The log says what is to be done and what came of it; the queue only says whose turn it is. A ticket exists from the
+entry that makes work outstanding to the entry after which it is not, and the worker that holds it shows its token with
+every entry that it writes for it.
 """
 
 from __future__ import annotations

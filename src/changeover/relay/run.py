@@ -1,8 +1,8 @@
-"""One run under way: who works, what it has spent, and the phase it is in."""
+"""Run: one run under way, with its phase, and an account of what each agent has spent in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -11,8 +11,69 @@ from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
-from changeover.relay.spending import Account, Unreckoned, joined
 from changeover.relay.turn import Travelling, Turn
+
+
+class Account:
+    """What one agent has spent so far."""
+
+    __slots__ = ("cost", "handoffs", "input_tokens", "output_tokens", "requests", "retries", "turns")
+
+    def __init__(self) -> None:
+        self.handoffs = self.turns = self.retries = 0
+        self.input_tokens = self.output_tokens = self.requests = 0
+        self.cost: float | None = 0.0
+        """None from the first call on whose price is unknown."""
+
+    def pay(self, usage: Usage) -> None:
+        """Count what a model was asked."""
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.requests += usage.requests
+        if self.cost is not None:
+            self.cost = None if usage.cost is None else self.cost + usage.cost
+
+    @property
+    def own_usage(self) -> Usage:
+        return Usage(self.input_tokens, self.output_tokens, self.requests, self.cost if self.requests else None)
+
+    def share(self) -> Share:
+        """The same, to be kept."""
+        return Share(self.handoffs, self.turns, self.retries, self.own_usage)
+
+
+class Unreckoned(Mapping[str, Share]):
+    """Who spent what, reckoned when somebody looks: most guards do not, and are asked with every handoff."""
+
+    __slots__ = ("_found", "_reckon")
+
+    def __init__(self, reckon: Callable[[], Mapping[str, Share]]) -> None:
+        self._reckon = reckon
+        self._found: Mapping[str, Share] | None = None
+
+    @property
+    def _shares(self) -> Mapping[str, Share]:
+        if self._found is None:
+            self._found = self._reckon()
+        return self._found
+
+    def __getitem__(self, agent: str) -> Share:
+        return self._shares[agent]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shares)
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+
+def joined(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:
+    """What each spent of both."""
+    both = dict(one)
+    for agent, share in other.items():
+        both[agent] = both[agent] + share if agent in both else share
+    return both
+
 
 NOTHING = Spent()
 

@@ -1,4 +1,4 @@
-"""What comes from outside, made such that any log can keep it and any provider can read it back."""
+"""Sanitizing: replies, events and texts from outside, made so that every log can store them and read them back."""
 
 from __future__ import annotations
 

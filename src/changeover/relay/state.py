@@ -9,19 +9,38 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
 from changeover.faults import Fault, LimitName
-from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
+from changeover.handoffs.strategies import Chapter
+from changeover.handoffs.tokens import weight
 from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
 from changeover.relay.fold import answers, approvals, calls, handoffs, rollback, runs
-from changeover.relay.folding import claims, packing, ruling
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
-from changeover.relay.weighing import Scale
 from changeover.tools.command import Directive
+from changeover.tools.run_context import RunContext
+
+
+class Scale:
+    """Weighs a list that only grows. What it remembers decides nothing: it spares counting again."""
+
+    __slots__ = ("_length", "_thread", "_tokens")
+
+    def __init__(self) -> None:
+        self._thread: list[Message] | None = None
+        self._length = self._tokens = 0
+
+    def weigh(self, thread: list[Message]) -> int:
+        """The tokens of all its messages; only those that came since the last time are counted."""
+        if thread is not self._thread:
+            self._thread, self._length, self._tokens = thread, 0, 0
+        if new := thread[self._length :]:
+            self._tokens += weight(*new)
+            self._length = len(thread)
+        return self._tokens
 
 
 class State:
@@ -246,7 +265,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.ApprovalDecided: approvals.rule,
     events.HandoffOffered: handoffs.offer,
     events.ReceiverChosen: calls.choose,
-    events.ContextPacked: packing.pack,
+    events.ContextPacked: handoffs.pack,
     events.HandoffAccepted: handoffs.accept,
     events.HandoffReturned: handoffs.take_back,
     events.HandoffRejected: answers.reject,
@@ -258,16 +277,16 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.HandoffRolledBack: rollback.roll_back,
     events.RollbackFailed: lambda state, run, event: rollback.try_again(state, event),
     events.RollbackDone: lambda state, run, event: rollback.finish(state, event),
-    events.TicketTaken: claims.take,
-    events.TicketLapsed: claims.lapse,
+    events.TicketTaken: answers.take,
+    events.TicketLapsed: answers.lapse,
     events.ResultJudged: runs.judge,
     events.RepairAsked: runs.repair,
     events.LimitReached: runs.reach_limit,
     events.TierChosen: runs.limit,
     events.VariantChosen: runs.try_out,
     events.FellBack: runs.fall_back,
-    events.RuleFired: ruling.fire,
-    events.RuleFailed: ruling.misjudge,
+    events.RuleFired: runs.fire,
+    events.RuleFailed: runs.misjudge,
     events.CancelRequested: runs.call_off,
     events.RunStopped: runs.stop,
     events.RunCompleted: runs.complete,
@@ -295,3 +314,22 @@ IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     Unreadable: runs.leave_idle,
 }
 """What each event means while nobody works."""
+
+
+def context_of(state: State, run: Run, command: str) -> RunContext:
+    """What tools, Function members and instructions are given."""
+    spoken = run.spoken
+    return RunContext(
+        state.id,
+        run.ref,
+        state.agent,
+        command,
+        spoken.text,
+        spoken.user,
+        spoken.correlation_id,
+        state.variables,
+        state.handed,
+        state.artifacts,
+        state.workflow_state,
+        state.returned,
+    )

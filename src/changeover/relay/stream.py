@@ -1,4 +1,4 @@
-"""What a reader of a conversation sees as it goes on: pieces of text, recorded events, the end."""
+"""Stream items: the text deltas, recorded events and final result that a reader of a conversation receives."""
 
 from __future__ import annotations
 

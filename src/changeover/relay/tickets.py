@@ -1,4 +1,4 @@
-"""Which tickets there are: a pure function of how a conversation stands, and of what is outstanding in it."""
+"""Tickets: which of a conversation's outstanding commands wait for a claim, computed from its state."""
 
 from __future__ import annotations
 

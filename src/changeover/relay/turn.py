@@ -1,4 +1,4 @@
-"""What an agent asked for in one reply: calls, each in a phase of its own, answered in the order of the reply."""
+"""Turn: the calls of one reply, each in its own phase, answered in the order of the reply."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Finding who or what fits a request, by its words."""
+"""Routing: finds the agent that fits a task, and learns from outcomes."""

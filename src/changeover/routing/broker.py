@@ -1,18 +1,72 @@
-"""Who should do a task: by what is required, else by what profiles say, else a model is to be asked."""
+"""The broker: finds agents for a task by capabilities, else by text match, else by asking a model; and says why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nsmallest
+from itertools import chain
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.routing.judge import judged
-from changeover.routing.profile import Profile
-from changeover.routing.reasons import has, listed, speaks
+from changeover.routing.match import shared
+from changeover.routing.profile import Profile, abilities, key, parts_of, text_of
 from changeover.routing.registry import Registry
+from changeover.routing.words import families, stem, telling
+
+MOST_WORDS = 5
+"""So many words are named."""
+SEVERAL = {"capabilities", "examples"}
+"""The parts of a profile that are plural."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as one says them: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def has(profile: Profile, capabilities: Iterable[str]) -> str:
+    """That it has what is asked for, in the words of its profile."""
+    own, named = abilities(profile), dict.fromkeys(map(key, capabilities))
+    declared = {key(each) for each in profile.capabilities}
+    held = [own[each] for each in named if each in declared]
+    special = [own[each] for each in named if each not in declared]
+    clauses = [f"has the capabilit{'ies' if len(held) > 1 else 'y'} {listed(held)}"] if held else []
+    return " and ".join([*clauses, *(f"is specialised in {each}" for each in special)])
+
+
+def speaks(profile: Profile, task: str) -> str:
+    """What of the task its profile speaks of; nothing if they have no word in common, nor one that is close."""
+    common = shared(task, text_of(profile))
+    return _same(profile, common) or _close(profile, task, common)
+
+
+def _same(profile: Profile, common: set[str]) -> str:
+    parts, words = _where(profile, lambda word: stem(word) in common)
+    return f"{parts} {words}" if words else ""
+
+
+def _close(profile: Profile, task: str, common: set[str]) -> str:
+    def belongs(word: str) -> bool:
+        return not common.isdisjoint(families(stem(word)))
+
+    parts, words = _where(profile, belongs)
+    near = dict.fromkeys(word for word in telling(task) if belongs(word))
+    return f"{parts} {words}, close to {listed(list(near)[:MOST_WORDS])}" if words else ""
+
+
+def _where(profile: Profile, fits: Callable[[str], bool]) -> tuple[str, str]:
+    """The parts of a profile that have such words, and the words as they stand there."""
+    read = {part: [word for word in telling(text) if fits(word)] for part, text in parts_of(profile)}
+    found = {part: words for part, words in read.items() if words}
+    alike: dict[str, str] = {}
+    for word in chain.from_iterable(found.values()):
+        alike.setdefault(stem(word), word)
+    verb = "speaks of" if len(found) == 1 and not SEVERAL & found.keys() else "speak of"
+    return f"its {listed(list(found))} {verb}", ", ".join(list(alike.values())[:MOST_WORDS])
+
 
 ENOUGH = 0.3
 """How well a profile must fit by its text alone. Below, one word that happens to be the same would do: a law of physics

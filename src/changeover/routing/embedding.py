@@ -1,6 +1,6 @@
-"""How well profiles fit a task by what their words mean, with the vectors of wordllama, an extra.
+"""Match by meaning, with the word vectors of the extra `wordllama`.
 
-The files of its model come with the package, so nothing is downloaded, neither when it is loaded nor later.
+Its model files are part of the package, so nothing is downloaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model is asked that chooses among profiles, and what of its answer is taken."""
+"""The judge: the prompt for a model that chooses among profiles, and the reading of its answer."""
 
 from __future__ import annotations
 

@@ -1,14 +1,50 @@
-"""Load: of those who fit equally well, whoever has least to do; and what happens if somebody cannot do more."""
+"""Load: prefers the least busy of equally good candidates, and says what happens when all are busy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias, assert_never
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, assert_never, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from changeover.routing.candidate import C, Candidate, because, comparable
-from changeover.routing.draws import Draws
+from changeover.routing.statistics import Draws
+
+
+class Candidate(Protocol):
+    """A record of somebody who could take a task; a `Recommendation` is one."""
+
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def score(self) -> float:
+        """How well it fits: more is better, and 0 is not at all."""
+        ...
+
+    @property
+    def why(self) -> str: ...
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def because(candidate: C, reason: str) -> C:
+    """The same candidate, with one more reason for its place."""
+    told: C = replace(cast("Any", candidate), why="; ".join(filter(None, (candidate.why, reason))))
+    return told
+
+
+def comparable(candidates: Sequence[C], margin: float) -> Iterator[list[C]]:
+    """Groups, the best first; in each, nobody fits worse than the best of it by more than this share of its score.
+    Within a group the order stays as it was."""
+    rest = list(candidates)
+    while rest:
+        best = max(each.score for each in rest)
+        least = best - margin * abs(best)
+        yield [each for each in rest if each.score >= least]
+        rest = [each for each in rest if each.score < least]
+
 
 WhenBusy: TypeAlias = Literal["next", "queue", "reject"]
 """What becomes of a task whose receiver is busy: somebody else gets it, it waits, or it is turned down."""

@@ -1,4 +1,4 @@
-"""What is known of an agent by those who look for one."""
+"""Profile: what an agent can do, as the registry and the broker read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a team finds the right agent."""
+"""Routing: the settings by which a team finds agents, and the order and placement that follow from them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from changeover.facts import NoTakers
 from changeover.routing.broker import Recommendation
-from changeover.routing.draws import Draws
-from changeover.routing.learning import Learned, reorder
+from changeover.routing.learning import DEFAULT, Learned, Learning, reorder
 from changeover.routing.load import Load, Placement, WhenBusy, busy_faults, by_load, place
-from changeover.routing.utility import DEFAULT, Learning
+from changeover.routing.statistics import Draws
 
 
 class Routing(Struct, frozen=True, kw_only=True):

@@ -1,12 +1,19 @@
-"""The Beta distribution, worked out: what is believed of a rate, and, through it, Student's t.
+"""Statistics: seeded draws, tallies of outcomes, the Beta distribution, and confidence intervals.
 
-The standard library can draw from it but not invert it, and a drawing needs a generator of its own. Turned round, one
-number between 0 and 1 gives one sample: the same number the same sample, in every process.
+The standard library can draw from a Beta distribution but not invert it. Inverted, one number between 0 and 1 gives one
+sample, and the same number gives the same sample in every process.
 """
 
 from __future__ import annotations
 
-from math import exp, lgamma, log, log1p, sqrt
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import count
+from math import exp, isfinite, lgamma, log, log1p, sqrt
+from statistics import NormalDist
+from typing import TypeAlias
+
+from msgspec import Struct
 
 PRECISE = 1e-12
 NEAR = 1e-7
@@ -78,3 +85,143 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 def _not_zero(value: float) -> float:
     return value if abs(value) > TINY else TINY
+
+
+ROUNDING = 1e-12
+"""A spread this small beside the values is none: it is what sums of fractions leave behind."""
+
+
+class Tally(Struct, frozen=True, gc=False):
+    """Values, as their number, their sum and the sum of their squares: a row, if a store keeps it."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @staticmethod
+    def of(values: Iterable[float]) -> Tally:
+        """These values, counted."""
+        found = list(values)
+        return Tally(len(found), float(sum(found)), float(sum(value * value for value in found)))
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.n + other.n, self.total + other.total, self.squares + other.squares)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.n if self.n else 0.0
+
+    @property
+    def variance(self) -> float:
+        """How far the values spread, as far as a sample can tell; 0 for fewer than two."""
+        spread = self.squares - self.total * self.mean
+        return spread / (self.n - 1) if self.n > 1 and spread > ROUNDING * self.squares else 0.0
+
+
+class Measured(Struct, frozen=True):
+    """What came of one conversation. Count each once: what is said in one conversation is not said independently."""
+
+    variant: str
+    success: bool
+    tokens: float | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    metrics: dict[str, float] = {}
+    """Measures of your own, by name."""
+
+    def values(self) -> dict[str, float]:
+        """All that was measured."""
+        own: dict[str, float | None] = {"tokens": self.tokens, "cost": self.cost, "seconds": self.seconds}
+        measured = {**self.metrics, **own, "success": float(self.success)}
+        # What cannot be squared would make a sum out of which nothing can be read any more.
+        return {name: value for name, value in measured.items() if value is not None and isfinite(value * value)}
+
+
+Outcomes: TypeAlias = dict[str, dict[str, Tally]]
+"""By variant, and by measure in it."""
+
+
+def counted(measured: Iterable[Measured]) -> Outcomes:
+    """What these conversations come to."""
+    found: Outcomes = {}
+    for each in measured:
+        tallies = found.setdefault(each.variant, {})
+        for measure, value in each.values().items():
+            tallies[measure] = tallies.get(measure, Tally()) + Tally.of([value])
+    return found
+
+
+def merged(*several: Outcomes) -> Outcomes:
+    """What was counted in several places, together."""
+    found: Outcomes = {}
+    for outcomes in several:
+        for variant, tallies in outcomes.items():
+            together = found.setdefault(variant, {})
+            for measure, tally in tallies.items():
+                together[measure] = together.get(measure, Tally()) + tally
+    return found
+
+
+Interval: TypeAlias = tuple[float, float]
+
+
+def rate(tally: Tally, confidence: float) -> Interval:
+    """Where a rate lies (Wilson's interval: also for few, and for none or all of them, it stays between 0 and 1)."""
+    if not tally.n:
+        return 0.0, 1.0
+    z, n, p = NormalDist().inv_cdf((1 + confidence) / 2), tally.n, tally.mean
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    # Rounding must not put the rate itself outside.
+    return max(0.0, min(p, middle - reach)), min(1.0, max(p, middle + reach))
+
+
+def rate_difference(one: Tally, other: Tally, confidence: float) -> Interval:
+    """Where the difference of two rates lies (Newcombe's interval, made of Wilson's: right for few, too)."""
+    (low, high), (other_low, other_high) = rate(one, confidence), rate(other, confidence)
+    difference = one.mean - other.mean
+    below = sqrt((one.mean - low) ** 2 + (other_high - other.mean) ** 2)
+    above = sqrt((high - one.mean) ** 2 + (other.mean - other_low) ** 2)
+    return difference - below, difference + above
+
+
+def mean(tally: Tally, confidence: float) -> Interval | None:
+    """Where a mean lies (Student's interval); fewer than two values say nothing about that."""
+    if tally.n < 2:
+        return None
+    reach = t_reach(confidence, tally.n - 1) * sqrt(tally.variance / tally.n)
+    return tally.mean - reach, tally.mean + reach
+
+
+def mean_difference(one: Tally, other: Tally, confidence: float) -> Interval | None:
+    """Where the difference of two means lies (Welch's interval: the two may spread differently)."""
+    if min(one.n, other.n) < 2:
+        return None
+    difference = one.mean - other.mean
+    errors = one.variance / one.n, other.variance / other.n
+    if not (whole := sum(errors)):
+        return difference, difference
+    # By their shares: the squares of the smallest errors are too small for any number.
+    freedom = 1 / ((errors[0] / whole) ** 2 / (one.n - 1) + (errors[1] / whole) ** 2 / (other.n - 1))
+    reach = t_reach(confidence, freedom) * sqrt(whole)
+    return difference - reach, difference + reach
+
+
+Draws: TypeAlias = Iterator[float]
+"""Whoever needs chance is handed some. There is always one more."""
+
+
+def draws(*seed: str) -> Draws:
+    """Endless numbers from 0 up to 1, the same for the same texts in every process."""
+    for number in count():
+        yield draw(*seed, str(number))
+
+
+def draw(*seed: str) -> float:
+    """One number from 0 up to 1 for these texts."""
+    digest = blake2b(digest_size=8)
+    for part in seed:
+        text = part.encode("utf-8", "surrogatepass")
+        # The length first: ("ab", "c") and ("a", "bc") are two seeds.
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return (int.from_bytes(digest.digest(), "big") >> 11) / 2**53

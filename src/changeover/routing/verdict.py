@@ -1,4 +1,4 @@
-"""What an experiment says so far: its numbers, how sure they are, and one sentence."""
+"""Verdict: what an experiment shows so far, with confidence intervals and one sentence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from changeover.routing.experiment import Experiment
-from changeover.routing.intervals import mean, mean_difference, rate, rate_difference
-from changeover.routing.outcomes import Outcomes, Tally
+from changeover.routing.statistics import Outcomes, Tally, mean, mean_difference, rate, rate_difference
 
 LOWER_IS_BETTER = ("tokens", "cost", "seconds")
 UNITS = {"success": "points", "cost": "dollars", "seconds": "s"}

@@ -1,4 +1,4 @@
-"""Events as they stand in the log: a JSON array in which each event says its name."""
+"""Codec: the events of an entry as JSON text, and entries from rows of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store: where a team's conversations are kept, as a user declares it."""
+"""Store: where a team keeps its conversations, and the functions that open or upgrade it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making the tables of a store what this version expects. A store that is current is asked one question."""
+"""Schema upgrade: creates the tables, checks their version and runs missing migrations."""
 
 from __future__ import annotations
 

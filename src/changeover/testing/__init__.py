@@ -19,8 +19,7 @@ from changeover.facts import Usage
 from changeover.messages import Reply
 from changeover.testing.checkers import assert_valid_history
 from changeover.testing.clock import ManualClock
-from changeover.testing.replies import calls, delegates, fails, hands_off, says
-from changeover.testing.scripted import ScriptedModel
+from changeover.testing.scripted import ScriptedModel, calls, delegates, fails, hands_off, says
 
 __all__ = [
     "ManualClock",

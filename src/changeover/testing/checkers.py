@@ -1,4 +1,4 @@
-"""What must hold for everything that a model is given to read."""
+"""assert_valid_history: the invariants of every history that a model receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching a team's effects: which were begun, under which key, and whether their histories were whole."""
+"""Effects: records which effects a team began and under which key, and checks the histories its models receive."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from changeover.agent.roster import Seat
 from changeover.messages import Reply
 from changeover.relay.events import ToolFinished
 from changeover.relay.perform.callbacks import called
-from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome
+from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.relay.world import World
 from changeover.testing.checkers import assert_valid_history
-from changeover.tools.definition import ToolDefinition
 from changeover.tools.run_context import RunContext
+from changeover.tools.tool import ToolDefinition
 
 
 class Effects:

@@ -1,19 +1,155 @@
-"""A model that says what a script tells it to, and remembers what it was asked."""
+"""ScriptedModel: a model that replies from a script of says(), calls(), hands_off() … and records its requests."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, TypeAlias
 
+from msgspec import structs
+
+from changeover.agent.handoff import tool_name
+from changeover.agent.moves import GENERIC
 from changeover.errors import ModelError
-from changeover.messages import Message, Reply
+from changeover.facts import Usage
+from changeover.messages import Call, Message, Reply
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.testing.replies import Failure, Line, resolve
-from changeover.tools.definition import ToolDefinition
+from changeover.tools.tool import ToolDefinition
+
+
+class HandsOff(Call, frozen=True, kw_only=True):
+    """A handoff as a script writes it. Which tool it calls is known only when the model is asked."""
+
+    receiver: str
+    message: str
+    variables: dict[str, Any]
+
+    def by(self, tools: Sequence[ToolDefinition]) -> tuple[Call, str]:
+        """The call that makes this handoff with these tools, and the text that belongs beside it."""
+        tools = [tool for tool in tools if not tool.delegate]
+        tool = self._declared(tools)
+        if tool is None or (not self.variables and self._generic_knows(tools)):
+            return Call("", GENERIC, self.args), ""
+        return Call("", tool.name, self.variables), self.message
+
+    def _generic_knows(self, tools: Sequence[ToolDefinition]) -> bool:
+        return any(_is_generic(tool) and self.receiver in tool.receivers for tool in tools)
+
+    def _declared(self, tools: Sequence[ToolDefinition]) -> ToolDefinition | None:
+        declared = [tool for tool in tools if tool.receivers == (self.receiver,) and not _is_generic(tool)]
+        fitting = (tool for tool in declared if self.variables.keys() <= _properties(tool).keys())
+        return next(fitting, declared[0] if declared else None)
+
+
+class Delegates(Call, frozen=True, kw_only=True):
+    """A task for a delegate as a script writes it. Which tool it calls is known only when the model is asked."""
+
+    receiver: str
+
+    def by(self, tools: Sequence[ToolDefinition]) -> tuple[Call, str]:
+        """The call that gives this task with these tools, and no text beside it."""
+        leading = (tool.name for tool in tools if tool.delegate and tool.receivers == (self.receiver,))
+        return Call("", next(leading, self.name), self.args), ""
+
+
+class Failure(Reply, frozen=True, kw_only=True):
+    """No reply: the call of the model fails. A Reply, so that a script's function may return it like any other."""
+
+    reason: str
+    retryable: bool = True
+
+
+Line: TypeAlias = Reply | BaseException
+"""One line of a script. An exception is raised as it is."""
+
+
+def says(text: str, *, thinking: str = "", usage: Usage | None = None) -> Reply:
+    """A text and no calls."""
+    return Reply(text=text, thinking=thinking, usage=usage or Usage(requests=1))
+
+
+def calls(*items: tuple[str, Mapping[str, Any] | str] | Reply, text: str = "") -> Reply:
+    """One call for each `("tool", {"arg": 1})`, in this order; `hands_off(…)` and `delegates(…)` may stand among them.
+
+    A text in place of the arguments is what a model wrote that is no JSON object.
+    """
+    texts = [text, *(item.text for item in items if isinstance(item, Reply))]
+    return Reply(text=_lines(texts), calls=tuple(call for item in items for call in _calls_of(item)))
+
+
+def hands_off(receiver: str, /, message: str = "", *, text: str = "", **variables: Any) -> Reply:
+    """A handoff: by the generic tool if it leads to the receiver and no variables are given, else by the declared one.
+
+    A declared handoff takes the variables as its arguments and the message as the text beside the call. Where neither
+    leads there, the generic one is called all the same, as by a model that invents a receiver.
+    """
+    args = {**variables, "to": receiver, "message": message}
+    call = HandsOff(id="", name=GENERIC, args=args, receiver=receiver, message=message, variables=variables)
+    return Reply(text=text, calls=(call,))
+
+
+def delegates(receiver: str, task: str = "", context: str = "", text: str = "") -> Reply:
+    """A task for a delegate, by the tool that leads to it, whatever its name.
+
+    Where none does, `delegate_to_<receiver>` is called all the same, as by a model that invents it.
+    """
+    args = {"task": task, "context": context} if context else {"task": task}
+    return Reply(
+        text=text,
+        calls=(Delegates(id="", name=tool_name("delegate_to", receiver), args=args, receiver=receiver),),
+    )
+
+
+def fails(reason: str, *, retryable: bool = True) -> Reply:
+    """A model call that fails with a ModelError; one that is not retryable ends the run."""
+    return Failure(reason=reason, retryable=retryable)
+
+
+def resolve(reply: Reply, request: Request) -> Reply:
+    """The reply as it answers this request: handoffs and delegates by the tools on offer, every call with an id."""
+    if not reply.calls:
+        return reply
+    texts, resolved = [reply.text], []
+    for index, scripted in enumerate(reply.calls):
+        call = scripted
+        if isinstance(scripted, HandsOff | Delegates):
+            call, beside = scripted.by(request.tools)
+            texts.append(beside)
+        # A command has one reply, so its id makes the call's unique; copied, because a tool may change its arguments.
+        id = call.id or f"call_{request.command}_{index}"
+        resolved.append(structs.replace(call, id=id, args=deepcopy(call.args)))
+    return structs.replace(reply, text=_lines(texts), calls=tuple(resolved))
+
+
+def _calls_of(item: tuple[str, Mapping[str, Any] | str] | Reply) -> tuple[Call, ...]:
+    match item:
+        case Reply() if not isinstance(item, Failure):
+            return item.calls
+        case (str(name), str(malformed)):
+            return (Call("", name, malformed=malformed),)
+        case (str(name), Mapping() as args):
+            return (Call("", name, dict(args)),)
+        case _:
+            raise TypeError(f'a call is written ("tool", {{"arg": 1}}), hands_off(…) or delegates(…); not {item!r}')
+
+
+def _is_generic(tool: ToolDefinition) -> bool:
+    # A declared handoff may bear the same name in an agent that has no generic one.
+    return tool.name == GENERIC and "to" in _properties(tool)
+
+
+def _properties(tool: ToolDefinition) -> Mapping[str, Any]:
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    return properties
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text)
+
 
 Lines: TypeAlias = Mapping[str, Sequence[Line]]
 Play: TypeAlias = Callable[[str, Sequence[Message], Sequence[ToolDefinition]], Line | Awaitable[Line]]

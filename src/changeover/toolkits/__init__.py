@@ -1,1 +1,1 @@
-"""What actually carries out the calls that models make."""
+"""Toolkits: carry out the calls that models make."""

@@ -1,4 +1,4 @@
-"""Python functions as tools: described, checked, called, timed, tried again, and put into words."""
+"""FunctionToolkit: Python functions as tools, called with a timeout, retries, and a text outcome."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 from changeover.guards.approval import approval_faults
 from changeover.relay.perform.callbacks import in_thread
 from changeover.relay.ports import ToolOutcome
-from changeover.toolkits.function_schema import Schema, compile_tool
+from changeover.toolkits.function_schema import Schema, bare, compile_tool
 from changeover.toolkits.result_text import Unserialisable, cut, text_of, words
-from changeover.toolkits.signature import bare
 from changeover.tools.command import BadCommand, Command, directive_of
-from changeover.tools.definition import ToolDefinition
 from changeover.tools.run_context import RunContext
-from changeover.tools.tool import Fn, Tool, as_tool
+from changeover.tools.tool import Fn, Tool, ToolDefinition, as_tool
 
 LONGEST_PAUSE = 5.0
 

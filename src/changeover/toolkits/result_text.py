@@ -1,4 +1,4 @@
-"""Results and errors as the texts that models read."""
+"""Results and errors of tools as the texts that models read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Declarations of tools, and what a tool may know of the run it serves."""
+"""Declarations of tools, commands, and the run context that a tool receives."""

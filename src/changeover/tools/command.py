@@ -1,4 +1,4 @@
-"""Commands: where a tool or a Function member says the work goes next, and what it adds to what travels."""
+"""Command and Send: where a tool or a Function member sends the work next, and what it adds to the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool, a Function member or an instructions callable may know of the run it serves."""
+"""RunContext: what a tool, a Function member or an instructions callable may read of its run."""
 
 from __future__ import annotations
 

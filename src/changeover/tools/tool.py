@@ -1,10 +1,12 @@
-"""Function tools as declared: the function and how it may be called."""
+"""Tool: a declared function with its options; ToolDefinition: what a model is told of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
+
+from msgspec import Struct
 
 from changeover.guards.approval import Approvable
 
@@ -61,3 +63,13 @@ def as_tool(declared: Tool | Fn) -> Tool:
 def name_of(fn: Fn) -> str:
     """The name a model calls this function by."""
     return str(getattr(fn, "__name__", type(fn).__name__))
+
+
+class ToolDefinition(Struct, frozen=True):
+    """A function as a model sees it; `receivers` are the agents that it hands off to or, as a `delegate`, asks."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    receivers: tuple[str, ...] = ()
+    delegate: bool = False

@@ -1,13 +1,12 @@
-"""Projecting entries without a database."""
+"""Entries projected into rows without a database."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from changeover.faults import LimitFault
 from changeover.relay.events import Entry, Event, Unreadable
-from changeover.stores.legs import Leg, Offered
 from changeover.stores.projection.projector import project
-from changeover.stores.projection.rows import FIELDS, Name, Rows
+from changeover.stores.projection.rows import FIELDS, Leg, Name, Offered, Rows
 
 FAULT = LimitFault("max_turns", 3)
 LEG = Leg(2, "c@1", None, "front", "running", '{"a":1}', "hello")

@@ -1,4 +1,4 @@
-"""Approvals, limits and cancelling in the read models, without a database."""
+"""Approvals, limits and cancellations in the read models, without a database."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from changeover.relay.events import (
     RunCancelled,
     RunStopped,
 )
-from changeover.stores.legs import Leg
+from changeover.stores.projection.rows import Leg
 from tests.stores.projection.samples import FAULT, LEG, at, projected
 
 

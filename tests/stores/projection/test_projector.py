@@ -19,9 +19,8 @@ from changeover.relay.events import (
     Unreadable,
     UserSpoke,
 )
-from changeover.stores.legs import Leg, Offered
 from changeover.stores.projection.projector import PROJECTIONS
-from changeover.stores.projection.rows import FIELDS
+from changeover.stores.projection.rows import FIELDS, Leg, Offered
 from changeover.stores.sql import schema
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.statements import writes

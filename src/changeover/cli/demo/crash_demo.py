@@ -1,4 +1,4 @@
-"""The demo with a crash: one process works at the desk and is killed, another goes on; this one only looks on."""
+"""`demo --crash`: kill the process that runs the desk, and let a second process continue."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pathlib import Path
 from rich.text import Text
 
 from changeover.cli.demo.crash_process import ID, LEASE, Journal
-from changeover.cli.demo.desk import MEMBERS
+from changeover.cli.demo.desk import MEMBERS, MESSAGES
 from changeover.cli.demo.page import Page
-from changeover.cli.demo.show import FIELD, Show
-from changeover.cli.demo_script import MESSAGES
-from changeover.cli.demo_store import show_store, store_url
+from changeover.cli.demo.show import FIELD, Show, show_store, store_url
 from changeover.cli.exits import Mistake
 from changeover.cli.terminal.render import console
 from changeover.relay.events import Entry, RunCompleted, ToolFinished

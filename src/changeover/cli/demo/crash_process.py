@@ -1,7 +1,4 @@
-"""A process that works at the desk until done or killed: `python -m changeover.cli.demo.crash_process URL JOURNAL`.
-
-It starts the same way each time: what it says has a key, so that it is said once, and what was left is taken up.
-"""
+"""The process that `demo --crash` kills: `python -m changeover.cli.demo.crash_process URL JOURNAL`."""
 
 from __future__ import annotations
 
@@ -16,18 +13,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.cli.demo.desk import desk
-from changeover.cli.demo_script import MESSAGES, line
+from changeover.cli.demo.desk import MESSAGES, desk, line
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve
 from changeover.messages import Message, Reply, ToolResult
-from changeover.relay.ports import Model, Request, Toolkit, ToolOutcome
+from changeover.relay.ports import Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.relay.world import World
 from changeover.stores.store import Store
 from changeover.testing import ScriptedModel
-from changeover.tools.definition import ToolDefinition
 from changeover.tools.run_context import RunContext
+from changeover.tools.tool import ToolDefinition
 
 ID = "crash"
 LEASE = 1.0

@@ -1,4 +1,4 @@
-"""A conversation on a terminal: who speaks stands on the left, what is said on the right, word by word."""
+"""Page: a conversation on a terminal, speakers on the left, text on the right."""
 
 from __future__ import annotations
 

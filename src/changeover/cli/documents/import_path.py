@@ -1,4 +1,4 @@
-"""Python things by their address: `file.py:name` or `package.module:name`."""
+"""Python objects by import path: `file.py:name` or `package.module:name`."""
 
 from __future__ import annotations
 

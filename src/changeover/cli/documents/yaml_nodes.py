@@ -1,4 +1,4 @@
-"""YAML with its lines and columns: small readers that say where something is wrong, and what was expected there."""
+"""YAML values with line and column: typed readers whose errors say where and what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as people see them: what code declares and what a store says, together."""
+"""Agents as `agents` lists them: the team's declarations joined with what the store says."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from changeover.relay.agents import KeptAgent
-from changeover.routing.overlay import registry_over
+from changeover.relay.tables import KeptAgent
 from changeover.routing.profile import Profile
-from changeover.routing.registry import Registry
+from changeover.routing.registry import Registry, registry_over
 
 
 class Enrolled(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Figures as people read them: short, in line with one another, and with small bars on a terminal."""
+"""The tables of `metrics`: short numbers, durations and bars."""
 
 from __future__ import annotations
 

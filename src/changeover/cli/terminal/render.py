@@ -1,4 +1,4 @@
-"""What commands print: tables that fit, or JSON. In a pipe nothing is cut, coloured or moved about."""
+"""Tables, records and JSON on standard output; plain text in a pipe."""
 
 from __future__ import annotations
 

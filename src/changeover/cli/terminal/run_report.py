@@ -1,4 +1,4 @@
-"""How commands that run something end: the answer, what is awaited, what to type next, and an exit code."""
+"""Report of a run: its answer or error, what it waits for, the commands to type next, the exit code."""
 
 from __future__ import annotations
 

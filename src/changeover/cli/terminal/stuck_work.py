@@ -1,4 +1,4 @@
-"""What has no owner and does not move by itself: found in a store, with the reason and what to do about it."""
+"""Tickets, conversations and handoffs without an owner, each with the reason and the command that helps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from changeover.cli.terminal.render import when
 from changeover.cli.terminal.run_report import Place
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
-from changeover.stores.records import ConversationRow, HandoffRow
-from changeover.stores.views import Views
+from changeover.stores.views import ConversationRow, HandoffRow, Views
 
 MOST = Roster({}, "").attempts
 OPEN = ("PENDING", "ACCEPTED", "WORKING")

@@ -1,35 +1,78 @@
-"""A conversation as it happens, line by line: who speaks, who hands to whom and why, what is asked of whom."""
+"""Transcript: the events of a running conversation, printed line by line."""
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import Any, NamedTuple, assert_never
 
 from rich.console import Console
 from rich.text import Text
 
-from changeover.cli.asides import aside
 from changeover.cli.terminal.prompt import listed
 from changeover.cli.terminal.render import clean, line_of
+from changeover.errors import limit_words
 from changeover.facts import Mode, RunResult
 from changeover.messages import Call
 from changeover.relay.events import (
     AlternativeRefused,
     CallRefused,
     ContextPacked,
+    FellBack,
     HandoffConditional,
     HandoffExpired,
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
     HandoffRolledBack,
+    LimitReached,
     ModelFailed,
     ModelReplied,
+    ReceiverChosen,
+    RepairAsked,
+    RuleFailed,
+    RuleFired,
     TicketLapsed,
     TicketTaken,
+    TierChosen,
     ToolFinished,
 )
 from changeover.relay.ids import call_of
 from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+
+
+class Aside(NamedTuple):
+    """A line, and its colour; without one it is only a note."""
+
+    text: str
+    colour: str = ""
+
+
+def aside(agent: str, event: object) -> Aside | None:
+    """What to say of an event while this agent works; nothing, if nobody has to know of it at once."""
+    words = WORDS.get(type(event))
+    return words(agent, event) if words else None
+
+
+def _chosen(agent: str, event: ReceiverChosen) -> Aside:
+    if not event.receiver:
+        return Aside(f"{agent} finds no specialist: {event.why}", "yellow")
+    return Aside(f"{event.receiver} fits: {event.why}")
+
+
+def _limited(agent: str, event: LimitReached) -> Aside:
+    return Aside(f"{agent} is told: {limit_words(event.limit, event.figure, event.spent)}", "yellow")
+
+
+WORDS: dict[type[Any], Callable[[str, Any], Aside]] = {
+    ReceiverChosen: _chosen,
+    LimitReached: _limited,
+    TierChosen: lambda agent, event: Aside(f"a {event.tier} task: {event.reason}"),
+    RuleFired: lambda agent, event: Aside(event.words),
+    RuleFailed: lambda agent, event: Aside(event.words, "red"),
+    FellBack: lambda agent, event: Aside(f"{agent} goes on alone: {event.reason}", "yellow"),
+    RepairAsked: lambda agent, event: Aside(f"{agent} is told what is wrong with its answer: {event.problem}"),
+}
+
 
 FULL = 400
 """How much of a text stands on one of our own lines; the log has all of it."""

@@ -1,1 +1,1 @@
-"""The engine in this process: conversations run on one event loop, which a lease protects from other processes."""
+"""The local engine: runs conversations on one event loop of this process; other processes may share the store."""

@@ -1,4 +1,4 @@
-"""Decisions about what awaits them: by a person, by the program, or by nobody in time."""
+"""Approvals: decisions by a person, by the program's `ask`, or by expiry."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from changeover.relay.commands import AwaitApproval
 from changeover.relay.events import ApprovalDecided
 from changeover.relay.ids import call_of
 from changeover.relay.perform.approvals import misfit
+from changeover.relay.ports import World
 from changeover.relay.run import Acting, Awaiting
 from changeover.relay.state import State
 from changeover.relay.turn import Asked
-from changeover.relay.world import World
 
 if TYPE_CHECKING:
     from changeover.engines.local.engine import LocalEngine

@@ -1,17 +1,17 @@
-"""Delegates: conversations that serve another one, opened, awaited and called back by it."""
+"""Delegates' conversations: opened, awaited and called back by the conversation of their sender."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from changeover.engines.deadlines import done_in_time, is_over
 from changeover.engines.local.commit import call_off, say
 from changeover.engines.local.conversation import Live
+from changeover.engines.local.deadlines import done_in_time, is_over
 from changeover.errors import ChangeoverError, EngineError
 from changeover.facts import RunResult
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import CancelRequested, HandoffExpired, HandoffReturned
-from changeover.relay.returned import returned_of
+from changeover.relay.result import returned_of
 from changeover.relay.run import Outcome
 
 if TYPE_CHECKING:

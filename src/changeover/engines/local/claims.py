@@ -1,18 +1,22 @@
-"""What whoever claimed a ticket does with it. Every word of it is written under the claim, or not at all."""
+"""Claims of tickets: taking them, answering, working and concluding under a claim, and giving them back."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from changeover.engines.holding import Held, drop_waits
 from changeover.engines.local.commit import put, readable, say
 from changeover.engines.local.conversation import Live
-from changeover.errors import ClaimLost
+from changeover.engines.local.perform import ask_receiver
+from changeover.engines.local.waits import End, Held, drop_waits, stop_working
+from changeover.errors import UNREADABLE, ClaimLost, EngineError
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.commands import AskReceiver
@@ -24,13 +28,14 @@ from changeover.relay.events import (
     FunctionReturned,
     HandoffAccepted,
     HandoffExpired,
+    HandoffRejected,
     TicketLapsed,
     TicketTaken,
 )
 from changeover.relay.fold.calls import find
 from changeover.relay.package import package_of, task_of
 from changeover.relay.perform.handoffs import Answered
-from changeover.relay.queue import Claim, Taken
+from changeover.relay.queue import Claim, Taken, token_of
 from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, Offered, OpenCall, Turn
@@ -259,3 +264,118 @@ async def _look(engine: LocalEngine, live: Live, find: Callable[[State], T | Non
         await engine.lives.refresh(live)
         found = find(live.state)
     return found
+
+
+async def take(engine: LocalEngine, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
+    """Claim what is most urgent."""
+    most, token = engine.world.roster.attempts, token_of(by, os.urandom(6).hex())
+    taken = await engine.log.queue.take(agents, token, lease, limit, most, engine.world.clock.now())
+    if len(taken) < limit:
+        async with kept(engine, taken):
+            await sweep(engine)
+    return taken
+
+
+@asynccontextmanager
+async def kept(engine: LocalEngine, all_taken: Sequence[Taken]) -> AsyncIterator[None]:
+    """See that what was taken is not held by nobody: if whoever took it is stopped before they have it, it goes back,
+    as if they had never taken it."""
+    try:
+        yield
+    except BaseException:
+        backs = (engine.log.queue.give_back(Claim(each.ticket.id, each.token), counted=False) for each in all_taken)
+        await asyncio.gather(*backs, return_exceptions=True)  # what cannot be given back, its lease frees
+        raise
+
+
+async def sweep(engine: LocalEngine) -> None:
+    """Ask a person about what workers took again and again, and none of them finished."""
+    for queued in await engine.log.queue.worn_out(engine.world.roster.attempts):
+        reason = f"{queued.attempts} workers took it, and none finished it"
+        with suppress(*UNREADABLE):  # perhaps a newer version asks; what else waits must not wait for that
+            if not await _decline(engine, queued.ticket, reason):
+                await _escalate(engine, queued.ticket, reason)
+
+
+async def _decline(engine: LocalEngine, ticket: Ticket, reason: str) -> bool:
+    """End an offer that nobody answered; False if it was answered."""
+    live = await engine.lives.get(ticket.conversation)
+    async with live.lock:
+        if (found := await offer_at(engine, live, ticket)) is None:
+            return False
+        offer = found[2].offer
+        declined = HandoffRejected(offer.call, live.state.task, offer.receiver, reason, worn_out=True)
+        await put(engine, live, f"{offer.call}^", [declined])
+    await engine.tell(live)
+    return True
+
+
+async def _escalate(engine: LocalEngine, ticket: Ticket, reason: str) -> None:
+    live = await engine.lives.get(ticket.conversation)
+    # By where its log ends: several may sweep at once, and one of them says it.
+    cause = f"worn:{ticket.id}@{live.state.position}"
+    await note(engine, ticket, cause, [TicketLapsed(ticket.id, reason, worn_out=True)])
+
+
+logger = logging.getLogger("changeover.engine")
+
+
+async def work(engine: LocalEngine, taken: Taken, by: str) -> End:
+    """Do what was claimed, until it is done, waits for somebody else, or is not ours any more."""
+    held = Held(taken.ticket, Claim(taken.ticket.id, taken.token))
+    try:
+        if await _takes(engine, taken, by, held):
+            while not held.over.done():
+                if not _at_work(engine, held):  # whoever had it before may be about to let go of it
+                    await engine.take_up(taken.ticket.place)
+                await asyncio.wait([held.over], timeout=engine.patience / 4)
+            return held.over.result()
+    except ClaimLost:
+        end = End.LOST
+    except EngineError as error:  # its lease runs out, and somebody takes it once more
+        logger.warning("%s cannot be worked on: %s", taken.ticket.id, error)
+        end = End.LOST
+    else:
+        end = End.DONE
+    engine.holdings.let_go([taken.ticket.id], end)
+    return end
+
+
+async def _takes(engine: LocalEngine, taken: Taken, by: str, held: Held) -> bool:
+    """Whether the agent takes the task, which it may be asked first."""
+    asked = await offered(engine, taken.ticket)
+    if asked is None:
+        await take_up(engine, taken, by, held)
+        return True
+    engine.holdings.hold(held)
+    live = await engine.lives.get(taken.ticket.conversation)
+    try:
+        said = await ask_receiver(engine, live, asked)
+        said = replace(said, by=by) if isinstance(said, HandoffAccepted) else said
+        await answer(engine, taken, lambda _: said)
+    finally:
+        live.promised.pop(asked.id, None)
+    return isinstance(said, HandoffAccepted)
+
+
+def _at_work(engine: LocalEngine, held: Held) -> bool:
+    """Whether something goes on here for this ticket."""
+    live = engine.lives.here(held.ticket.place)
+    return live is not None and bool(live.flight) and not live.asleep
+
+
+async def give_up(engine: LocalEngine, taken: Taken, by: str, reason: str) -> None:
+    """Stop working on it and let others go on, unless they do already."""
+    engine.holdings.let_go([taken.ticket.id], End.BACK)
+    await stop_working(engine, taken.ticket)
+    try:
+        await give_back(engine, taken, by, reason)
+    except ClaimLost:
+        return
+
+
+async def lose(engine: LocalEngine, taken: Taken) -> None:
+    """Stop working on what is somebody else's."""
+    engine.holdings.let_go([taken.ticket.id], End.LOST)
+    await stop_working(engine, taken.ticket)
+    await engine.take_up(taken.ticket.place)  # whoever waits for it here learns how others go on

@@ -1,15 +1,20 @@
-"""One conversation in memory, while somebody works on it or waits for it."""
+"""Conversations in memory: state, commands in flight and waiting callers of each, and the cache of all of them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from itertools import islice
+from typing import Any
 
-from changeover.errors import error_of
+from changeover.errors import EngineError, error_of
 from changeover.facts import ApprovalRequest, RunResult, Ticket
 from changeover.relay.commands import Command
 from changeover.relay.events import Entry
+from changeover.relay.ports import Log
 from changeover.relay.result import result_of, waiting_result
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta, recorded
@@ -176,3 +181,94 @@ class Live:
             future.set_result(result)
         else:
             future.set_exception(error_of(outcome.fault, result))
+
+
+KEPT = 1_024
+
+# Our own: a program that seeds Python's gets the same numbers again. Not os.urandom: that is a system call each time.
+_RANDOM = random.Random()
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_RANDOM.seed)
+
+
+class Lives:
+    """Loads conversations from the log, and forgets those that have been quiet for longest."""
+
+    def __init__(self, log: Log, kept: int = KEPT) -> None:
+        self._log, self._kept = log, kept
+        self._lives: dict[str, Live] = {}
+
+    def new(self) -> Live:
+        """A conversation that nobody can have begun: its id is made here, and the log need not be asked."""
+        conversation = f"{_RANDOM.getrandbits(64):016x}"
+        return self._keep(conversation, Live(State(conversation)))
+
+    async def get(self, conversation: str) -> Live:
+        live = self._lives.pop(conversation, None)
+        if live is None:
+            entries = await self._log.read(conversation)
+            # Another task may have loaded it while this one was reading.
+            live = self._lives.pop(conversation, None) or Live(State(conversation).fold(entries))
+        return self._keep(conversation, live)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(list(self._lives.values()))
+
+    def here(self, conversation: str) -> Live | None:
+        """The conversation, if it is in memory."""
+        return self._lives.get(conversation)
+
+    async def refresh(self, live: Live) -> None:
+        """Fold again what the log says. The caller holds the lock."""
+        entries = await self._log.read(live.state.id)
+        live.catch_up(State(live.state.id).fold(entries), entries)
+
+    def drop(self, root: str) -> None:
+        """Know nothing of a conversation and those below it."""
+        for conversation in [id for id in self._lives if id.partition("/")[0] == root]:
+            del self._lives[conversation]
+
+    def fail(self, error: EngineError) -> None:
+        """Tell everybody who still waits, and forget all."""
+        for live in self._lives.values():
+            live.fail(error)
+        self._lives.clear()
+
+    def _keep(self, conversation: str, live: Live) -> Live:
+        if len(self._lives) >= self._kept:
+            self._forget()
+        self._lives[conversation] = live  # at the end: the oldest stand first
+        return live
+
+    def _forget(self) -> None:
+        for conversation, live in list(islice(self._lives.items(), self._kept // 8)):
+            if live.quiet:
+                del self._lives[conversation]
+
+
+Notice = tuple[Live, asyncio.Task[Any]]
+
+_notices: ContextVar[tuple[Notice, ...]] = ContextVar("notices", default=())
+"""In which tasks the hooks of which conversations are called, of which one does what is done here."""
+
+
+def calls_hooks(live: Live) -> None:
+    """The task that says so calls the hooks of this conversation, until it ends."""
+    task = asyncio.current_task()
+    assert task is not None
+    _notices.set((*_open(), (live, task)))
+
+
+def caller_of(live: Live) -> asyncio.Task[Any] | None:
+    """The task that calls the hooks of this conversation, if one of these is what acts here."""
+    return next((task for each, task in _open() if each is live), None)
+
+
+def in_hook() -> bool:
+    """Whether it is a hook that acts here."""
+    return bool(_open())
+
+
+def _open() -> tuple[Notice, ...]:
+    # What a hook has begun may go on for long after it, and is no hook's then.
+    return tuple(notice for notice in _notices.get() if not notice[1].done())

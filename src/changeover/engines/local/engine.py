@@ -1,4 +1,4 @@
-"""The engine in this process: what is outstanding and not in flight is performed, its outcome recorded, and so on."""
+"""LocalEngine: performs the outstanding commands of conversations, records their outcomes and goes on from there."""
 
 from __future__ import annotations
 
@@ -7,26 +7,20 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from changeover.engines.following import Follower
-from changeover.engines.holding import End, Holdings
-from changeover.engines.lives import Lives
-from changeover.engines.local.commit import again, say
-from changeover.engines.local.conversation import Live, Reader
+from changeover.engines.local.commit import again, record, say
+from changeover.engines.local.conversation import Live, Lives, Reader, caller_of, calls_hooks
 from changeover.engines.local.deadlines import Overtime
 from changeover.engines.local.directory import LiveDirectory
+from changeover.engines.local.followers import Follower, Watch
 from changeover.engines.local.perform import performed
-from changeover.engines.local.waits import Resting
-from changeover.engines.recording import record
-from changeover.engines.telling import caller_of, calls_hooks
-from changeover.engines.watching import Watch
+from changeover.engines.local.waits import End, Holdings, Resting
 from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned, StoreDamaged
 from changeover.facts import RunResult
-from changeover.relay.awaiting import awaits
 from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunChild, RunTool
+from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Event, UserSpoke
-from changeover.relay.ports import Log, Observer
+from changeover.relay.ports import Log, Observer, World
 from changeover.relay.state import State
-from changeover.relay.world import World
 
 logger = logging.getLogger("changeover.engine")
 

@@ -1,4 +1,4 @@
-"""The event loop on which a team's conversations live: the one that uses it or, when several do, a loop of its own."""
+"""Home: the event loop on which a team's conversations live, which is the caller's own or one in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tickets as whoever submitted them sees them: how one stands, and what came of it."""
+"""Tickets as their submitter sees them: submit, status, result and retry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeover.facts import State as Standing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.relay.events import UserSpoke
-from changeover.relay.offered import handoff_of
+from changeover.relay.package import handoff_of
 from changeover.relay.ports import Log
 from changeover.relay.queue import worker_of
 from changeover.relay.result import handoffs_of, result_of

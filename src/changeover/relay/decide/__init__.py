@@ -1,1 +1,1 @@
-"""What a conversation does next: pure functions of its state and the team."""
+"""Decisions: what a conversation does next. Pure: the same state and roster give the same commands."""

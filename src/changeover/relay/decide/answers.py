@@ -1,4 +1,4 @@
-"""What follows from an offer: its receiver answers, others are asked in turn and, when nobody wants it, a person."""
+"""What follows an offer: the answer, the next receiver or a person after a refusal, the check of the result."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from msgspec.structs import replace
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
-from changeover.facts import Mode, RequestKind
+from changeover.facts import Expected, Mode, RequestKind
+from changeover.faults import ResultFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import View
+from changeover.relay.budget import crowded
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
-from changeover.relay.context import context_of
 from changeover.relay.decide import broker
 from changeover.relay.decide.broker import Step
 from changeover.relay.decide.limits import REASONS, forbidden
-from changeover.relay.decide.offer import Asker, pack, strategy_of, travelling
+from changeover.relay.decide.offer import Asker, pack, strategy_of, travelling, until, within
 from changeover.relay.decide.rules import passed_on
-from changeover.relay.deciding.offering import until, within
 from changeover.relay.events import (
     AlternativeRefused,
     ApprovalDecided,
@@ -37,11 +37,13 @@ from changeover.relay.events import (
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
+    RepairAsked,
+    RunCompleted,
+    RunFailed,
 )
 from changeover.relay.ids import offered_again
-from changeover.relay.limiting import crowded
-from changeover.relay.run import Run
-from changeover.relay.state import State
+from changeover.relay.run import Replied, Run
+from changeover.relay.state import State, context_of
 from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 
 
@@ -291,3 +293,44 @@ def _ask(
     asked = about if about is not None else offer.variables
     message = offer.message or (state.run.spoken.text if state.run else "")
     return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, message, kind=kind))
+
+
+REPAIRS = 1
+"""How often a receiver is told what is wrong with its answer."""
+
+
+def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Record | Sequence[Command]:
+    """What is due when a call says that the run ends with its output."""
+    found = _in_force(state, run)
+    if found is None or turn.judged == "":
+        return Record(RunCompleted(run.id, output))
+    if turn.judged is None:
+        return [JudgeResult(f"{call.id}=end", state.task, output, *found, call.id)]
+    if run.repairs < REPAIRS and not turn.quiet:
+        return Record(CallRefused(call.id, state.task, turn.judged, "result"))
+    return Record(RunFailed(run.id, ResultFault(state.agent, turn.judged)))
+
+
+def judge(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command] | None:
+    """What is due before the run may end with this answer; None if nothing is."""
+    found = _in_force(state, run)
+    if found is None:
+        return None
+    if not phase.judged:
+        return [JudgeResult(f"{phase.at}=result", state.task, phase.text, *found)]
+    if not phase.problem:
+        return None
+    if run.repairs < REPAIRS and isinstance(roster.seats.get(state.agent), Seat):
+        return Record(RepairAsked(state.task, phase.problem))
+    return Record(RunFailed(run.id, ResultFault(state.agent, phase.problem)))
+
+
+def _in_force(state: State, run: Run) -> tuple[Expected, str, str] | None:
+    """What is expected of the run's answer, and by whose tool: of a delegate by whoever gave the task, whoever answers
+    in the end; else by the last handoff of this run."""
+    given, handed = run.spoken.given, state.handed
+    if given is not None and given.expected is not None:
+        return given.expected, given.sender, given.tool
+    if state.leg >= 0 and handed is not None and handed.expected is not None:
+        return handed.expected, handed.sender, handed.tool
+    return None

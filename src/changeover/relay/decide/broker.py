@@ -1,4 +1,4 @@
-"""What code hands to whoever can do it: all who can are asked in turn, then their conditions are weighed."""
+"""The choice of a receiver for a task that names none: find candidates, then ask them in turn."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from changeover.agent.moves import BadArguments
 from changeover.agent.roster import Roster
-from changeover.agent.specialist import Wish
-from changeover.relay.commands import Command, FindReceiver, Record
+from changeover.agent.specialist import ToSpecialist, Wish
+from changeover.handoffs.context import strip_forged
+from changeover.relay.commands import Command, FindReceiver, Record, SeekApproval
+from changeover.relay.decide import delegates
 from changeover.relay.events import CallRefused, HandoffConditional, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
@@ -72,3 +75,22 @@ def _has_waited(offer: HandoffOffered) -> bool:
     """Whether it was in the queue of the best already, after all had been asked."""
     again = offer.receiver in offer.declined_by
     return again and offer.queued and not (offer.needs_context or offer.needs_permission)
+
+
+def seek(
+    state: State, run: Run, turn: Turn, call: OpenCall, move: ToSpecialist, roster: Roster
+) -> Record | SeekApproval | FindReceiver:
+    """Find somebody, then offer the task; if nobody fits, the model is told so."""
+    chosen = call.chosen
+    if chosen is not None:
+        if chosen.receiver:
+            return delegates.delegate(state, run, turn, call, move, roster)
+        return Record(CallRefused(call.id, state.task, f"no specialist: {chosen.why}", "declined"))
+    args, _ = strip_forged(call.call.args)
+    wish = BadArguments(delegates.not_json(call.call)) if call.call.malformed else move.read(args)
+    if isinstance(wish, BadArguments):
+        reason = f"the arguments of {call.call.name} do not fit: {wish.reason}"
+        return Record(CallRefused(call.id, state.task, reason, "arguments"))
+    if refusal := delegates.too_much(state, run, (call.id, ""), roster):
+        return refusal
+    return FindReceiver(f"{call.id}@", state.task, state.id, turn.agent, wish, move.among)

@@ -1,28 +1,88 @@
-"""What a conversation does next. Pure: the same state and roster give the same commands. The only reader of policy."""
+"""The next decision of a conversation: `decide`, and `settle`, which applies decisions that need no effect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
 from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
-from changeover.guards.limits import BUDGETS, Limits
-from changeover.handoffs.chapters import can_fetch
+from changeover.guards.approval import Edit, Reject, Respond
+from changeover.guards.guard import Tripped
+from changeover.guards.limits import BUDGETS, Limits, classify
+from changeover.handoffs.strategies import can_fetch
 from changeover.messages import View
-from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, Record
-from changeover.relay.context import context_of
-from changeover.relay.decide import answers, delegates, rollback
+from changeover.relay.budget import spent_up
+from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
+from changeover.relay.decide import answers, delegates, offer, rollback, rules
 from changeover.relay.decide.limits import overdue
 from changeover.relay.decide.turn import act
-from changeover.relay.deciding import expecting, people, ruling, tiering, trying
-from changeover.relay.events import FellBack, LimitReached, RunCancelled, RunCompleted, RunFailed, RunStarted
-from changeover.relay.limiting import spent_up
-from changeover.relay.passing import sender_of
-from changeover.relay.run import Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
-from changeover.relay.state import State
-from changeover.relay.turn import Delegated
+from changeover.relay.events import (
+    ApprovalRequested,
+    CircuitFound,
+    Event,
+    FellBack,
+    FunctionReturned,
+    HandoffOffered,
+    LimitReached,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    TierChosen,
+)
+from changeover.relay.fold.handoffs import sender_of
+from changeover.relay.ids import call_of
+from changeover.relay.run import TURNING, Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
+from changeover.relay.state import State, context_of
+from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.tools.command import Directive
+
+
+def think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record:
+    """Ask the person, or do as the person said."""
+    verdict = run.verdict
+    if verdict is None:
+        sender, kind = state.handed.sender if state.handed else "", _kind(run)
+        about = {"reason": "whoever took it did not finish it"} if run.worn_out else state.variables
+        id, who = f"{phase.due}={kind}", (sender, "", about, state.agent)
+        return Record(ApprovalRequested(id, state.task, *who, run.spoken.text, kind=kind))
+    match verdict.decision:
+        case Respond(text=text):
+            return Record(FunctionReturned(state.agent, state.task, text, by=verdict.by))
+        case Edit(receiver=receiver):
+            return Record(FunctionReturned(state.agent, state.task, "", Directive(goto=receiver), verdict.by))
+        case Reject(note=note):
+            return _give_back(state, run, note, verdict.by, roster)
+        case _:
+            return _give_back(state, run, "", verdict.by, roster)
+
+
+def _kind(run: Run) -> Literal["task", "escalation"]:
+    return "escalation" if run.worn_out else "task"
+
+
+def _give_back(state: State, run: Run, note: str, by: str, roster: Roster) -> Record:
+    """To whoever handed it over; if nobody did, it ends here."""
+    sender = state.handed.sender if state.handed else ""
+    given = state.leg < 0 and run.spoken.given is not None  # then the sender waits elsewhere, and is told there
+    if sender in roster.seats and sender != state.agent and not given:
+        return Record(FunctionReturned(state.agent, state.task, "", Directive(goto=sender, message=note), by))
+    return Record(RunFailed(run.id, RefusalFault(state.agent, note or f"declined{f' by {by}' if by else ''}")))
+
+
+def choose(state: State, run: Run, limits: Limits, roster: Roster) -> Record | Sequence[Command]:
+    """The limits of a run that has just begun."""
+    found = classify(run.spoken.text, roster.capabilities)
+    if limits.auto == "judge":
+        return [JudgeTask(f"{run.id}=tier", state.task, state.id, run.id, run.spoken.text, limits, found)]
+    return Record(TierChosen(run.id, found.tier, found.reason, limits.as_tier(found.tier)))
+
+
+def awaited(state: State, command: str) -> bool:
+    """Whether it is still to be found out by this command."""
+    return state.run is not None and command == f"{state.run.id}=tier" and not state.run.tier
 
 
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -36,7 +96,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()  # whoever wrote it knows what to do
     tidy = state.rollbacks or state.returning is not None
     decision = _tidy(state, run, roster) if tidy else _next(state, run, roster)
-    return trying.told_first(state, decision, roster) if roster.trials else decision
+    return offer.told_first(state, decision, roster) if roster.trials else decision
 
 
 def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
@@ -45,7 +105,7 @@ def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
     limits = run.limits or roster.limits
     if (limits.auto or "timeout" in state.limits) and not isinstance(run.phase, Broken | Stopping):
         if limits.auto:
-            return tiering.choose(state, run, limits, roster)
+            return choose(state, run, limits, roster)
         if limits.on_limit == "raise":
             return overdue(state, run)
     return PHASES[type(run.phase)](state, run, run.phase, roster)
@@ -82,7 +142,7 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
     if seat is None:
         return _fail(run, AgentFault(state.agent, tuple(roster.seats)))
     if run.worn_out or isinstance(seat, Person):
-        return people.think(state, run, phase, roster)
+        return think(state, run, phase, roster)
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
     if run.strikes > roster.second_chances:
@@ -97,7 +157,7 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
     last = _last_word(state, run, limits)
     if isinstance(last, Record):
         return last
-    if roster.gotos and (led := ruling.lead(state, run, phase, roster)) is not None:
+    if roster.gotos and (led := rules.lead(state, run, phase, roster)) is not None:
         return led
     return [
         CallModel(
@@ -143,7 +203,7 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
     if state.handed is None and run.spoken.given is None:  # so nobody expects anything of it but the user
         return Record(RunCompleted(run.id))
-    return expecting.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
+    return answers.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
 
 
 def _break(state: State, run: Run, phase: Broken, roster: Roster) -> Record:
@@ -186,3 +246,80 @@ PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[
     Stopping: _stop,
 }
 """What comes next in each phase of a run."""
+
+
+NOBODY: Mapping[str, Tripped] = {}
+
+
+def settle(
+    state: State, roster: Roster, at: float, events: Iterable[Event], tripped: Mapping[str, Tripped] = NOBODY
+) -> tuple[list[Event], Sequence[Command]]:
+    """Return what to append, and what is left to perform. Of the handoffs that are `tripped`, by their calls, it was
+    found that their receivers are left alone."""
+    state.at = at
+    batch = list(events)
+    for event in batch:
+        state.apply(event)
+    # One decision at a time: each may change what the next one is.
+    while isinstance(decision := decide(state, roster), Record):
+        state.apply(decision.event)
+        batch.append(decision.event)
+        if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
+            # Right behind its offer: before it, the ids would not be those of which it was found.
+            batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
+            state.apply(verdict)
+    if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
+        for command in decision:
+            phase.turn.give_out(call_of(command.id))
+    return batch, decision
+
+
+def awaits(state: State, command: str) -> bool:
+    """Whether this command is outstanding."""
+    if "<" in command:
+        return any(wanted.id == command for wanted in state.rollbacks.values())
+    if command.endswith("=tier"):
+        return awaited(state, command)
+    match state.run.phase if state.run else None:
+        case Thinking(due=due):
+            return due == command
+        case Acting(turn=turn):
+            return _in_turn(turn, command)
+        case Replied(at=at):
+            return f"{at}=result" == command
+        case Awaiting(request=request):
+            return f"{request.call}!" == command
+        case Stopping(turn=turn) if turn and command.endswith("~"):
+            return isinstance(turn.calls[call_of(command)].phase, Delegated)
+        case _:
+            return False
+
+
+def _in_turn(turn: Turn, command: str) -> bool:
+    call = turn.calls.get(call_of(command))
+    if call is not None and command.endswith("=result"):
+        return isinstance(call.phase, Offered) and call.phase.problem is None
+    if call is not None and command.endswith("=end"):
+        return isinstance(call.phase, Directed) and turn.judged is None
+    return call is not None and _wanted(call, command)
+
+
+def _wanted(call: OpenCall, command: str) -> bool:
+    phase = call.phase
+    match command[-1]:
+        case "?":
+            return isinstance(phase, Fresh | Directed)
+        case "@":
+            return isinstance(phase, Fresh | Directed) and call.chosen is None
+        case "!":
+            return isinstance(phase, Asked) and f"{phase.request.call}!" == command
+        case "^":
+            return isinstance(phase, Offered) and f"{phase.offer.call}^" == command
+        case "%":
+            mine = isinstance(phase, Offered) and f"{phase.offer.call}%" == command
+            return mine and isinstance(phase, Offered) and phase.packed is None
+        case "~":
+            return isinstance(phase, Delegated) and phase.recalled is not None
+        case _:
+            mine = isinstance(phase, Delegated) and phase.offer.call == command and phase.recalled is None
+            return mine or isinstance(phase, Fresh | Begun)

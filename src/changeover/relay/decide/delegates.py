@@ -1,4 +1,4 @@
-"""Delegates: offered at once, run in conversations of their own."""
+"""Delegates: offered at once, and run in conversations of their own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ from changeover.facts import Mode
 from changeover.handoffs.context import strip_forged
 from changeover.messages import Call
 from changeover.relay.commands import CancelChild, Record, RunChild, SeekApproval
-from changeover.relay.context import context_of
 from changeover.relay.decide.limits import alone, forbidden, may_hand_off, over_limit
-from changeover.relay.decide.offer import briefing_of, task_of, travelling
+from changeover.relay.decide.offer import (
+    briefing_of,
+    following,
+    packed,
+    receiver_in,
+    strategy_in,
+    task_of,
+    travelling,
+    until,
+)
 from changeover.relay.decide.rules import branched, guarded
-from changeover.relay.deciding.offering import following, packed, until
-from changeover.relay.deciding.trying import receiver_in, strategy_in
 from changeover.relay.events import CallRefused, Given, HandoffOffered, Started, UserSpoke
 from changeover.relay.run import Run
-from changeover.relay.state import State
+from changeover.relay.state import State, context_of
 from changeover.relay.turn import Delegated, OpenCall, Turn
 from changeover.tools.command import Errand
 

@@ -1,12 +1,12 @@
-"""How a run that cannot go on ends: at once, or after its delegates are called back."""
+"""What happens when a limit forbids a step: the agent is told, the team falls back, or the run fails."""
 
 from __future__ import annotations
 
 from changeover.agent.roster import Roster
 from changeover.faults import Fault, FunctionFault, LimitFault, LimitName
+from changeover.relay.budget import crowded, handoffs_left
 from changeover.relay.commands import Record
 from changeover.relay.events import CallRefused, FellBack, RunFailed, RunStopped
-from changeover.relay.limiting import crowded, handoffs_left
 from changeover.relay.run import Acting, Run
 from changeover.relay.state import State
 from changeover.relay.turn import Turn

@@ -1,28 +1,142 @@
-"""What every offer says of the context that travels with it, and what has to be made of that first."""
+"""What an offer says: its deadline, its predecessor, its experiment variant, and the context that travels with it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf
 
 from msgspec.structs import replace
 
 from changeover.agent.agent import Agent, purpose
 from changeover.agent.moves import DelegateTo, Transfer, TransferToAny
-from changeover.agent.roster import Roster, Seat
-from changeover.facts import Mode
+from changeover.agent.roster import Roster, Seat, Trial
+from changeover.facts import Expected, Mode
 from changeover.handoffs.briefing import Brief, brief_of, briefed_by
-from changeover.handoffs.context import merge_variables
-from changeover.handoffs.handover import Handover
+from changeover.handoffs.context import merge_variables, select_messages, select_variables
 from changeover.handoffs.package import HandoffPackage
-from changeover.handoffs.selecting import select_messages, select_variables
-from changeover.handoffs.strategies import BUILT_IN, PURE, Full, Strategy, name_of, recent_of
+from changeover.handoffs.strategies import BUILT_IN, PURE, Full, Handover, Strategy, name_of, recent_of
 from changeover.handoffs.tokens import count, weight
 from changeover.messages import Message, Note, ToolResult, User
-from changeover.relay.commands import PackContext
-from changeover.relay.deciding.trying import strategy_in
-from changeover.relay.events import HandoffOffered
+from changeover.relay.commands import CallModel, Command, PackContext, Record, RunChild
+from changeover.relay.events import HandoffOffered, ReceiverChosen, UserSpoke, VariantChosen
+from changeover.relay.fold.handoffs import is_whole, last_of, said_before, shown_by, view_of
 from changeover.relay.run import Run
 from changeover.relay.state import State
-from changeover.relay.turn import Delegated, Offered, OpenCall, Turn
-from changeover.relay.viewing import is_whole, last_of, said_before, shown_by, view_of
+from changeover.relay.turn import Delegated, Offered, OpenCall, Turn, way_of
+
+
+def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Roster) -> HandoffOffered:
+    """The offer with its deadline. A transfer has none if it is accepted in the moment in which it is offered; what has
+    to be claimed has all its time from then on."""
+    if offer.queued or roster.pulls(offer.receiver):
+        return replace(offer, queued=True, timeout=timeout)
+    if timeout is None:
+        return offer
+    if offer.mode is Mode.TRANSFER:
+        seat = roster.seats.get(offer.receiver)
+        if type(seat) is not Seat or not seat.asks:
+            return offer
+    return replace(offer, deadline=state.at + timeout)
+
+
+def within(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
+    """The offer, with no more time than its package has."""
+    due = package.metadata.deadline
+    return offer if due is None else replace(offer, deadline=min(due.timestamp(), offer.deadline or inf))
+
+
+def packed(
+    state: State, offer: HandoffOffered, spoken: UserSpoke, found: ReceiverChosen | None, roster: Roster
+) -> HandoffOffered:
+    """The offer with what the package says that code hands over, and with who was found for it."""
+    package = HandoffPackage.from_dict(spoken.package)
+    metadata, expects = package.metadata, package.expectations
+    offer = within(package, until(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
+    wanted = expects.output_schema or expects.success_criteria
+    template = roster.briefing_for(offer.receiver)
+    about = briefed_by(template, brief_of(package)) if isinstance(template, str) else ""
+    return replace(
+        offer,
+        message=offer.message if offer.mode is Mode.DELEGATE else about or offer.message,
+        instructions=metadata.instructions,
+        about=about if offer.mode is Mode.DELEGATE else "",
+        max_iterations=metadata.max_iterations or 0,
+        alternatives=found.alternatives if found else package.context.escalation_path,
+        expected=Expected(expects.output_schema, expects.success_criteria) if wanted else None,
+        attempt=metadata.attempt,
+        priority=metadata.priority,
+        capability=found.capability if found else "",
+        brokered=found is not None,
+    )
+
+
+def following(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> HandoffOffered:
+    """The offer as the next try after one that nobody took, if there was one; not if both were asked for in one reply,
+    when nobody could know of it."""
+    before = run.declined.get(way_of(offer.mode, call))
+    if before is None or before.task != state.task or _reply(before.handoff) == _reply(f":{offer.call}"):
+        return offer
+    return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
+
+
+def _reply(handoff: str) -> str:
+    """Where the reply stands that asked for a handoff."""
+    return handoff.rpartition(":")[2].partition(".")[0]
+
+
+def told_first(state: State, decision: Record | Sequence[Command], roster: Roster) -> Record | Sequence[Command]:
+    """The decision; or, if a variant matters for it that nobody has recorded, that this one is chosen."""
+    for subject, agent in _concerned(decision):
+        trial = roster.trials.get((subject, agent))
+        if trial is not None and trial.name not in state.variants:
+            return _chosen(state, trial, agent)
+    return decision
+
+
+def strategy_in(state: State, receiver: str, otherwise: Strategy, roster: Roster) -> Strategy:
+    """How much a receiver sees here, if that is tried out; else what is so otherwise."""
+    trial = roster.trials.get(("strategy", receiver)) if roster.trials else None
+    if trial is None:
+        return otherwise
+    # A variant that is recorded may have been given up since.
+    found: Strategy = trial.variants.get(trial.chosen(state.root, state.variants), otherwise)
+    return found
+
+
+def receiver_in(state: State, sender: str, wanted: str, roster: Roster) -> str | Record:
+    """Who is handed to here in place of whoever is wanted; or which variant that follows, which is recorded first."""
+    trial = roster.trials.get(("receiver", wanted)) if roster.trials else None
+    if trial is None or sender in trial.variants.values():
+        return wanted
+    if trial.name not in state.variants:
+        return _chosen(state, trial, wanted)
+    found = str(trial.variants.get(state.variants[trial.name], wanted))
+    return wanted if found in roster.absent else found
+
+
+def stands_in(agent: str, wanted: str, roster: Roster) -> bool:
+    """Whether an agent may have been handed what was meant for the one that is wanted."""
+    trial = roster.trials.get(("receiver", wanted)) if roster.trials else None
+    return trial is not None and agent in trial.variants.values()
+
+
+def _concerned(decision: Record | Sequence[Command]) -> Iterator[tuple[str, str]]:
+    """What may be tried out in what is done next, and of whom."""
+    if isinstance(decision, Record):
+        if type(offer := decision.event) is HandoffOffered:
+            yield "strategy", offer.receiver
+        return
+    for command in decision:
+        # A delegate's is chosen before it begins: so all who work for this conversation have the same.
+        if isinstance(command, CallModel | RunChild):
+            agent = command.context.agent if isinstance(command, CallModel) else command.receiver
+            yield "instructions", agent
+            yield "model", agent
+
+
+def _chosen(state: State, trial: Trial, agent: str) -> Record:
+    return Record(VariantChosen(trial.name, trial.choose(state.root), state.task, agent))
+
 
 Asker = tuple[Turn, OpenCall]
 """The call that hands over, in its turn."""

@@ -1,4 +1,4 @@
-"""A handoff is undone: its task goes back when nobody works for it any more, and what cleans up is called."""
+"""Rollback of a handoff: when its task goes back to the sender, and when its cleanup is done."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.relay.commands import Record
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackRequested
+from changeover.relay.fold.handoffs import last_words
 from changeover.relay.fold.rollback import record_at
-from changeover.relay.passing import last_words
 from changeover.relay.run import Run, Stopping
 from changeover.relay.state import State
 

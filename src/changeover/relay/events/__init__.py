@@ -1,7 +1,7 @@
-"""What happened: the only thing that is ever stored. An event once written is readable for ever; fields are only added.
+"""Events: the only thing that is ever stored. An event stays readable forever; fields are only added.
 
 Ids are positions. A run is the position of the UserSpoke that began it, a task the position of the event that gave
-it to an agent, a call `<position of the reply>.<index>`; so nobody has to make them up, and a restart finds the same.
+it to an agent, a call `<position of the reply>.<index>`: nobody has to invent them, and a restart finds the same.
 A handoff is named after its call; when the call is offered to others, `+1`, `+2` follow.
 """
 
@@ -17,7 +17,6 @@ from changeover.relay.events.calls import (
     ToolFinished,
     ToolStarted,
 )
-from changeover.relay.events.claims import TicketLapsed, TicketTaken
 from changeover.relay.events.handoffs import (
     AlternativeRefused,
     CircuitFound,
@@ -35,8 +34,9 @@ from changeover.relay.events.handoffs import (
     RollbackDone,
     RollbackFailed,
     RollbackRequested,
+    TicketLapsed,
+    TicketTaken,
 )
-from changeover.relay.events.rules import RuleFailed, RuleFired
 from changeover.relay.events.runs import (
     CancelRequested,
     FellBack,
@@ -46,6 +46,8 @@ from changeover.relay.events.runs import (
     LimitReached,
     ModelFailed,
     ModelReplied,
+    RuleFailed,
+    RuleFired,
     RunCancelled,
     RunCompleted,
     RunFailed,

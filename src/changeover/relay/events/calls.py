@@ -1,4 +1,4 @@
-"""Calls of a turn: carried out, refused, and what people were asked about them."""
+"""Events of the calls of a turn: tools started and finished, calls refused, approvals requested and decided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import field
 
 from changeover.facts import RequestKind
 from changeover.guards.approval import Decision, OnExpiry
-from changeover.relay.events.recordable import Recordable
+from changeover.relay.events.runs import Recordable
 from changeover.tools.command import Directive
 
 

@@ -1,4 +1,4 @@
-"""The life of a handoff: offered, answered, come back, undone, and whether its result is what was expected."""
+"""Events of a handoff: offered, answered, packed, claimed, returned, rolled back, and its result judged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from msgspec import field
 
 from changeover.facts import Expected, Mode, Spent, Usage
 from changeover.faults import Fault
-from changeover.handoffs.chapters import Chapter
 from changeover.handoffs.context import Merge
+from changeover.handoffs.strategies import Chapter
 from changeover.messages import Message
-from changeover.relay.events.recordable import Recordable
+from changeover.relay.events.runs import Recordable
 
 
 class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
@@ -277,3 +277,21 @@ class RepairAsked(Recordable, frozen=True, tag="repair_asked"):
 
     task: int
     problem: str
+
+
+class TicketTaken(Recordable, frozen=True, tag="ticket_taken"):
+    """A worker took up what an agent owes. That a handoff was taken first is said by its acceptance."""
+
+    ticket: str
+    by: str
+
+
+class TicketLapsed(Recordable, frozen=True, tag="ticket_lapsed"):
+    """Whoever had taken it does not work on it any more: anybody may take it."""
+
+    ticket: str
+    reason: str
+    by: str = ""
+    """The worker that gave it back, if it said so itself."""
+    worn_out: bool = False
+    """That happened so often that a person is asked."""

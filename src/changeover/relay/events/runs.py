@@ -1,4 +1,4 @@
-"""A conversation and its runs: somebody speaks, an agent thinks, the run ends."""
+"""Events of a conversation and its runs, of the rules that lead them, and Recordable, the base of every event."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from msgspec import Struct, field
 from changeover.facts import Expected, NoTakers, Usage
 from changeover.faults import Fault, LimitName
 from changeover.guards.limits import Limits, Tier
-from changeover.handoffs.chapters import Chapter
+from changeover.handoffs.strategies import Chapter
 from changeover.messages import Call, File
-from changeover.relay.events.recordable import Recordable
 from changeover.tools.command import Directive
+
+
+class Recordable(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event"):
+    """What every event has in common: its name in the log."""
 
 
 class Started(Recordable, frozen=True, tag="started"):
@@ -207,3 +210,42 @@ class RunResumed(Recordable, frozen=True, tag="run_resumed"):
     """A run that had failed tries its failed step again."""
 
     run: int
+
+
+class RuleFired(Recordable, frozen=True, tag="rule_fired"):
+    """A rule held: the agent hands over to whom it names, or what the agent wanted to hand over is judged by it."""
+
+    rule: str
+    agent: str
+    task: int
+    goto: str = ""
+    message: str = ""
+    """For that receiver."""
+    call: str = ""
+    """The call that it judges, if it does not go anywhere itself."""
+    receiver: str = ""
+    """To whom that call would lead."""
+    reason: str = ""
+    """Why it must not; if there is none, a person is asked."""
+
+    @property
+    def words(self) -> str:
+        """What came of it, for people."""
+        if self.goto:
+            return f"by the rule {self.rule!r}, {self.agent} hands over to {self.goto}"
+        judged = f"refuses it: {self.reason}" if self.reason else "wants a person asked"
+        return f"the rule {self.rule!r} {judged}"
+
+
+class RuleFailed(Recordable, frozen=True, tag="rule_failed"):
+    """A rule could not say whether it holds: it leads nowhere, or nothing is handed over that it should judge."""
+
+    rule: str
+    agent: str
+    task: int
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """What is wrong with it, for people."""
+        return f"the rule {self.rule!r} could not be judged: {self.reason}"

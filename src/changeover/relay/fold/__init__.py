@@ -1,1 +1,1 @@
-"""How each event changes the state of its conversation."""
+"""What each event means for the state of its conversation; `relay/state.py` has the tables."""

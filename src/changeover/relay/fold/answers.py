@@ -1,4 +1,4 @@
-"""What events mean for handoffs that were not simply accepted: rejected, given conditions, too late."""
+"""What events mean for a handoff that was rejected, accepted on conditions, expired, claimed again or lapsed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, HandoffRecord, Mode
 from changeover.faults import RefusalFault
-from changeover.handoffs.protocol import Signal, advance
+from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
 from changeover.relay.events import (
     AlternativeRefused,
     CircuitFound,
     HandoffConditional,
     HandoffExpired,
     HandoffRejected,
+    TicketLapsed,
+    TicketTaken,
 )
 from changeover.relay.fold.calls import find
-from changeover.relay.passing import OFFERED, record_of
+from changeover.relay.fold.handoffs import OFFERED, record_of
 from changeover.relay.run import TURNING, Broken, Refusal, Run, Stopping
 from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn, handoff_of, way_of
 
@@ -143,3 +145,23 @@ def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Sign
     record = replace(record_of(state.id, "", run, call, offered), state=advance(OFFERED, signal), error=reason)
     state.handoffs.append(record)
     return record
+
+
+def take(state: State, run: Run, event: TicketTaken) -> None:
+    _advance_claimed(state, event.ticket, Signal.ACCEPT, Signal.START)
+
+
+def lapse(state: State, run: Run, event: TicketLapsed) -> None:
+    _advance_claimed(state, event.ticket, Signal.LAPSE)
+    if event.worn_out and run.ticket == event.ticket:
+        run.worn_out = True
+
+
+def _advance_claimed(state: State, ticket: str, *signals: Signal) -> None:
+    """Where the handoff stands that was claimed, if it was one and if it can."""
+    for index in range(len(state.handoffs) - 1, -1, -1):
+        record = state.handoffs[index]
+        if record.id == ticket:
+            if signals[0] in TRANSITIONS[record.state]:
+                state.handoffs[index] = replace(record, state=advance(record.state, *signals))
+            return

@@ -1,4 +1,4 @@
-"""What events mean for what people are asked: whether a call may be made, a handoff taken, or what they answer."""
+"""What events mean for requests to people: a call to approve, a handoff to accept, a question to answer."""
 
 from __future__ import annotations
 

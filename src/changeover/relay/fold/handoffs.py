@@ -1,30 +1,206 @@
-"""What events mean for handoffs: offered, accepted, brought back."""
+"""What events mean for handoffs: offered, packed, accepted, returned; with the record and the view they produce."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, Mode
+from changeover.facts import DelegateResult, Handed, HandoffRecord, Mode
+from changeover.facts import State as Standing
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
-from changeover.handoffs.context import merge_variables
-from changeover.handoffs.protocol import Signal, concluded
-from changeover.messages import Note
-from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffReturned
+from changeover.handoffs.context import merge_variables, select_messages
+from changeover.handoffs.protocol import Signal, advance, concluded
+from changeover.handoffs.strategies import FALLBACK, Full, MessageOnly
+from changeover.messages import Assistant, Message, Note, ToolResult, User
+from changeover.relay.events import ContextPacked, Given, HandoffAccepted, HandoffOffered, HandoffReturned, UserSpoke
 from changeover.relay.fold.calls import dropped, edited, find
 from changeover.relay.ids import call_of
-from changeover.relay.passing import handed_of, record_of
 from changeover.relay.run import Acting, Run, Stopping, Thinking
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
-from changeover.relay.viewing import is_whole, said_before, view_of
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
+
+
+def pack(state: State, run: Run, event: ContextPacked) -> None:
+    if event.usage is not None:
+        run.charge(state.agent, event.usage)
+        state.summaries += 1
+    found = find(run, event.call, Offered)
+    if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
+        return
+    turn, call = found
+    if event.chapter is not None and event.covered > state.covered:
+        # Others who were offered something in the same reply made one of the same messages; the first stands.
+        state.chapters, state.covered = (*state.chapters, event.chapter), event.covered
+    call.phase = replace(offered, packed=event)
+    turn.idle[call.id] = call
+
+
+CODE = "code"
+"""Who hands over what a program offers, unless the package says so."""
+OFFERED = Standing.PENDING
+IN_WORK = advance(OFFERED, Signal.ACCEPT, Signal.START)
+"""In process, a receiver begins in the very append that records its acceptance."""
+
+
+def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: Offered) -> HandoffRecord:
+    """The handoff that was accepted, as people read it; its receiver got this task."""
+    offer, packed = offered.offer, offered.packed
+    return HandoffRecord(
+        f"{conversation}:{offer.call}",
+        offer.sender,
+        offer.receiver,
+        offer.message,
+        offer.mode,
+        IN_WORK,
+        offered.at,
+        call.call.name,
+        offer.variables,
+        packed.strategy if packed else offer.strategy,
+        run.ref,
+        task,
+        "",
+        offer.attempt,
+        offer.retry_of,
+        offer.before,
+        packed.after if packed else offer.after,
+        packed.error if packed else "",
+    )
+
+
+def handed_of(offer: HandoffOffered, tool: str, run: Run, now: float, path: list[str]) -> Handed:
+    """The handoff as its receiver finds it, with what the run had spent by then."""
+    return Handed(
+        offer.sender,
+        offer.message,
+        tool,
+        offer.instructions,
+        run.tokens,
+        now - run.at,
+        run.retries,
+        path,
+        len(path),
+        offer.expected,
+        offer.include,
+        offer.exclude,
+    )
+
+
+def sender_of(package: Mapping[str, Any]) -> str:
+    """Who hands over what a program offers."""
+    return package.get("metadata", {}).get("sender") or CODE
+
+
+def last_words(record: Sequence[Message], agent: str = "") -> str:
+    """What an agent, or anybody, said last."""
+    texts = (each.text for each in reversed(record) if isinstance(each, Assistant) and agent in ("", each.agent))
+    return next((text for text in texts if text), "")
+
+
+def undone_words(reason: str) -> str:
+    """Why a handoff came to nothing that somebody took back."""
+    return f"rolled back: {reason}" if reason else "rolled back"
+
+
+def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
+    """The task of a delegate as it finds it."""
+    return Handed(
+        given.sender,
+        spoken.text,
+        given.tool,
+        given.instructions,
+        given.tokens,
+        given.elapsed,
+        given.retries,
+        path,
+        len(path),
+        given.expected,
+        given.include,
+        given.exclude,
+        asked=True,
+    )
+
+
+LEFT_OUT = "[this result is not shown to you]"
+
+
+def is_whole(offer: HandoffOffered) -> bool:
+    """Whether the receiver reads on where the sender stopped."""
+    return offer.strategy == Full.name and not offer.include and not offer.exclude and not offer.packs
+
+
+def said_before(thread: Sequence[Message], turn: Turn, call: OpenCall) -> list[Message]:
+    """All that the sender knew and said, without the call by which it hands over. The thread ends with the sender's
+    reply, if that has one."""
+    if turn.quiet:
+        return list(thread)
+    *before, reply = thread
+    assert isinstance(reply, Assistant)
+    others = [
+        (other.call, result) for other, result in zip(turn.asked, turn.results(), strict=True) if other is not call
+    ]
+    if not others and not reply.text:
+        return before
+    # Without what its provider wants back: that is of the whole reply.
+    kept = replace(reply, calls=tuple(asked for asked, _ in others), extra={})
+    return [*before, kept, *(result for _, result in others)]
+
+
+def view_of(
+    offer: HandoffOffered, packed: ContextPacked | None, spoken: UserSpoke, said: Sequence[Message]
+) -> list[Message]:
+    """A new thread, for whoever gets less than all: what the user asked for is always in it."""
+    request = User(spoken.text, author_of(spoken), spoken.files)
+    if packed is not None and packed.messages:
+        return list(packed.messages)
+    if packed is not None and packed.briefing:
+        return [request, Note(packed.briefing, offer.sender)]
+    shown = completed(last_of(select_messages(said, offer.include, offer.exclude), shown_by(offer)))
+    if not any(isinstance(each, User) and each.text == request.text for each in shown):
+        shown = [request, *shown]
+    return [*shown, Note(offer.message, offer.sender)] if offer.message else shown
+
+
+def shown_by(offer: HandoffOffered) -> int:
+    """How many of the last messages its receiver sees; all, if it is negative."""
+    if offer.packs:  # which did not succeed
+        return FALLBACK
+    if offer.strategy == Full.name:
+        return -1
+    return 0 if offer.strategy == MessageOnly.name else offer.recent
+
+
+def last_of(messages: Sequence[Message], most: int) -> list[Message]:
+    """The last ones, and of a turn that would be cut all of it; all, if it is negative."""
+    first = 0 if most < 0 else max(0, len(messages) - most)
+    while 0 < first < len(messages) and isinstance(messages[first], ToolResult):
+        first -= 1
+    return list(messages[first:])
+
+
+def completed(messages: Sequence[Message]) -> list[Message]:
+    """The messages with a result for every call: of what is not shown, only that it is not."""
+    shown: list[Message] = []
+    answered = {message.call for message in messages if isinstance(message, ToolResult)}
+    for message in messages:
+        shown.append(message)
+        if isinstance(message, Assistant):
+            missing = [call for call in message.calls if call.id not in answered]
+            shown += [ToolResult(call.id, call.name, message.agent, LEFT_OUT) for call in missing]
+    return shown
+
+
+def author_of(spoken: UserSpoke) -> str:
+    """Who said it: the user, by name if it is known, or the agent that gave the task."""
+    return spoken.given.sender if spoken.given else spoken.user or "user"
+
 
 OFFERABLE = (Fresh, Directed, Declined)
 BROUGHT_BACK = (Delegated, Offered, Declined)

@@ -1,4 +1,4 @@
-"""What events mean for handoffs that are undone: the task goes back to its sender, and somebody cleans up."""
+"""What events mean for a rollback: the task goes back to its sender, and cleanup is due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from changeover.relay.commands import CleanUp
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
 from changeover.relay.fold.answers import come_to_nothing, open_offers
 from changeover.relay.fold.calls import find
-from changeover.relay.passing import undone_words
+from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import Asked, Delegated, Offered, OpenCall, Turn, handoff_of
 

@@ -1,4 +1,4 @@
-"""What events mean for a run: it begins, its agent thinks, it ends."""
+"""What events mean for a run: it begins, its agent thinks or a rule leads it, it ends."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from changeover.relay.events import (
     ModelReplied,
     RepairAsked,
     ResultJudged,
+    RuleFailed,
+    RuleFired,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -34,11 +36,11 @@ from changeover.relay.events import (
     UserSpoke,
     VariantChosen,
 )
+from changeover.relay.fold.calls import find
+from changeover.relay.fold.handoffs import IN_WORK, author_of, given_of, sender_of
 from changeover.relay.ids import call_of
-from changeover.relay.passing import IN_WORK, given_of, sender_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
-from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn
-from changeover.relay.viewing import author_of
+from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
 
 if TYPE_CHECKING:
@@ -312,3 +314,23 @@ def fail(state: State, run: Run, event: RunFailed) -> None:
 
 def cancel(state: State, run: Run, event: RunCancelled) -> None:
     state.end(run, "", None, cancelled=True)
+
+
+def fire(state: State, run: Run, event: RuleFired) -> None:
+    if event.goto:
+        _lead(state, run, event)
+    elif found := find(run, event.call):
+        call = found[1]
+        call.ruled = (*call.ruled, (event.rule, event.receiver))
+
+
+def _lead(state: State, run: Run, event: RuleFired) -> None:
+    """The agent hands over before its model is asked."""
+    if isinstance(run.phase, Thinking):
+        run.fired.add(event.rule)
+        directive = Directive(goto=event.goto, message=event.message)
+        run.phase = Acting(rule_turn(str(state.position), event.agent, directive, event.rule))
+
+
+def misjudge(state: State, run: Run, event: RuleFailed) -> None:
+    run.misjudged.add(event.rule)

@@ -1,1 +1,1 @@
-"""The effects: what commands do to the world outside the log."""
+"""Effects: the only code of the core that touches the outside world. A command in, an event out, for any engine."""

@@ -1,4 +1,4 @@
-"""Approvals as effects: whether somebody has to be asked, and whether a decision fits what was asked."""
+"""The effect that asks whether a call needs approval, and the check that a decision fits its request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from changeover.errors import PackageError
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
 from changeover.handoffs.context import strip_metadata
-from changeover.handoffs.plain import plain
+from changeover.handoffs.part import plain
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
-from changeover.relay.perform.callbacks import called
-from changeover.relay.performing.mishaps import TROUBLE, let_go
-from changeover.relay.world import World
+from changeover.relay.perform.callbacks import TROUBLE, called, let_go
+from changeover.relay.ports import World
 from changeover.tools.run_context import RunContext
 
 logger = logging.getLogger("changeover.approvals")

@@ -1,5 +1,4 @@
-"""Finds who fits a task: by what is required, else by what profiles say, else by asking a model. What comes of it is an
-event, so that it is not found out again."""
+"""The effect that finds a receiver for a task: by required capabilities, by profiles, or by asking a model."""
 
 from __future__ import annotations
 
@@ -8,19 +7,18 @@ from collections.abc import Mapping, Sequence
 from changeover.agent.specialist import Wish
 from changeover.facts import Usage
 from changeover.relay.commands import FindReceiver
-from changeover.relay.directory import Directory
 from changeover.relay.events import ReceiverChosen
-from changeover.relay.performing.consulting import consult
-from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.world import World
+from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
+from changeover.relay.perform.judge import consult
+from changeover.relay.ports import Directory, World
 from changeover.routing.broker import Found, Nobody, Recommendation, Undecided, decided, find_for_task, recommend
-from changeover.routing.draws import draws
 from changeover.routing.judge import judge_prompt
 from changeover.routing.learning import Learned
 from changeover.routing.load import Load, Placement, Refuses, Takes, Waits
 from changeover.routing.profile import Profile, key
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing, ordered, placed
+from changeover.routing.statistics import draws
 
 PATIENCE = 30.0
 """How many seconds the judge has; the user waits for it."""

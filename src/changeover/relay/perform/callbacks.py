@@ -1,4 +1,4 @@
-"""The user's functions, called so that they hold nobody up."""
+"""Calls of the user's functions: in threads of their own, with their failures turned into words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any
+
+from changeover.errors import ModelError
+from changeover.relay.sanitize import text_of
 
 Outcome = tuple[Any, BaseException | None]
 
@@ -51,3 +54,22 @@ def _outcome(work: Callable[[], Any]) -> Outcome:
         return work(), None
     except BaseException as error:
         return None, error
+
+
+# A user's code may also ask for the end of the process, or let a cancellation of its own out: it has failed.
+TROUBLE = (Exception, asyncio.CancelledError, SystemExit)
+
+
+def let_go(error: BaseException) -> None:
+    """Raise a cancellation that is meant for this task; one that a user's code let out is an error like any other."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
+
+
+def words_of(error: BaseException) -> str:
+    """An error as people read it, cut where it rambles."""
+    text = str(error)
+    if not isinstance(error, ModelError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text_of(text[:2_000])

@@ -1,4 +1,4 @@
-"""Effects: the only code of the core that touches the outside world. A command in, events out, for any engine."""
+"""`perform`, which carries out a command for any engine, and the calls of models, tools and functions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 
 from changeover.agent.agent import Function, Instructions
 from changeover.agent.moves import Transfer
-from changeover.agent.roster import Seat
+from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
-from changeover.agent.trial import tried_model
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
@@ -41,19 +40,15 @@ from changeover.relay.events import (
 )
 from changeover.relay.perform.approvals import seek_approval
 from changeover.relay.perform.broker import described, find_receiver
-from changeover.relay.perform.callbacks import called
-from changeover.relay.perform.context import pack_context
+from changeover.relay.perform.callbacks import TROUBLE, called, let_go, words_of
+from changeover.relay.perform.context import DEFINITION, fetch_context, pack_context
+from changeover.relay.perform.handoffs import clean_up, judge_result
 from changeover.relay.perform.judge import judge_task
-from changeover.relay.performing.cleaning import clean_up
-from changeover.relay.performing.fetching import DEFINITION, fetch_context
-from changeover.relay.performing.judging import judge_result
-from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.ports import Emit, Intend, Model, Request
+from changeover.relay.ports import Emit, Intend, Model, Request, World
 from changeover.relay.sanitize import reply_of, text_of
-from changeover.relay.world import World
 from changeover.tools.command import Command, Directive, directive_of
-from changeover.tools.definition import ToolDefinition
 from changeover.tools.run_context import RunContext
+from changeover.tools.tool import ToolDefinition
 
 logger = logging.getLogger("changeover.relay")
 

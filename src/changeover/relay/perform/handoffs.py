@@ -1,20 +1,28 @@
-"""The receiver's answer as an effect: its `accepts` is called with the package that is offered."""
+"""The effects of a handoff: ask the receiver, judge its result, clean up after a rollback."""
 
 from __future__ import annotations
 
 import logging
-from typing import assert_never
+from functools import partial
+from typing import Any, assert_never
 
-from changeover.agent.roster import Seat
+from changeover.agent.moves import DelegateTo, Transfer
+from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, answer_of
-from changeover.relay.commands import AskReceiver
-from changeover.relay.events import HandoffAccepted, HandoffConditional, HandoffRejected
+from changeover.relay.commands import AskReceiver, CleanUp, JudgeResult
+from changeover.relay.events import (
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffRejected,
+    ResultJudged,
+    RollbackDone,
+    RollbackFailed,
+)
 from changeover.relay.package import package_of
-from changeover.relay.perform.callbacks import called
-from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.sanitize import event_of
-from changeover.relay.world import World
+from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, words_of
+from changeover.relay.ports import World
+from changeover.relay.sanitize import event_of, text_of
 
 logger = logging.getLogger("changeover.handoffs")
 
@@ -48,3 +56,54 @@ def answered(command: AskReceiver, answer: Answer) -> Answered:
             return event_of(HandoffConditional(*who, context, permission, offer.brokered))
         case _:
             assert_never(answer)
+
+
+async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
+    """Whether the answer is what was expected, and if not, what is wrong with it."""
+    from changeover.handoffs.expectations import complaint, judged_later, misfit, value_of
+
+    expects = _expects(world.roster, command)
+    try:
+        problem: str = await in_thread(partial(misfit, expects, command.text))
+        for judge in () if problem else judged_later(expects):
+            problem = problem or complaint(judge, await judge(value_of(expects, command.text)))
+    except TROUBLE as error:  # the user's code: a result that it stumbles over is no good result
+        let_go(error)
+        problem = f"it could not be judged: {words_of(error)}"
+    return ResultJudged(command.task, text_of(problem), command.call)
+
+
+def _expects(roster: Roster, command: JudgeResult) -> Any:
+    """The declaration by which it was handed over, with its functions; if that is gone, what was written down."""
+    move = roster.move_of(command.sender, command.tool)
+    declared: Any = None
+    if isinstance(move, Transfer):
+        declared = move.handoff.expects
+    elif isinstance(move, DelegateTo):
+        declared = move.delegate.expects
+    if declared is not None:
+        return declared
+    from changeover.handoffs.package import Expectations
+
+    return Expectations(output_schema=command.expected.schema, success_criteria=command.expected.criteria)
+
+
+LONGEST = 300.0
+"""In seconds: no longer is waited before it is tried again."""
+
+
+async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFailed:
+    """Undo what the receiver did; it may have been tried before, and its idempotency key is the same then."""
+    call, handoff = command.id.partition("<")[0], command.rollback.handoff
+    move = world.roster.move_of(handoff.sender, handoff.tool)
+    clean = move.handoff.on_rollback if isinstance(move, Transfer) else None
+    if clean is None:
+        return RollbackDone(call)
+    try:
+        await called(clean, command.rollback)
+    except TROUBLE as error:
+        let_go(error)
+        logger.exception("cleaning up after %s failed and is tried again", handoff.id)
+        wait = min(world.backoff * 2.0 ** (command.attempt - 1), LONGEST)
+        return RollbackFailed(call, words_of(error), world.clock.now() + wait)
+    return RollbackDone(call)

@@ -1,15 +1,43 @@
-"""Asks the helper model what kind of task this is. Whatever it says, the run goes on: its words speak too."""
+"""Questions to the helper model outside the conversation, and the effect that asks it for the tier of a task."""
 
 from __future__ import annotations
+
+import asyncio
 
 from changeover.facts import Usage
 from changeover.guards.limits import TIERS, Tier
 from changeover.handoffs.template import quoted
+from changeover.messages import Reply, User
 from changeover.relay.commands import JudgeTask
 from changeover.relay.events import TierChosen
-from changeover.relay.performing.consulting import consult
-from changeover.relay.performing.mishaps import TROUBLE, let_go, words_of
-from changeover.relay.world import World
+from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
+from changeover.relay.ports import Model, Request, World
+
+HELPER = "helper"
+"""As whom it is asked."""
+
+
+async def consult(
+    model: Model, prompt: tuple[str, str], where: tuple[str, str], patience: float | None, turn: int = 0
+) -> Reply:
+    """What it says to these instructions and this text, in so many seconds; `where` is the conversation, and the
+    command for which it is asked."""
+    instructions, text = prompt
+    conversation, command = where
+    request = Request(
+        agent=HELPER,
+        instructions=instructions,
+        messages=[User(text)],
+        tools=(),
+        settings={},
+        conversation=conversation,
+        command=command,
+        attempt=1,
+        turn=turn,
+    )
+    async with asyncio.timeout(patience):
+        return await model.reply(request)
+
 
 PATIENCE = 30.0
 """How many seconds the judge has; the user waits for it."""

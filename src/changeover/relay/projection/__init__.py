@@ -1,1 +1,1 @@
-"""Pure parts of the read models and of admission checks, shared by all stores."""
+"""Projection: from events to the rows of the read models, without I/O."""

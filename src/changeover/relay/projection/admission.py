@@ -1,14 +1,18 @@
-"""What the tree of a run has spent of what it may."""
+"""Admission: why a store refuses an entry (budget, circuits, claims), and what an accepted one changes of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from changeover.errors import Exhausted
+from changeover.errors import CircuitsOpen, ClaimLost, EngineError, Exhausted
 from changeover.faults import LimitName
-from changeover.relay.ports import Reserve
+from changeover.guards.breaker import Circuit, admitted, noted
+from changeover.guards.guard import Tripped
+from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.queue import Claim
 
 
 class Tally(NamedTuple):
@@ -72,3 +76,55 @@ UNSPENT = Tally()
 
 def _lack(limit: LimitName, most: int, spent: int) -> Exhausted:
     return Exhausted(limit, most, max(0, most - spent))
+
+
+Known = Mapping[str, Circuit]
+"""Circuits by their receivers; one that is not there was never heard of."""
+
+
+def weighed(known: Known, circuits: Circuits, at: float) -> tuple[dict[str, Circuit], CircuitsOpen | None]:
+    """The circuits that change once an entry is recorded, and why it cannot be, if it cannot. First counts what is over
+    with it, then what it offers: who has just shown that it works is asked."""
+    changed: dict[str, Circuit] = {}
+    tripped: list[tuple[str, str, int, float | None]] = []
+    for ended in circuits.ended:
+        before = changed.get(who := ended.receiver) or known.get(who)
+        # Who never failed, and does not now, is the common case.
+        if before is not None or ended.ok is False:
+            _keep(changed, before, noted(before or Circuit(who), ended, at))
+    for handoff, receiver in circuits.offers:
+        before = changed.get(receiver) or known.get(receiver)
+        after = None if before is None else admitted(before, handoff, at)
+        if isinstance(after, Tripped):
+            tripped.append((handoff, after.receiver, after.failures, after.until))
+        elif after is not None:
+            _keep(changed, before, after)
+    return changed, CircuitsOpen(tripped) if tripped else None
+
+
+def _keep(changed: dict[str, Circuit], before: Circuit | None, after: Circuit) -> None:
+    if after is not before:
+        changed[after.receiver] = after
+
+
+def about_tickets(head: Head | None, claim: Claim | None) -> bool:
+    """Whether an entry has anything to do with tickets; most have not, and should not pay for those that do."""
+    return claim is not None or (head is not None and bool(head.tickets or head.rests or head.gone))
+
+
+def lost(claim: Claim, open_: bool, owner: str | None) -> ClaimLost:
+    """The claim does not hold, whether or not its ticket is open; if it is, this is who has it."""
+    if not open_:
+        return ClaimLost(claim.ticket, "there is nothing left to do")
+    return ClaimLost(claim.ticket, "somebody else has it" if owner else "it waits for whoever takes it next")
+
+
+ENDED = ("completed", "failed", "cancelled")
+
+UNFINISHED = "a run has not ended"
+CLAIMABLE = "something waits to be claimed"
+
+
+def forgotten(root: str) -> EngineError:
+    """Somebody followed what is not there any more; under this id, another conversation may begin."""
+    return EngineError(f"the conversation {root!r} was forgotten")

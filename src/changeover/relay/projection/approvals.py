@@ -1,4 +1,4 @@
-"""Approvals that are awaited, as a log in memory keeps them."""
+"""Pending approvals, followed from entry to entry."""
 
 from __future__ import annotations
 

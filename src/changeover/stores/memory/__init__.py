@@ -1,1 +1,1 @@
-"""The log, the queue and the tables in the memory of one process."""
+"""The log in memory, with its queue and side tables: gone when the process ends."""

@@ -1,4 +1,4 @@
-"""The agents of a log in memory."""
+"""MemoryAgents: agent profiles and switches that people changed at run time, in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.relay.agents import KeptAgent
+from changeover.relay.tables import KeptAgent
 from changeover.routing.profile import Profile
 
 

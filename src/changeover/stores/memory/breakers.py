@@ -1,4 +1,4 @@
-"""The circuits of a log in memory."""
+"""MemoryBreakers: circuit breaker state per receiver, in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 from changeover.guards.breaker import Circuit, closed, forced
 from changeover.relay.ports import Circuits
-from changeover.stores.breakers.weighing import weighed
+from changeover.relay.projection.admission import weighed
 
 
 class MemoryBreakers:

@@ -1,10 +1,10 @@
-"""The contexts of a log in memory."""
+"""MemoryContexts: full contexts that receivers can fetch later, in memory."""
 
 from __future__ import annotations
 
 import threading
 
-from changeover.relay.contexts import Kept
+from changeover.relay.tables import Kept
 
 
 class MemoryContexts:

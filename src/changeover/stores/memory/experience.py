@@ -1,4 +1,4 @@
-"""The outcomes of a log in memory: they follow from its entries, as they come."""
+"""MemoryLessons: outcomes of routed handoffs, computed from the entries of a log in memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from changeover.relay.events import (
     HandoffReturned,
     RollbackRequested,
 )
-from changeover.relay.experience import MOST, Lesson, Unlearned
-from changeover.routing.utility import Outcome
+from changeover.relay.tables import MOST, Lesson, Unlearned
+from changeover.routing.learning import Outcome
 
 Costs = Callable[[str], float | None]
 """What was spent in a conversation, if that is known."""

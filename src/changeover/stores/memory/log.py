@@ -1,4 +1,4 @@
-"""A log in memory: gone with the process, shared by its threads."""
+"""MemoryLog: a log in memory, shared by the threads of one process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve, Spending
-from changeover.relay.projection.admission import UNSPENT, Tally
+from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT, Tally, about_tickets, forgotten
 from changeover.relay.projection.approvals import Pending
 from changeover.relay.queue import Claim
 from changeover.relay.tables import Measures
@@ -23,8 +23,6 @@ from changeover.stores.memory.contexts import MemoryContexts
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.queue import MemoryQueue
 from changeover.stores.memory.trials import MemoryTrials, Tree
-from changeover.stores.over import CLAIMABLE, UNFINISHED, forgotten
-from changeover.stores.queue.claims import about_tickets
 
 if TYPE_CHECKING:
     from changeover.stores.memory.measures import Kept

@@ -1,5 +1,4 @@
-"""What a log in memory says about how handoffs went. It has no tables: they are made when somebody counts, of its
-entries and by the same projections, so that a team finds the same figures wherever it keeps its conversations."""
+"""Metrics of a log in memory: its entries are projected into a temporary SQLite database and counted there."""
 
 from __future__ import annotations
 
@@ -15,9 +14,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from changeover.relay.events import Entry, Event, HandoffOffered, Unreadable
 from changeover.relay.ports import Spending
 from changeover.relay.tables import Measures
-from changeover.stores.legs import Leg, Offered
 from changeover.stores.projection.projector import project
-from changeover.stores.projection.rows import FIELDS, Rows, as_json
+from changeover.stores.projection.rows import FIELDS, Leg, Offered, Rows, as_json
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.database import Call, Row, Write
 from changeover.stores.sql.dialects.sqlite import SqliteSession

@@ -1,4 +1,4 @@
-"""The tickets of a log in memory, each agent's in the order in which they are taken."""
+"""MemoryQueue: tickets in memory, ordered by urgency for each agent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
+from changeover.relay.projection.admission import lost
 from changeover.relay.queue import SPACING, Bell, Claim, Queued, Taken
-from changeover.stores.listeners import Listeners
-from changeover.stores.queue.claims import lost
+from changeover.stores.feed import Listeners
 
 Order = tuple[int, float, float, str]
 """By what tickets are ordered: the most urgent is the least."""

@@ -1,4 +1,4 @@
-"""What a log in memory says about experiments: its trees are folded when somebody asks."""
+"""MemoryTrials: results of experiments, computed from the trees of a log in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from changeover.errors import ConversationNotFound
 from changeover.relay.events import Entry, VariantChosen
 from changeover.relay.ports import Spending
 from changeover.relay.state import State
-from changeover.routing.outcomes import Measured
+from changeover.routing.statistics import Measured
 
 
 class Tree(NamedTuple):

@@ -1,4 +1,4 @@
-"""Run by Alembic: all missing migrations in one transaction, and by one process at a time."""
+"""Alembic environment: runs all missing migrations in one transaction, one process at a time."""
 
 from __future__ import annotations
 

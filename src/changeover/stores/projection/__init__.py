@@ -1,1 +1,1 @@
-"""The read models: which rows of the tables an entry of the log makes or changes."""
+"""Projection: from events to the rows of the read models."""

@@ -1,4 +1,4 @@
-"""Approvals and cancelling in the read models: what waits for a person, and what a person ended."""
+"""Approvals, limits and cancellations in the read models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From events to the rows that people query: one small function for each event, and a table that names them all."""
+"""The projection table: for each event, the function that changes rows; runs, turns and tools are here."""
 
 from __future__ import annotations
 
@@ -56,11 +56,9 @@ from changeover.relay.events import (
     VariantChosen,
 )
 from changeover.relay.ids import call_of
-from changeover.stores import rolling
 from changeover.stores.codec import Events
-from changeover.stores.legs import Leg
 from changeover.stores.projection import handoffs, interventions
-from changeover.stores.projection.rows import Rows, as_json
+from changeover.stores.projection.rows import Leg, Rows, as_json
 from changeover.stores.projection.sheet import Past, Sheet, merged
 from changeover.stores.projection.texts import last_words, result_words
 
@@ -207,9 +205,9 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     ApprovalDecided: interventions.decide,
     LimitReached: interventions.reach,
     CancelRequested: interventions.want_cancelled,
-    RollbackRequested: rolling.want,
-    HandoffRolledBack: rolling.roll_back,
-    RollbackFailed: rolling.fail,
+    RollbackRequested: handoffs.want,
+    HandoffRolledBack: handoffs.roll_back,
+    RollbackFailed: handoffs.fail,
     RollbackDone: _nothing,
     ResultJudged: handoffs.judge,
     RepairAsked: _nothing,

@@ -1,4 +1,4 @@
-"""One entry on its way into the read models: the leg that its events find and leave, and the rows that they make."""
+"""Sheet: one entry being projected, with the current task and the rows written so far."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from changeover.messages import with_labels
 from changeover.relay.events import Entry, Event, HandoffOffered, ModelReplied, Unreadable, UserSpoke
 from changeover.relay.ids import call_of
 from changeover.stores.codec import Events
-from changeover.stores.legs import Leg, Offered
-from changeover.stores.projection.rows import Kind, Rows, Said, as_json
+from changeover.stores.projection.rows import Kind, Leg, Offered, Rows, Said, as_json
 
 TAKEN_BACK = frozenset({"withdrawn_approvals", "withdrawn_handoffs"})
 """What concerns all that stands open in a conversation."""

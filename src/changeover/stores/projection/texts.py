@@ -1,4 +1,4 @@
-"""Events as people read them."""
+"""Texts: faults, results and decisions as people read them in the read models."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The log, the queue and the tables in an SQL database."""
+"""The log in a SQL database that several processes may share."""

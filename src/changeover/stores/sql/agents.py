@@ -1,11 +1,13 @@
-"""What the store says to a database about agents."""
+"""The table `agents`: its statements and the writer's jobs."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 from changeover.stores.sql.compiler import Compiler, now
+from changeover.stores.sql.database import Call, Session
 from changeover.stores.sql.schema import agents
+from changeover.stores.sql.side_jobs import Beside
 
 a = agents.c
 
@@ -30,3 +32,21 @@ def _changed(say: Compiler, *columns: str) -> sa.ClauseElement:
     row = say.insert(agents, updated_at=now(), version=ONE)
     anew = {name: row.excluded[name] for name in (*columns, "updated_at")}
     return row.on_conflict_do_update(index_elements=[a.id], set_={**anew, "version": a.version + ONE})
+
+
+class AgentJob(Beside[None]):
+    """Change what is said of one agent."""
+
+    __slots__ = ("change",)
+
+    def __init__(self, change: Call) -> None:
+        # Alone in its transaction: it can wait for one row, and never two for each other.
+        super().__init__(None, share=1.0)
+        self.change = change
+
+
+def change(session: Session, job: AgentJob) -> None:
+    """Carry it out, or raise what the driver raises."""
+    sql, row = job.change
+    session.begin()
+    session.commit([(sql, [row])])

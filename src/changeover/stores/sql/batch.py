@@ -1,4 +1,4 @@
-"""Many jobs in one transaction: each entry is recorded whole, or refused and not there at all."""
+"""Batch: many appends in one transaction, each recorded whole or refused."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import Any
 
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.relay.events import Started
-from changeover.relay.projection.admission import UNSPENT, Tally
-from changeover.stores.legs import Legs, Stand
-from changeover.stores.over import ENDED
+from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
 from changeover.stores.projection.projector import project
-from changeover.stores.projection.rows import Rows
-from changeover.stores.queue.tickets import Tickets
-from changeover.stores.rounds import Round
+from changeover.stores.projection.rows import Legs, Rows, Stand
 from changeover.stores.sql.breakers import Board
-from changeover.stores.sql.database import Row, Session, Write
+from changeover.stores.sql.database import Round, Row, Session, Write
 from changeover.stores.sql.jobs import Append, Job, Own, Release
 from changeover.stores.sql.lease import Lease
-from changeover.stores.sql.locks import Place, Places
+from changeover.stores.sql.locks import Place, Places, Tickets
 from changeover.stores.sql.past import SqlPast
 from changeover.stores.sql.statements import Statements
 

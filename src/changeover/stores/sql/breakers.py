@@ -1,18 +1,55 @@
-"""The circuits that a transaction is about, as they will be when it is committed."""
+"""The table `breakers`: its statements, the writer's jobs, and the Board of a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import sqlalchemy as sa
+from msgspec.structs import replace
+
 from changeover.errors import CircuitsOpen
-from changeover.guards.breaker import Circuit
+from changeover.guards.breaker import Circuit, closed, forced
 from changeover.relay.ports import Circuits
-from changeover.stores.breakers.statements import BreakerStatements, circuit_of, named
-from changeover.stores.breakers.weighing import weighed
-from changeover.stores.rounds import Round
-from changeover.stores.sql.database import Row, Session, Write
-from changeover.stores.sql.jobs import Append, Job
+from changeover.relay.projection.admission import weighed
+from changeover.stores.sql.compiler import Compiler
+from changeover.stores.sql.database import Round, Row, Session, Write
+from changeover.stores.sql.jobs import LARGEST, Append, Job
+from changeover.stores.sql.schema import breaker_openings, breakers
+from changeover.stores.sql.side_jobs import Beside
+
+FIELDS = Circuit.__struct_fields__
+
+
+class BreakerStatements:
+    """Looking, keeping and listing."""
+
+    def __init__(self, say: Compiler) -> None:
+        b = breakers.c
+        every = sa.select(*(b[name] for name in FIELDS)).order_by(b.receiver)
+        these = every.where(say.among(b.receiver, "receivers"))
+        self.all, self.read, self.lock = say(every), say(these), say(these.with_for_update())
+        row = say.insert(breakers)
+        # A row that is not there cannot be locked; whoever else is about to make it is waited for.
+        self.begin = say(row.on_conflict_do_nothing())
+        anew = {name: row.excluded[name] for name in FIELDS if name != "receiver"}
+        self.put = say(row.on_conflict_do_update(index_elements=[b.receiver], set_=anew))
+        self.opened = say(say.insert(breaker_openings).on_conflict_do_nothing())
+        self.listed = say.listed
+        self.locks = say.postgresql
+        """Whether rows have to be locked: SQLite lets one writer in at a time."""
+
+
+def named(circuit: Circuit) -> dict[str, Any]:
+    """A circuit as it is bound."""
+    return {name: getattr(circuit, name) for name in FIELDS}
+
+
+def circuit_of(row: Row) -> Circuit:
+    """A circuit, of a row as it is read."""
+    circuit = Circuit(*row)
+    return replace(circuit, forced=bool(circuit.forced))
+
 
 NOTHING: dict[str, Circuit] = {}
 
@@ -92,3 +129,27 @@ def _receivers(circuits: Circuits) -> list[str]:
 
 def _by_receiver(rows: Sequence[Row]) -> dict[str, Circuit]:
     return {circuit.receiver: circuit for circuit in map(circuit_of, rows)}
+
+
+class BreakerJob(Beside[bool]):
+    """Open a circuit, or reset it; whether that changed anything."""
+
+    __slots__ = ("at", "opens", "receiver")
+
+    def __init__(self, receiver: str, at: float, opens: bool) -> None:
+        super().__init__(False, share=1 / LARGEST)
+        self.receiver, self.at, self.opens = receiver, at, opens
+
+
+def turn(session: Session, sql: BreakerStatements, jobs: Sequence[Job[Any]]) -> None:
+    """Give each job its result, or raise what the driver raises."""
+    wanted = [job for job in jobs if isinstance(job, BreakerJob)]
+    board = Board(sql)
+    session.begin()
+    board.lock(session, {job.receiver for job in wanted})
+    for job in wanted:
+        before = board.get(job.receiver)
+        job.result = job.opens or not before.clean
+        if job.result:
+            board.put((forced if job.opens else closed)(before, job.at), job.at)
+    session.commit(board.writes())

@@ -1,4 +1,4 @@
-"""One transaction of those who take tickets, hold them, or give them back: apart from entries."""
+"""Transactions beside entries: claims of tickets, kept contexts and users' measures."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
+from changeover.errors import ConversationNotFound
 from changeover.facts import Ticket
 from changeover.relay.queue import Taken
-from changeover.stores.listeners import bell_of
-from changeover.stores.queue.jobs import GiveBack, Renew, Retry, Take
-from changeover.stores.rounds import Round
-from changeover.stores.sql.database import Row, Session
-from changeover.stores.sql.jobs import Job
+from changeover.stores.feed import bell_of
+from changeover.stores.sql.contexts import Put, Sweep
+from changeover.stores.sql.database import Round, Row, Session
+from changeover.stores.sql.jobs import LARGEST, Job
+from changeover.stores.sql.queue import GiveBack, Renew, Retry, Take
+from changeover.stores.sql.side_jobs import Beside
 from changeover.stores.sql.statements import Statements
 
 
@@ -124,3 +126,45 @@ def _order(row: Row) -> Row:
 def _urgency(priority: int, deadline: float, turn: float, id: str) -> Row:
     """By what tickets are ordered: the most urgent is the least."""
     return -priority, deadline, turn, id
+
+
+SWEPT = 100
+"""How many are removed in one transaction: whoever appends waits for it."""
+
+
+def keep(session: Session, sql: Statements, jobs: Sequence[Job[Any]]) -> None:
+    """Give each job its result, or raise what the driver raises."""
+    session.begin()
+    for job in jobs:
+        if isinstance(job, Sweep):
+            job.result = len(session.run([sql.contexts.sweep(now=job.now, limit=SWEPT)])[0])
+    # In one order for everybody: of two who keep the same, one waits for the other, and never each for the other.
+    rows = sorted((job.row for job in jobs if isinstance(job, Put)), key=lambda row: row[:2])
+    session.commit([(sql.contexts.put.sql, rows)] if rows else [])
+
+
+class Measure(Beside[None]):
+    """Keep one measure of a conversation."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(None, share=1 / LARGEST, root=row[0])
+        self.row = row
+        """The conversation, the name, the value, and when it was measured."""
+
+
+def keep_measures(session: Session, sql: Statements, jobs: Sequence[Job[Any]]) -> None:
+    """Give each job its result, or raise what the driver raises."""
+    wanted = sorted((job for job in jobs if isinstance(job, Measure)), key=lambda job: job.root)
+    session.begin()
+    # Locked, and in one order for everybody: whoever forgets a conversation must not leave a measure of it behind.
+    found = {
+        root: bool(session.run([sql.forget.root(root=root)])[0]) for root in dict.fromkeys(each.root for each in wanted)
+    }
+    for job in wanted:
+        if not found[job.root]:
+            job.error = ConversationNotFound(job.root)
+    # The last of each name: a database changes no row twice in one statement.
+    rows = {job.row[:2]: job.row for job in jobs if isinstance(job, Measure) and found[job.root]}
+    session.commit([(sql.trials.measure.sql, list(rows.values()))] if rows else [])

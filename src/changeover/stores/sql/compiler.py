@@ -1,4 +1,4 @@
-"""Statements are written once in SQLAlchemy and compiled once for each dialect; from then on they are text."""
+"""Compiler: SQLAlchemy statements compiled once per dialect into text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from changeover.stores.listed import texts
 from changeover.stores.sql.database import Call
+from changeover.stores.sql.dialects.bulk import json_texts
 
 
 class Statement:
@@ -65,7 +65,7 @@ class Compiler:
 
     def listed(self, values: Sequence[str]) -> Any:
         """A list as it is bound."""
-        return texts(values) if self.postgresql else msgspec.json.encode(values).decode()
+        return json_texts(values) if self.postgresql else msgspec.json.encode(values).decode()
 
     def new_numbers(self) -> sa.TextClause:
         """As many new numbers of conversations as the list `ids` is long."""

@@ -1,9 +1,9 @@
-"""What the store needs of a database, at the level of its driver."""
+"""Database, Session and Watch: what the store needs of a driver; and Round, which saves round trips."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -123,3 +123,31 @@ def connect_again(database: Database) -> Session:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, 0.5)
+
+
+Step = tuple[Call, Callable[[list[Row]], None]]
+"""A statement, and what is done with what it finds."""
+
+
+class Round:
+    """What a transaction is going to ask next; in the order in which it was asked for."""
+
+    __slots__ = ("_later", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._later: list[Step] = []
+
+    def later(self, call: Call, heed: Callable[[list[Row]], None] = lambda rows: None) -> None:
+        """Ask this with what is asked next."""
+        self._later.append((call, heed))
+
+    def run(self, calls: Sequence[Call] = ()) -> list[list[Row]]:
+        """Ask these, after what was put off; what these find."""
+        if not self._later and not calls:
+            return []
+        later, self._later = self._later, []
+        found = self.session.run([*(call for call, _ in later), *calls])
+        for (_, heed), rows in zip(later, found, strict=False):
+            heed(rows)
+        return found[len(later) :]

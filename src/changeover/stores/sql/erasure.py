@@ -1,4 +1,4 @@
-"""Forgetting a conversation: one transaction that removes its whole tree, if all in it is over."""
+"""Erasure: removes a finished conversation with its whole tree in one transaction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from changeover.errors import UnderWay
-from changeover.stores.over import CLAIMABLE, ENDED, UNFINISHED
+from changeover.relay.projection.admission import CLAIMABLE, ENDED, UNFINISHED
 from changeover.stores.sql.database import Row, Session, Write
 from changeover.stores.sql.side_jobs import Beside
 from changeover.stores.sql.statements import Statements

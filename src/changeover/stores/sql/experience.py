@@ -1,11 +1,17 @@
-"""What the store says to a database about outcomes."""
+"""The table `unlearned` and the outcomes in `handoffs`: statements and the writer's jobs."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from changeover.stores.sql.compiler import Compiler, bind
+from changeover.stores.sql.database import Row, Session
+from changeover.stores.sql.jobs import LARGEST, Job
 from changeover.stores.sql.schema import handoffs, ledgers, unlearned
+from changeover.stores.sql.side_jobs import Beside
 
 h, g, u = handoffs.c, ledgers.c, unlearned.c
 
@@ -48,3 +54,25 @@ def _cost() -> sa.ColumnElement[float]:
     child = h.conversation + sa.literal_column("'/'") + call
     known = sa.case((sa.func.count() == sa.func.count(g.cost), sa.func.sum(g.cost)))
     return sa.select(known).where(g.conversation == child).scalar_subquery()
+
+
+class Reset(Beside[None]):
+    """Count what was no longer."""
+
+    __slots__ = ("at", "names")
+
+    def __init__(self, at: float, capability: str, agent: str) -> None:
+        super().__init__(None, share=1 / LARGEST)
+        self.at, self.names = at, (capability, agent)
+
+
+def unlearn(session: Session, sql: LessonStatements, jobs: Sequence[Job[Any]]) -> None:
+    """Do so, or raise what the driver raises."""
+    wanted = [job for job in jobs if isinstance(job, Reset)]
+    # In one order for everybody: of two who reset the same, one waits for the other, and never each for the other.
+    rows: list[Row] = [
+        sql.reset(capability=job.names[0], agent=job.names[1], at=job.at)[1]
+        for job in sorted(wanted, key=lambda job: (job.names, job.at))
+    ]
+    session.begin()
+    session.commit([(sql.reset.sql, rows)])

@@ -1,4 +1,4 @@
-"""What the writer is asked to do, and how whoever asked is told."""
+"""Jobs: requests to the writer, and how their callers get the results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.projection.admission import about_tickets
 from changeover.relay.queue import Claim
 from changeover.stores.codec import encode
-from changeover.stores.queue.claims import about_tickets
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The right of this process to work: a row that it renews, and by which others know that it lives."""
+"""Leases: how long a process owns the conversations it works on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier entries of a conversation said, where a projection builds upon it: a few rows, however long it is."""
+"""SqlPast: what a projection needs of earlier entries, from the database."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from changeover.relay.events import Event, HandoffAccepted, HandoffOffered, ToolFinished, Unreadable
 from changeover.stores.codec import decode
-from changeover.stores.legs import Leg, Legs, Offered
-from changeover.stores.rounds import Round
+from changeover.stores.projection.rows import Leg, Legs, Offered
 from changeover.stores.sql.compiler import Statement
-from changeover.stores.sql.database import Row, Session
+from changeover.stores.sql.database import Round, Row, Session
 from changeover.stores.sql.jobs import Append, Job
 from changeover.stores.sql.statements import Statements
 

@@ -1,17 +1,20 @@
-"""What the store says to a database about tickets."""
+"""The table `tickets`: its statements and the writer's jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from changeover.facts import Ticket
-from changeover.relay.queue import SPACING
+from changeover.relay.queue import SPACING, Claim, Taken
 from changeover.stores.sql.compiler import Compiler, bind, now
 from changeover.stores.sql.database import Row
+from changeover.stores.sql.jobs import LARGEST
 from changeover.stores.sql.schema import tickets
+from changeover.stores.sql.side_jobs import Beside
 
 t = tickets.c
 
@@ -109,3 +112,57 @@ def _among_these(say: Compiler, chosen: sa.Select[Any]) -> sa.ColumnElement[bool
         # An array, and no join: that might look for them again with each row, and lock others then.
         return t.id == sa.func.any(sa.func.array(chosen.scalar_subquery()))
     return t.id.in_(chosen)
+
+
+T = TypeVar("T")
+
+
+class QueueJob(Beside[T]):
+    """Something about tickets."""
+
+    __slots__ = ()
+
+    def __init__(self, result: T, tickets: Sequence[str] = ()) -> None:
+        super().__init__(result, share=1 / LARGEST)
+        self.tickets = tickets
+
+
+class Take(QueueJob[list[Taken]]):
+    """Claim what is most urgent."""
+
+    __slots__ = ("agents", "lease", "limit", "most", "now", "token")
+
+    def __init__(self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float) -> None:
+        super().__init__([])
+        self.agents, self.token, self.lease, self.limit = agents, token, lease, limit
+        self.most, self.now = most, now
+
+
+class Renew(QueueJob[list[str]]):
+    """Hold tickets for longer."""
+
+    __slots__ = ("claims", "lease")
+
+    def __init__(self, claims: Sequence[Claim], lease: float) -> None:
+        super().__init__([], [claim.ticket for claim in claims])
+        self.claims, self.lease = claims, lease
+
+
+class GiveBack(QueueJob[bool]):
+    """Let anybody take a ticket."""
+
+    __slots__ = ("claim", "counted")
+
+    def __init__(self, claim: Claim, counted: bool) -> None:
+        super().__init__(False, (claim.ticket,))
+        self.claim, self.counted = claim, counted
+
+
+class Retry(QueueJob[bool]):
+    """Let anybody take a ticket, as if nobody ever had."""
+
+    __slots__ = ("offered",)
+
+    def __init__(self, ticket: str, offered: bool) -> None:
+        super().__init__(False, (ticket,))
+        self.offered = offered

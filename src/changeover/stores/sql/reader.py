@@ -1,10 +1,12 @@
-"""Reading beside the writer: on connections of its own, and without holding up the event loop."""
+"""Reader: queries on threads and connections of their own, and concurrent log reads joined into one query."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from weakref import WeakKeyDictionary
 
 from changeover.errors import StoreUnavailable
 from changeover.stores.sql.database import TRIES, Call, Database, Row, Session, Trouble, connect_again
@@ -66,3 +68,56 @@ class Reader:
         if thread not in self._sessions:
             self._sessions[thread] = connect_again(self._database)
         return self._sessions[thread]
+
+
+Wanted = list[tuple[str, asyncio.Future[list[Row]]]]
+"""Conversations, and who waits for the entries of each."""
+
+
+class Together:
+    """Gathers what is asked for in one turn of an event loop."""
+
+    def __init__(self, reader: Reader, call: Callable[[Sequence[str]], Call]) -> None:
+        self._reader = reader
+        self._call = call
+        """What finds the entries of several conversations; each row begins with the id of one."""
+        self._wanted: WeakKeyDictionary[asyncio.AbstractEventLoop, Wanted] = WeakKeyDictionary()
+
+    async def rows(self, conversation: str) -> list[Row]:
+        """The entries of a conversation, in order."""
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[Row]] = loop.create_future()
+        if loop not in self._wanted:
+            self._wanted[loop] = []
+            loop.call_soon(self._ask, loop)
+        self._wanted[loop].append((conversation, found))
+        return await found
+
+    def _ask(self, loop: asyncio.AbstractEventLoop) -> None:
+        wanted = self._wanted.pop(loop)
+        ids = list(dict.fromkeys(conversation for conversation, _ in wanted))
+        asking = loop.create_task(self._reader.large(self._call(ids)))
+        asking.add_done_callback(lambda asked: _tell(wanted, asked))
+
+
+def _tell(wanted: Wanted, asked: asyncio.Task[list[Row]]) -> None:
+    waiting = [(conversation, future) for conversation, future in wanted if not future.done()]
+    if asked.cancelled():
+        for _, future in waiting:
+            future.cancel()
+    elif error := asked.exception():
+        for _, future in waiting:
+            future.set_exception(_another(error))
+    else:
+        logs: dict[str, list[Row]] = {}
+        for row in asked.result():
+            logs.setdefault(row[0], []).append(row)
+        for conversation, future in waiting:
+            future.set_result(logs.get(conversation, []))
+
+
+def _another(error: BaseException) -> BaseException:
+    """One for each: whoever catches it may change it."""
+    another = StoreUnavailable(str(error))
+    another.__cause__ = error
+    return another

@@ -1,4 +1,4 @@
-"""The tables: the log, who works on what, and the read models that people may query. One schema for both databases."""
+"""The tables: the log, processes, read models and side tables, one schema for both databases."""
 
 from __future__ import annotations
 

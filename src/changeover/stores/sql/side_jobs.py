@@ -1,4 +1,4 @@
-"""Jobs that are done beside entries, while they wait for a transaction of their kind."""
+"""Side jobs: requests to the writer that need a transaction of their own kind, and the queue of those."""
 
 from __future__ import annotations
 

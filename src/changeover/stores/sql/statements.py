@@ -1,4 +1,4 @@
-"""All that the store says to a database."""
+"""Statements: all SQL of the log, the feed, leases, read models and erasure, per dialect."""
 
 from __future__ import annotations
 
@@ -7,29 +7,74 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from changeover.stores.breakers.statements import BreakerStatements
-from changeover.stores.contexts.statements import ContextStatements
-from changeover.stores.forget_statements import ForgetStatements
-from changeover.stores.measures.statements import MeasureStatements
 from changeover.stores.projection.rows import FIELDS, TALLY, Name
 from changeover.stores.sql.agents import AgentStatements
+from changeover.stores.sql.breakers import BreakerStatements
 from changeover.stores.sql.compiler import Compiler, Statement, bind, now
+from changeover.stores.sql.contexts import ContextStatements
 from changeover.stores.sql.database import CHANNEL
 from changeover.stores.sql.experience import LessonStatements
+from changeover.stores.sql.measures import MeasureStatements
 from changeover.stores.sql.queue import QueueStatements, TicketWrites
 from changeover.stores.sql.schema import (
     approvals,
     conversations,
     entries,
+    forgotten,
     handoffs,
     ledgers,
+    measures,
     messages,
     processes,
     refusals,
     tasks,
+    tickets,
     trials,
 )
 from changeover.stores.sql.trials import TrialStatements
+
+conversation_columns, entry_columns, f = conversations.c, entries.c, forgotten.c
+
+STANDING = (
+    conversation_columns.number,
+    conversation_columns.id,
+    conversation_columns.status,
+    conversation_columns.owner,
+)
+
+
+class ForgetStatements:
+    """Looking whether a tree is over, and removing it."""
+
+    def __init__(self, say: Compiler) -> None:
+        is_it = sa.and_(conversation_columns.id == bind("root"), conversation_columns.root == bind("root"))
+        self.root = say(sa.select(*STANDING).where(is_it).with_for_update())
+        below = sa.select(entry_columns.conversation).where(entry_columns.root == bind("number"))
+        self.below = say(
+            sa.select(*STANDING)
+            .where(conversation_columns.number.in_(below))
+            .order_by(conversation_columns.id)
+            .with_for_update()
+        )
+        self.tickets = say(sa.select(tickets.c.conversation).where(tickets.c.root == bind("root")))
+        self.entries = say(sa.delete(entries).where(entry_columns.conversation == bind("number")))
+        self.conversations = say(sa.delete(conversations).where(conversation_columns.number == bind("number")))
+        self.by_conversation = [
+            say(sa.delete(table).where(table.c.conversation == bind("conversation")))
+            for table in (tasks, messages, ledgers, refusals, trials, measures)
+        ]
+        self.by_id = [say(_of_a_conversation(table)) for table in (handoffs, approvals)]
+        newest = sa.select(sa.func.max(f.number)).scalar_subquery()
+        self.remember = None if say.postgresql else say(say.insert(forgotten).on_conflict_do_nothing())
+        self.remember_only = None if say.postgresql else say(sa.delete(forgotten).where(f.number < newest))
+
+
+def _of_a_conversation(table: sa.Table) -> sa.Delete:
+    """The rows of one conversation, found by their ids, all of which begin like this."""
+    begin = table.c.id >= bind("begin"), table.c.id < bind("beyond")
+    which: list[sa.ColumnElement[Any]] = [*begin, table.c.conversation == bind("conversation")]
+    return sa.delete(table).where(*which)
+
 
 a, c, e, h, p, t = approvals.c, conversations.c, entries.c, handoffs.c, processes.c, tasks.c
 

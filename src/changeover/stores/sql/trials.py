@@ -1,10 +1,10 @@
-"""What the store asks a database about experiments."""
+"""The tables `trials` and `measures`: their statements."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from changeover.stores.over import ENDED
+from changeover.relay.projection.admission import ENDED
 from changeover.stores.sql.compiler import Compiler, bind
 from changeover.stores.sql.schema import conversations, ledgers, measures, tasks, trials
 

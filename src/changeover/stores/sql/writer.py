@@ -1,4 +1,4 @@
-"""The one thread that writes: it takes all that is waiting, commits it at once, and tells everybody."""
+"""Writer: the thread that takes waiting jobs, commits them in batches and reports the results."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from contextlib import suppress
 from typing import Any
 
 from changeover.errors import LeaseLost, StoreUnavailable
-from changeover.stores.agents.jobs import AgentJob, change
-from changeover.stores.breakers.jobs import BreakerJob, turn
-from changeover.stores.contexts.keeping import keep
-from changeover.stores.experience.jobs import Reset, unlearn
 from changeover.stores.feed import Feed
-from changeover.stores.legs import Legs
-from changeover.stores.queue.jobs import QueueJob
+from changeover.stores.projection.rows import Legs
+from changeover.stores.sql.agents import AgentJob, change
 from changeover.stores.sql.batch import Batch
-from changeover.stores.sql.claims import Claiming
+from changeover.stores.sql.breakers import BreakerJob, turn
+from changeover.stores.sql.claims import Claiming, Measure, keep, keep_measures
 from changeover.stores.sql.contexts import ContextJob
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.sql.erasure import Forget, Forgetting
+from changeover.stores.sql.experience import Reset, unlearn
 from changeover.stores.sql.jobs import LARGEST, Append, Job, tell
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.locks import Places
+from changeover.stores.sql.queue import QueueJob
 from changeover.stores.sql.side_jobs import Beside, Waiting
 from changeover.stores.sql.statements import Statements
-from changeover.stores.trials.jobs import Measure, keep_measures
 
 logger = logging.getLogger("changeover.stores")
 

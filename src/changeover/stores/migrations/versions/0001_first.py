@@ -1,4 +1,4 @@
-"""The log, who works on what, and the read models."""
+"""Migration 0001: the log, processes, the read models and the side tables."""
 
 from __future__ import annotations
 

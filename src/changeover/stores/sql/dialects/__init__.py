@@ -1,1 +1,1 @@
-"""What SQLite and PostgreSQL do differently."""
+"""The databases that a SQL store can live in."""

@@ -1,15 +1,53 @@
-"""Many rows in one statement of PostgreSQL: they travel as one JSON text, and the types of the table read it."""
+"""Bulk statements for PostgreSQL: many rows or texts bound as one JSON value."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import cache
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from changeover.stores.listed import rows as listed
+import msgspec
+
 from changeover.stores.sql.database import Call, Row
+
+_ENCODER = msgspec.json.Encoder()
+
+NOTHING = b"\\u0000"
+"""As JSON writes the one character that no text of PostgreSQL can hold."""
+
+
+class Listed(bytes):
+    """A list as JSON."""
+
+
+def json_texts(values: Sequence[str]) -> Listed:
+    """A list of texts."""
+    listed = _ENCODER.encode(values)
+    return Listed(_ENCODER.encode([holdable(value) for value in values]) if NOTHING in listed else listed)
+
+
+def json_rows(fields: Sequence[str], values: Sequence[Row]) -> Listed:
+    """A list of rows, in which each field says its name."""
+    listed = _ENCODER.encode([dict(zip(fields, row, strict=True)) for row in values])
+    if NOTHING in listed or any(inf in row or -inf in row for row in values):
+        listed = _ENCODER.encode([dict(zip(fields, map(_sayable, row), strict=True)) for row in values])
+    return Listed(listed)
+
+
+def holdable(text: str) -> str:
+    """A text as PostgreSQL can hold it."""
+    return text.replace("\0", "\ufffd")
+
+
+def _sayable(value: object) -> object:
+    if isinstance(value, str):
+        return holdable(value)
+    # JSON has no word for what is without end; PostgreSQL takes the one of Python.
+    return str(value) if value in (inf, -inf) else value
+
 
 BOUND = r"%s(?:::\w+)?(?: COLLATE \"C\")?"
 SAME = rf"[\w.]+ = {BOUND}"
@@ -33,7 +71,7 @@ class Bulk(NamedTuple):
             # Of several changes to one row the last one holds, as if they were made one after the other.
             key = itemgetter(*map(self.fields.index, self.keys))
             rows = list({key(row): row for row in rows}.values())
-        return self.sql, (listed(self.fields, rows),)
+        return self.sql, (json_rows(self.fields, rows),)
 
 
 @cache

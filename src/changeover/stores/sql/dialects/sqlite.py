@@ -1,4 +1,4 @@
-"""A store in a SQLite file: in WAL, and synced at every commit."""
+"""SQLite: the driver for a store in a file, in WAL mode and synced at every commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`demo`: the support desk, played, to talk with, or killed in the middle."""
+"""Command `demo`: play the support desk, chat with it, or kill it in the middle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def demo(
         raise typer.BadParameter("choose one", param_hint="--chat and --crash")
     with plainly():
         if chat:
-            from changeover.cli.demo_chat import chat_with_desk
+            from changeover.cli.demo.dialogue import chat_with_desk
 
             chat_with_desk(store, pace)
         elif crash:

@@ -1,4 +1,4 @@
-"""A chat: what the user types goes to the team, what the team does is shown as it happens, and approvals are asked."""
+"""Chat: the interactive session behind `chat`, with streamed replies and approval prompts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from rich.text import Text
 
-from changeover.cli.asking import Asker
 from changeover.cli.exits import lined, tell
+from changeover.cli.terminal.prompt import Asker
 from changeover.cli.terminal.render import console
 from changeover.cli.terminal.run_report import Place, awaited_workers, requests_of, tickets_of
 from changeover.cli.terminal.transcript import Show

@@ -1,1 +1,0 @@
-"""What of a conversation is kept word for word when the rest is left out."""

@@ -1,1 +1,0 @@
-"""What people say of agents beside what code declares: in memory and in databases."""

@@ -1,1 +1,0 @@
-"""What was left out of receivers' views, kept where they can fetch it: in memory and in databases."""

@@ -1,1 +1,0 @@
-"""What became of tasks whose receivers were looked for: in memory and in databases."""

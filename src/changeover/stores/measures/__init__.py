@@ -1,1 +1,0 @@
-"""What a store counts for metrics: in databases, and for a log in memory."""

@@ -1,1 +1,0 @@
-"""The tickets of a store: whose turn it is, in memory and in databases."""
