@@ -29,9 +29,9 @@ from changeover.routing.learning import Outcome
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.testing.crash import Died, MortalLog
+from tests.relay.projection.samples import FAULT
 from tests.stores.conftest import Opened
 from tests.stores.entries import DONE, WORKING, delegate, more, opening, query
-from tests.stores.projection.samples import FAULT
 from tests.stores.test_contexts import SERIES
 from tests.stores.test_queue_plans import explained
 

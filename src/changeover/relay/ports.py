@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ from changeover.routing.routing import Routing
 from changeover.tools.command import Directive
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
+
+if TYPE_CHECKING:
+    from changeover.relay.projection.rows import Rows
 
 
 class Request(Struct, frozen=True, kw_only=True, gc=False):
@@ -167,6 +170,11 @@ class Log(Protocol):
     """Where events live: append-only, one row an append. A store that several processes share also says whose turn
     it is: a process owns the conversations it works on for as long as its lease is renewed."""
 
+    @property
+    def projects(self) -> bool:
+        """Whether appends have to bring rows. A log that keeps none computes them when a list is read."""
+        ...
+
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         """The entries from this position on."""
         ...
@@ -182,8 +190,9 @@ class Log(Protocol):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        """Store the entry, all of it or nothing, and fill in its seq.
+        """Store the entry and its rows of the read models, all or nothing, and fill in the entry's seq.
 
         Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
         process works on the conversation, LeaseLost if this process may not write any more, Exhausted if the tree may

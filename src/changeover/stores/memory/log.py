@@ -26,6 +26,7 @@ from changeover.stores.memory.queue import MemoryQueue
 from changeover.stores.memory.trials import MemoryTrials, Tree
 
 if TYPE_CHECKING:
+    from changeover.relay.projection.rows import Rows
     from changeover.stores.memory.measures import Kept
 
 POLL = 0.02
@@ -36,6 +37,7 @@ class MemoryLog:
     keeps the time of what is due."""
 
     epoch = 1
+    projects = False
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._lock = threading.Lock()
@@ -76,6 +78,7 @@ class MemoryLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         conversation, root = entry.conversation, entry.root
         with self._lock:

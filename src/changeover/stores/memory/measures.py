@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from changeover.ids import handoff_id
-from changeover.relay.events import Entry, Event, HandoffOffered, Unreadable
+from changeover.relay.events import Entry
 from changeover.relay.ports import Spending
+from changeover.relay.projection.projection import rows_of
+from changeover.relay.projection.rows import FIELDS, Rows
+from changeover.relay.state import State
 from changeover.relay.tables import Measures
-from changeover.stores.projection.projector import project
-from changeover.stores.projection.rows import FIELDS, Leg, Offered, Rows, as_json
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.database import Call, Row, Write
 from changeover.stores.sql.dialects.sqlite import SqliteSession
@@ -55,30 +54,6 @@ class Replay:
         return self._session.ask(call)
 
 
-class Past:
-    """The earlier entries of a conversation."""
-
-    def __init__(self) -> None:
-        self._events: list[Event | Unreadable] = []
-        self._offers: dict[str, HandoffOffered] = {}
-        self.leg: Leg | None = None
-
-    def take(self, entry: Entry) -> None:
-        self._events += entry.events
-        offers = [event for event in entry.events if isinstance(event, HandoffOffered)]
-        self._offers |= {handoff_id(entry.conversation, offer.call): offer for offer in offers}
-
-    def event(self, conversation: str, position: int) -> Event | Unreadable | None:
-        return self._events[position] if position < len(self._events) else None
-
-    def offer(self, id: str) -> Offered | None:
-        offer = self._offers.get(id)
-        return Offered(offer.merge, as_json(offer.variables), offer.mode) if offer else None
-
-    def widened(self, conversation: str, turn: str) -> dict[str, dict[str, Any]]:
-        return {}  # only contexts depend on it, which nobody counts
-
-
 def memory_measures(kept: Callable[[], Kept]) -> Measures:
     """Counts what a log in memory holds when it is first asked."""
     return SqlMeasures(statements(DIALECT).measures, Replay(kept).ask)
@@ -89,9 +64,10 @@ def _written(kept: Kept) -> SqliteSession:
     session = SqliteSession(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
     session.run([(sql, ()) for sql in _made()])
     for tree in kept.trees:
-        pasts: dict[str, Past] = defaultdict(Past)
+        states: dict[str, State] = {}
         for entry in tree:
-            _write(session, _rows_of(entry, pasts[entry.conversation]))
+            state = states.setdefault(entry.conversation, State(entry.conversation))
+            _write(session, rows_of(state, entry))
     rows = Rows()
     for entry, spent in kept.spent:
         for each in spent:
@@ -106,13 +82,6 @@ def _made() -> Iterator[str]:
     for table in (handoffs, ledgers, refusals, breaker_openings):
         yield say.ddl(CreateTable(table))
         yield from (say.ddl(CreateIndex(index)) for index in table.indexes)
-
-
-def _rows_of(entry: Entry, past: Past) -> Rows:
-    rows = Rows()
-    past.leg = project(entry, entry.events, past.leg, past, rows)
-    past.take(entry)
-    return rows
 
 
 def _write(session: SqliteSession, rows: Rows, more: Sequence[Write] = ()) -> None:

@@ -11,12 +11,15 @@ from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
 from changeover.relay.projection.admission import UNSPENT, Tally, lost
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.feed import bell_of
-from changeover.stores.projection.rows import KEPT, Rows
 from changeover.stores.sql.database import Round, Row, Write
 from changeover.stores.sql.jobs import Append, Job
 from changeover.stores.sql.statements import Statements
+
+KEPT = 2_048
+"""Conversations that are remembered from one transaction to the next."""
 
 
 class Place(Struct, gc=False):

@@ -15,6 +15,7 @@ from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import forgotten
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of
 from changeover.stores.feed import Feed
@@ -66,6 +67,8 @@ class TreeNews:
 class SqlLog:
     """What was appended is on the disk. Making one connects, and brings the tables up to date where it may."""
 
+    projects = True
+
     def __init__(self, database: Database, lease: float) -> None:
         session = _current(database)
         self._database, self._pid = database, os.getpid()
@@ -111,9 +114,11 @@ class SqlLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self._check()
-        append = Append(entry, head, reserve, claim, circuits, self._lease.epoch)
+        append = Append(entry, head, reserve, claim, circuits, rows)
+        append.epoch = self._lease.epoch
         self._writer.put(append)
         await append.future
 
