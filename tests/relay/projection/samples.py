@@ -135,18 +135,8 @@ def _turn(position: int, reply: ModelReplied) -> Turn:
 
 def _work_under(state: State, handoff: str) -> None:
     """The active agent got its task by this handoff."""
-    names: tuple[Any, ...] = (
-        handoff,
-        "front",
-        state.agent,
-        "",
-        Mode.TRANSFER,
-        Standing.WORKING,
-        1.0,
-        "",
-        {},
-        "full",
-        "c@1",
+    task = f"{state.id}#{state.task}"
+    record = HandoffRecord(
+        handoff, "front", state.agent, "", Mode.TRANSFER, Standing.WORKING, 1.0, "", {}, "full", "c@1", task
     )
-    record = HandoffRecord(*names, f"{state.id}#{state.task}")
     state.handoffs, state.leg = [record], 0
