@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from changeover.agent.moves import misfit_words
 from changeover.errors import ModelError
 from changeover.facts import Mode, Usage
 from changeover.handoffs.briefing import briefed_by
@@ -211,7 +212,7 @@ async def fetch_context(world: World, command: FetchContext) -> ToolFinished | C
     """What the agent asked for, or why it cannot have it."""
     args = command.call.args
     if wrong := _misfit(args):
-        return CallRefused(command.id, command.task, f"the arguments of {FETCH} do not fit: {wrong}", "arguments")
+        return CallRefused(command.id, command.task, misfit_words(FETCH, wrong), "arguments")
     ref, section, query = (str(args.get(name) or "") for name in ("ref", "section", "query"))
     id = ref.removeprefix(SCHEME)
     kept = await world.contexts.get(command.root, id) if world.contexts else None
