@@ -28,7 +28,7 @@ from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
-from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
+from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
 from changeover.tools.tool import ToolDefinition, as_tool
 
 
@@ -167,7 +167,7 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def strategy_for(self, sender: str, receiver: str, mode: Mode, tool: str) -> Strategy:
+    def strategy_for(self, sender: str, receiver: str, mode: Mode, tool: str) -> ContextStrategy:
         """How much the receiver sees: as the declaration of the sender's tool says, else the receiver's, else the
         team's, else the default of the mode."""
         move, seat = self.move_of(sender, tool), self.seats.get(receiver)
@@ -178,7 +178,7 @@ class Roster(Struct, frozen=True):
             declared = move.handoff.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
         if found := declared or own or self.strategy:
-            return found
+            return as_strategy(found)
         if mode is Mode.DELEGATE:
             return Recent()
         return MessageOnly() if sender == receiver else Full()

@@ -9,44 +9,44 @@ from changeover.agent.moves import TRANSFERS
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.briefing import Brief, brief_of, briefed_by
-from changeover.handoffs.context import merge_variables, select_messages, select_variables
+from changeover.handoffs.context import last_messages, merge_variables, select_messages, select_variables
 from changeover.handoffs.package import HandoffPackage
-from changeover.handoffs.strategies import BUILT_IN, PURE, Handover, Strategy, name_of, recent_of
+from changeover.handoffs.strategies import ContextStrategy, Handover
 from changeover.handoffs.tokens import count, weight
 from changeover.ids import Mark, command_id
 from changeover.messages import Message, Note, ToolResult, User
 from changeover.relay.commands import PackContext
 from changeover.relay.decide.variants import strategy_variant
 from changeover.relay.events import HandoffOffered
-from changeover.relay.fold.handoffs import is_whole, last_of, said_before, shown_by, view_of
+from changeover.relay.fold.handoffs import said_before, view_of
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, Offered, OpenCall, Turn
 
 
 def with_context(
-    state: State, run: Run, asker: tuple[Turn, OpenCall], offer: HandoffOffered, strategy: Strategy, roster: Roster
+    state: State,
+    run: Run,
+    asker: tuple[Turn, OpenCall],
+    offer: HandoffOffered,
+    strategy: ContextStrategy,
+    roster: Roster,
 ) -> HandoffOffered:
     """The offer with what its strategy shows of the sender's context, and its weight unless that has to be made."""
     turn, call = asker
-    include, exclude = _selectors(strategy)
     seat = roster.seats.get(offer.receiver)
     briefs = offer.mode is Mode.DELEGATE or (turn.code and run.spoken.package is not None)
-    made = not isinstance(strategy, PURE) or (briefs and not isinstance(roster.briefing_for(offer.receiver), str))
+    made = strategy.made or (briefs and not isinstance(roster.briefing_for(offer.receiver), str))
     offer = replace(
         offer,
-        strategy=name_of(strategy),
-        recent=recent_of(strategy),
-        include=include,
-        exclude=exclude,
+        strategy=strategy.logged_as,
+        recent=strategy.recent,
+        include=tuple(strategy.include),
+        exclude=tuple(strategy.exclude),
         packs=made and isinstance(seat, Seat),
         before=state.scale.weigh(state.thread),
     )
     return offer if offer.packs else replace(offer, after=_weight(state, run, turn, call, offer, roster))
-
-
-def _selectors(strategy: Strategy) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return (tuple(strategy.include), tuple(strategy.exclude)) if isinstance(strategy, BUILT_IN) else ((), ())
 
 
 def _weight(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOffered, roster: Roster) -> int:
@@ -54,7 +54,7 @@ def _weight(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOf
     if offer.mode is Mode.DELEGATE:
         text = briefing_of(state, run, turn, Delegated(offer, 0), roster)
         return count(text) + count(task_of(run, offer))
-    if is_whole(offer):
+    if offer.is_whole:
         return offer.before
     return weight(*view_of(offer, None, run.spoken, said_before(state.thread, turn, call)))
 
@@ -74,7 +74,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
     brief = _brief(state, run, turn, offer)
-    if isinstance(strategy, PURE) and not turn.code:
+    if not strategy.made and not turn.code:
         brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
     return PackContext(
         command_id(offer.call, Mark.PACK),
@@ -138,11 +138,11 @@ def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered) -> Brief:
 def _recent(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> list[Message]:
     """The last messages, without what the receiver is told anyway."""
     # Without the reply that delegates: what it says to this receiver is the task.
-    end, most = len(state.thread) - (0 if turn.quiet else 1), shown_by(offer)
+    end, most = len(state.thread) - (0 if turn.quiet else 1), offer.shown
     # No more of the thread than is needed: a delegate must cost the same however long a conversation is.
     first = 0 if most < 0 or offer.include or offer.exclude else max(0, end - 2 * most)
     before = [each for each in state.thread[first:end] if _tells(each, run, roster)]
-    return last_of(select_messages(before, offer.include, offer.exclude), most)
+    return last_messages(select_messages(before, offer.include, offer.exclude), most)
 
 
 def _tells(message: Message, run: Run, roster: Roster) -> bool:

@@ -30,7 +30,6 @@ from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, o
 from changeover.relay.decide.rules import guarded
 from changeover.relay.decide.variants import receiver_variant, strategy_variant
 from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered, ReceiverChosen, UserSpoke
-from changeover.relay.fold.handoffs import is_whole
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Declined, OpenCall, Turn, way_of
@@ -342,10 +341,9 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
     strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.call.call.name)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
-    selected = type(strategy) is not Full or strategy.include or strategy.exclude
-    if selected or offer.mode is Mode.DELEGATE or proposal.turn.code:
+    if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:
         return with_context(state, run, (proposal.turn, proposal.call), offer, strategy, roster)
     # Most transfers: the receiver reads the whole thread. An alternative may have had another strategy before.
-    plain = offer if is_whole(offer) else replace(offer, strategy=Full.name, include=(), exclude=(), packs=False)
+    plain = offer if offer.is_whole else replace(offer, strategy=Full.name, include=(), exclude=(), packs=False)
     weight = state.scale.weigh(state.thread)
     return replace(plain, before=weight, after=weight)

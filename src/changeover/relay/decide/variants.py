@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from changeover.agent.roster import Roster, Trial
-from changeover.handoffs.strategies import Strategy
+from changeover.handoffs.strategies import ContextStrategy, as_strategy
 from changeover.relay.commands import CallModel, Command, Record, RunChild
 from changeover.relay.events import HandoffOffered, VariantChosen
 from changeover.relay.state import State
@@ -20,14 +20,13 @@ def record_first(state: State, decision: Record | Sequence[Command], roster: Ros
     return decision
 
 
-def strategy_variant(state: State, receiver: str, default: Strategy, roster: Roster) -> Strategy:
+def strategy_variant(state: State, receiver: str, default: ContextStrategy, roster: Roster) -> ContextStrategy:
     """The strategy that an experiment assigns to this receiver here, else the default."""
     trial = roster.trials.get(("strategy", receiver))
     if trial is None:
         return default
     # A recorded variant may have been removed from the experiment since.
-    found: Strategy = trial.variants.get(trial.chosen(state.root, state.variants), default)
-    return found
+    return as_strategy(trial.variants.get(trial.chosen(state.root, state.variants), default))
 
 
 def receiver_variant(state: State, sender: str, wanted: str, roster: Roster) -> str | Record:
