@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
     from changeover.routing.broker import Recommendation as Recommendation
+    from changeover.routing.experience import Learning as Learning
     from changeover.routing.experiment import Experiment as Experiment
-    from changeover.routing.learning import Learning as Learning
     from changeover.routing.profile import Profile as Profile
     from changeover.routing.routing import Routing as Routing
     from changeover.stores.store import Store as Store
@@ -127,7 +127,7 @@ _HOMES = {
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
     "Handover": "handoffs.strategies",
-    "Learning": "routing.learning",
+    "Learning": "routing.experience",
     "Ledger": "facts",
     "LimitedModel": "models.wrappers",
     "Limits": "guards.limits",
