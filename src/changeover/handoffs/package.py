@@ -16,7 +16,8 @@ from msgspec.structs import force_setattr
 
 from changeover.errors import PackageError
 from changeover.facts import Mode
-from changeover.handoffs.part import ROOT, Part
+from changeover.handoffs.json_value import ROOT
+from changeover.handoffs.part import Part
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 
 PROTOCOL = "1.0"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from changeover.errors import PackageError
+from changeover.handoffs.json_value import json_copy
 from changeover.handoffs.package import Moment
-from changeover.handoffs.part import plain
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -67,7 +67,7 @@ class SchemaForm:
         from jsonschema import SchemaError
 
         try:
-            plain(self.given)
+            json_copy(self.given)
             _validator(self.given).check_schema(self.given)
         except SchemaError as error:
             return f"expects a JSON schema that is none: {_shown(error)}"
