@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from math import inf
 
-from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import GENERIC
 from changeover.agent.specialist import Specialist
@@ -16,11 +16,9 @@ from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
-from changeover.handoffs.context import METADATA
 from changeover.handoffs.strategies import FETCH, strategy_faults
-from changeover.tools.tool import Fn, Tool, as_tool
+from changeover.tools.tool import Tool, as_tool
 
-SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """What every provider accepts as the name of a function."""
 
@@ -199,15 +197,6 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
             yield way.name, "the way to a specialist"
         elif isinstance(way, Delegate):
             yield way.name, f"the delegate {way.receiver}"
-
-
-def parameter_faults(declared: Tool | Fn, parameters: Sequence[str]) -> list[str]:
-    """Parameters of a tool that models could never fill in."""
-    name = as_tool(declared).name
-    return [
-        f"tool {name!r} has a parameter called {parameter!r}, which is reserved; rename it"
-        for parameter in sorted(METADATA & set(parameters))
-    ]
 
 
 def _nobody(other: object, ids: Sequence[str]) -> str:

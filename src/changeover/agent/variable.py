@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
+from changeover.tools.tool import without_titles
+
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
 
@@ -72,7 +74,7 @@ def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:
         adapter: TypeAdapter[Any] = TypeAdapter(variables)
     else:
         adapter = TypeAdapter(_typed_dict(variables))
-    return _schema(adapter), _checker(adapter)
+    return without_titles(adapter.json_schema()), _checker(adapter)
 
 
 def _nothing(args: dict[str, Any]) -> dict[str, Any] | str:
@@ -93,24 +95,16 @@ def _typed_dict(variables: Sequence[Variable]) -> Any:
     return with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(declared)
 
 
-def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    schema = adapter.json_schema()
-    schema.pop("title", None)
-    for about in schema.get("properties", {}).values():
-        about.pop("title", None)
-    return schema
-
-
 def _checker(adapter: TypeAdapter[Any]) -> Check:
     from pydantic import ValidationError
+
+    from changeover.handoffs.structured_output import validation_faults
 
     def check(args: dict[str, Any]) -> dict[str, Any] | str:
         try:
             values: dict[str, Any] = adapter.dump_python(adapter.validate_python(args), mode="json")
         except ValidationError as error:
-            return "; ".join(
-                f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}" for fault in error.errors()
-            )
+            return "; ".join(validation_faults(error))
         except Exception as error:  # a validator of the user's that breaks
             return f"{type(error).__name__}: {error}"
         return values

@@ -19,6 +19,7 @@ from changeover.handoffs.package import Moment
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from pydantic_core import ValidationError
 
 SHOWN = 10
 """Whoever got a thousand values wrong learns as much from the first few."""
@@ -122,8 +123,7 @@ class TypeForm:
             # As JSON, which it is: a type that is strict still takes a date from a string.
             return self._adapter().validate_json(json.dumps(value)), ""
         except ValidationError as error:
-            faults = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
-            return value, "; ".join(fault[:LONGEST] for fault in faults[:SHOWN])
+            return value, "; ".join(validation_faults(error, "the whole"))
         except Exception as error:  # a validator of the user's that breaks
             return value, f"{type(error).__name__}: {_short(error)}"
 
@@ -131,6 +131,13 @@ class TypeForm:
         from pydantic import TypeAdapter
 
         return TypeAdapter(self.given)
+
+
+def validation_faults(error: ValidationError, whole: str = "arguments") -> list[str]:
+    """What pydantic found wrong, each fault with its place; a fault of the whole value is named `whole`."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [f"{_place(fault['loc'], whole)}: {fault['msg']}"[:LONGEST] for fault in found[:SHOWN]]
+    return [*told, f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else told
 
 
 def _validator(schema: dict[str, Any]) -> Any:
@@ -194,9 +201,9 @@ def _shown(error: Any) -> str:
     return f"{_place(error.absolute_path)}: {error.message}"[:LONGEST]
 
 
-def _place(path: Any) -> str:
+def _place(path: Any, whole: str = "the whole") -> str:
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(steps).removeprefix(".") or "the whole"
+    return "".join(steps).removeprefix(".") or whole
 
 
 def _short(error: Exception) -> str:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 
 from msgspec import Struct
 
-from changeover.agent.team_faults import parameter_faults
+from changeover.handoffs.context import METADATA
+from changeover.handoffs.structured_output import validation_faults
 from changeover.toolkits.result_text import cut
 from changeover.tools.run_context import RunContext
-from changeover.tools.tool import Fn, Tool, ToolDefinition
+from changeover.tools.tool import Fn, Tool, ToolDefinition, without_titles
 
 if TYPE_CHECKING:
     from pydantic_ai.tools import Tool as Described
-    from pydantic_core import SchemaValidator, ValidationError
+    from pydantic_core import SchemaValidator
 
 
 class Signature(Struct, frozen=True):
@@ -147,10 +148,6 @@ def _faults(fn: Fn, parameters: Iterable[Parameter]) -> Iterator[str]:
         yield "yields its results one by one; return them as a list"
 
 
-SHOWN_FAULTS = 10
-"""A model that got a thousand values wrong learns as much from the first few."""
-
-
 class Schema(Struct, frozen=True):
     """A function as a model sees it, and the check of its arguments."""
 
@@ -167,7 +164,7 @@ class Schema(Struct, frozen=True):
             # Read as JSON, which they are: a model that is strict about its types still takes a date from a string.
             values: dict[str, Any] = self.validator.validate_json(to_json(args))
         except ValidationError as error:
-            return self._misfit(_complaints(error))
+            return self._misfit(validation_faults(error))
         except PydanticSerializationError as error:
             return self._misfit([str(error)])
         if forged := sorted(self.signature.hidden & values.keys()):
@@ -188,15 +185,16 @@ class Schema(Struct, frozen=True):
 def compile_tool(tool: Tool) -> Schema | list[str]:
     """The schema of this tool, or everything that is wrong with its function."""
     signature, faults = read(tool.function)
-    reserved = parameter_faults(tool, [parameter.name for parameter in signature.open])
+    reserved = sorted(METADATA & {parameter.name for parameter in signature.open})
+    faults += [f"has a parameter called {name!r}, which is reserved; rename it" for name in reserved]
     try:
         described = _describe(tool.name, signature.doc, signature.open)
     except Exception as error:
         faults += _undescribable(signature, error)
     else:
-        if not faults and not reserved:
+        if not faults:
             return _schema(tool, signature, described)
-    return [*(f"tool {tool.name!r} {fault}" for fault in faults), *reserved]
+    return [f"tool {tool.name!r} {fault}" for fault in faults]
 
 
 def _schema(tool: Tool, signature: Signature, described: Described) -> Schema:
@@ -204,25 +202,6 @@ def _schema(tool: Tool, signature: Signature, described: Described) -> Schema:
     parameters = without_titles(described.function_schema.json_schema)
     definition = ToolDefinition(tool.name, about, parameters)
     return Schema(tool, signature, definition, described.function_schema.validator)
-
-
-def without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without the titles that only repeat names; a property may well be called `title`."""
-    plain: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("properties", "$defs"):
-            plain[key] = {name: without_titles(inner) for name, inner in value.items()}
-        elif key != "title":
-            plain[key] = _without_titles_inside(key, value)
-    return plain
-
-
-def _without_titles_inside(key: str, value: Any) -> Any:
-    if key in ("default", "const", "enum", "examples"):
-        return value
-    if isinstance(value, dict):
-        return without_titles(value)
-    return [_without_titles_inside(key, each) for each in value] if isinstance(value, list) else value
 
 
 def _describe(name: str, doc: str, parameters: Sequence[Parameter]) -> Described:
@@ -281,9 +260,3 @@ def _trouble_with(parameter: Parameter) -> str | None:
 def _first_sentence(error: Exception) -> str:
     # What follows is advice for authors of pydantic models.
     return (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
-
-
-def _complaints(error: ValidationError) -> list[str]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in found[:SHOWN_FAULTS]]
-    return [*told, f"and {len(found) - SHOWN_FAULTS} more"] if len(found) > SHOWN_FAULTS else told
