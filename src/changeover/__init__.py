@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from changeover.tools.tool import tool as tool
     from changeover.worker import Worker as Worker
 
-# Lazy: importing the package costs nothing until a name is used.
+# The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
 _HOMES = {
     "AUTO": "agent.agent",
     "Accepted": "handoffs.answers",

@@ -154,7 +154,7 @@ def test_a_tally_is_kept_as_it_is():
         ("max_turns", 3, None, "the run needs more than max_turns=3"),
         ("max_tokens", 10_000, 10_250, "the run has used up max_tokens=10000: it has spent 10250"),
         ("max_cost", 0.5, 0.75, "the run has used up max_cost=0.5: it has spent 0.75"),
-        ("max_cost", 0.5, None, "max_cost=0.5 cannot be kept, for what a call costs is not known"),
+        ("max_cost", 0.5, None, "max_cost=0.5 cannot be enforced: the cost of a call is unknown"),
         ("timeout", 2.5, 3.1, "the run took longer than timeout=2.5 seconds"),
     ],
 )

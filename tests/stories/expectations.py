@@ -163,7 +163,7 @@ async def a_delegate_whose_answer_never_fits_comes_back_without_success(stage: S
     result = await stage.say(team, "how many?")
     [back] = came_back(result)
     assert (back.success, back.response, back.iterations) == (False, "", 2)
-    assert back.error.startswith("what 'clerk' answered is not what was expected: ")
+    assert back.error.startswith("the result of 'clerk' is not what was expected: ")
     assert (result.status, result.final_agent, chain(result)) == ("completed", "boss", [("clerk", "FAILED", 1)])
     assert await judgements(team) == ([False, False], 1)
 
