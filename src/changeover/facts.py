@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from changeover.ids import cleanup_key, request_id
+
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
 """The first and last moment, in seconds since the epoch, that every time zone can show as a date."""
 
@@ -167,7 +169,7 @@ class Rollback(Struct, frozen=True, gc=False):
     @property
     def idempotency_key(self) -> str:
         """A key that stays the same over all tries of this rollback."""
-        return f"{self.handoff.id}<"
+        return cleanup_key(self.handoff.id)
 
 
 class Handed(Struct, frozen=True, gc=False):
@@ -236,7 +238,7 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """The id of the request; it includes a digest, so a decision is for exactly what the person saw."""
-        return f"{self.conversation}:{self.call}:{self.digest}"
+        return request_id(self.conversation, self.call, self.digest)
 
     @property
     def digest(self) -> str:

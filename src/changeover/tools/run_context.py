@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from changeover.facts import DelegateResult, Handed, whole_context
+from changeover.ids import effect_key
 
 
 class Metrics(Struct, frozen=True):
@@ -61,7 +62,7 @@ class RunContext(Struct, frozen=True, dict=True):
     @property
     def idempotency_key(self) -> str:
         """A key that stays the same over retries and restarts of this call; pass it to services that deduplicate."""
-        return f"{self.conversation}:{self.command}"
+        return effect_key(self.conversation, self.command)
 
     def accept_handoff(self) -> Received | None:
         """What this agent received with the last handoff, or None if there was none."""
