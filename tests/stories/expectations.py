@@ -113,7 +113,7 @@ async def whoever_has_to_mend_an_answer_reads_what_is_wrong_with_it(stage: Stage
         return says(f'{{"n": {len(told)}, "what": "{told[0].partition(":")[0]}"}}' if told else BAD)
 
     result = await stage.say(shop(stage, NUMBER, clerk), "how many?")
-    assert result.output == '{"n": 1, "what": "the result does not have the form that is expected"}'
+    assert result.output == '{"n": 1, "what": "the result does not have the expected form"}'
 
 
 @story
@@ -174,7 +174,7 @@ async def whoever_is_expected_to_answer_in_a_form_is_told_so(stage: Stage) -> No
     await stage.say(shop(stage, wanted, says(GOOD)), "how many?")
     await stage.say(works(stage, wanted, says(GOOD)), "how many?", conversation="other")
     for request in stage.requests("clerk"):
-        for line in ("must be JSON", '"integer"', "- It is exact.", "- a check that its sender makes"):
+        for line in ("must be JSON", '"integer"', "- It is exact.", "- a check by the sender"):
             assert line in request.instructions
     for request in [*stage.requests("triage"), *stage.requests("boss")]:
         assert "must be JSON" not in request.instructions
