@@ -34,12 +34,12 @@ from changeover.tools.tool import ToolDefinition
         ({"timeout": float("inf")}, "timeout is inf; give a number above 0, or None for no limit"),
         ({"timeout": True}, "timeout is True; give a number above 0, or None for no limit"),
         ({"on_limit": "cry"}, "on_limit is 'cry'; give 'raise' or 'tell'"),
-        ({"auto": "dice"}, "auto is 'dice'; say Limits.tier('auto')"),
+        ({"auto": "dice"}, "auto is 'dice'; use Limits.tier('auto')"),
     ],
 )
 def test_limits_that_make_no_sense_are_told_so(said: dict[str, Any], fault: str):
     assert Limits(**said).faults() == [fault]
-    with pytest.raises(MisconfiguredError, match=r"limit|give|say"):
+    with pytest.raises(MisconfiguredError, match=r"limit|give|use"):
         Team([Agent("a")], model=ScriptedModel({"a": [says("")]}), limits=Limits(**said))
 
 

@@ -482,7 +482,7 @@ BAD: dict[str, tuple[Command, str]] = {
     "nobody": (Command(""), "goto is empty"),
     "none": (Command([]), "goto is []; give the id of an agent, a Send(…) or a list of them, or END"),
     "reserved": (Command(update={"context": {"_handoff_from": "me"}}), "'_handoff_from', which only Changeover writes"),
-    "artifact": (Command(update={"artifacts": {"cup": 7}}), "['cup'] is 7; give a reference, a str, or None"),
+    "artifact": (Command(update={"artifacts": {"cup": 7}}), "['cup'] is 7; give a reference (str), or None"),
     "state": (Command(update={"workflow_state": {"step": 1}}), "holds 'step', which is unknown; it holds phase: str"),
     "json": (Command(update={"context": {"it": object()}}), "which JSON cannot hold"),
 }

@@ -288,7 +288,7 @@ async def whoever_a_delegate_hands_on_to_has_to_answer_as_expected(stage: Stage)
         assert (back.agent, back.success, back.response) == ("clerk", success, GOOD if success else "")
         assert [not each.problem for each in await events(team, ResultJudged, name)] == [False, success]
         if not success:
-            assert "'expert' answered" in back.error
+            assert "result of 'expert'" in back.error
 
 
 @story

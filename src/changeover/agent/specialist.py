@@ -1,4 +1,4 @@
-"""specialist(): delegation to an agent that the router finds by capability."""
+"""specialist(): delegation to an agent that the router finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARAMETERS = ("specialist_type", "task", "reason", "context", "required_capabili
 
 @dataclass(frozen=True, kw_only=True)
 class Specialist(Delegate):
-    """One declared way to ask whoever fits."""
+    """A declared delegation to an agent that the router finds; made by `specialist()`."""
 
     among: tuple[str, ...] = ()
 
@@ -38,8 +38,11 @@ def specialist(
     expects: Any = None,
     guards: Sequence[Guard] = (),
 ) -> Specialist:
-    """Declare that an agent may ask for a specialist: the router chooses one of the team, or of those `among`, and its
-    result comes back. The model is told who there is. The rest is as with `delegate`."""
+    """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
+
+    `among` are the ids of the members to choose from (default: all). The model reads who there is. The other
+    parameters are those of `delegate`.
+    """
     return Specialist(
         receiver="",
         name=name,
@@ -58,18 +61,18 @@ def specialist(
 
 
 class Wish(Assignment, frozen=True):
-    """A task for whoever fits, as a model gave it."""
+    """A task for a specialist, as the model gave it."""
 
     kind: str = ""
-    """What kind of specialist it wants."""
+    """The kind of specialist that the model asks for."""
 
 
 class ToSpecialist(DelegateTo, frozen=True):
-    """Asks for a specialist, whoever that is."""
+    """The move that asks for a specialist."""
 
     @property
     def among(self) -> tuple[str, ...]:
-        """Who may be chosen; anybody, if nobody is named."""
+        """The ids of the members to choose from; empty for all."""
         assert isinstance(self.delegate, Specialist)
         return self.delegate.among
 
@@ -85,12 +88,12 @@ class ToSpecialist(DelegateTo, frozen=True):
         asked = super().read({name: args[name] for name in ("task", "context") if name in args})
         if isinstance(asked, BadArguments):
             return asked
-        said = (asked.task, asked.about, asked.variables, args["reason"])
-        return Wish(*said, tuple(each for each in required if each.strip()), args["specialist_type"])
+        capabilities = tuple(each for each in required if each.strip())
+        return Wish(asked.task, asked.about, asked.variables, args["reason"], capabilities, args["specialist_type"])
 
 
 def specialist_tool(declared: Specialist) -> ToSpecialist:
-    """The tool by which an agent asks for a specialist."""
+    """The move and the tool definition of a declared `specialist(…)`."""
     lead = "Give a task to a specialist and get the result back; you stay in charge, and answer the user."
     text = {"type": "string"}
     definition = ToolDefinition(
@@ -118,7 +121,7 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:
-    """What an agent is told that may ask for a specialist: who there is, and how to go about it."""
+    """Instructions for an agent that may ask for a specialist: how to do it, and who there is."""
     lines = [f"- {id}: {about}" if about else f"- {id}" for id, about in specialists]
     return (
         f"You can get help with {name}: it finds the specialist that fits, and brings back what that one found."

@@ -22,24 +22,26 @@ TYPES: dict[str, Any] = {
 }
 
 Check = Callable[[dict[str, Any]], dict[str, Any] | str]
-"""Takes a model's arguments; gives the values, or says in words what is wrong with them."""
+"""Takes the arguments of a model's call; returns the values, or a text that says what is wrong."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One value that travels with a handoff."""
+    """A value that a model fills in when it hands off; it becomes a context variable."""
 
     name: str
+    """An identifier that does not begin with an underscore."""
     type: Type = "string"
     required: bool = True
     description: str = ""
+    """What the model reads of it."""
 
 
 Variables = Sequence[Variable] | type["BaseModel"]
 
 
 def variable_faults(variables: Variables) -> list[str]:
-    """What is wrong with these declarations."""
+    """What is wrong with these declarations, one text for each fault."""
     if isinstance(variables, Sequence) and all(isinstance(each, Variable) for each in variables):
         return list(_declared_faults(variables))
     try:
@@ -63,14 +65,17 @@ def _declared_faults(variables: Sequence[Variable]) -> Iterator[str]:
 
 
 def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:
-    """The JSON schema a model is shown, and the check of what it wrote."""
+    """The JSON schema of these variables for a model, and the check of the arguments it writes.
+
+    Raises TypeError for a class that is not a pydantic model, and what pydantic raises for types it does not know.
+    """
     if not variables:
         return {"type": "object", "properties": {}, "additionalProperties": False}, _nothing
     from pydantic import BaseModel, TypeAdapter
 
     if isinstance(variables, type):
         if not issubclass(variables, BaseModel):
-            raise TypeError(f"{variables.__name__} is no pydantic model")
+            raise TypeError(f"{variables.__name__} is not a pydantic model")
         adapter: TypeAdapter[Any] = TypeAdapter(variables)
     else:
         adapter = TypeAdapter(_typed_dict(variables))
@@ -82,7 +87,7 @@ def _nothing(args: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def _typed_dict(variables: Sequence[Variable]) -> Any:
-    # Not a model: a variable may bear any name, also one that a model has for itself.
+    # Not a pydantic model: a variable may have any name, also that of a model's attribute.
     from pydantic import ConfigDict, Field, with_config
     from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
@@ -105,7 +110,7 @@ def _checker(adapter: TypeAdapter[Any]) -> Check:
             values: dict[str, Any] = adapter.dump_python(adapter.validate_python(args), mode="json")
         except ValidationError as error:
             return "; ".join(validation_faults(error))
-        except Exception as error:  # a validator of the user's that breaks
+        except Exception as error:  # of the user's validator
             return f"{type(error).__name__}: {error}"
         return values
 
