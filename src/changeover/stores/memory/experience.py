@@ -19,7 +19,7 @@ from changeover.relay.events import (
     RollbackRequested,
 )
 from changeover.relay.tables import MOST, Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 
 Costs = Callable[[str], float | None]
 """What was spent in a conversation, if that is known."""
