@@ -188,6 +188,12 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
     return TransferToAny(names, definition, tuple(definition.parameters["properties"]))
 
 
+def is_generic(tool: ToolDefinition) -> bool:
+    """True if this is the generic handoff tool; a declared handoff may have the same name."""
+    to = tool.parameters.get("properties", {}).get("to", {})
+    return tool.name == GENERIC and to.get("enum") == list(tool.receivers)
+
+
 def _context_asked(receivers: Sequence[Member]) -> dict[str, Any]:
     """What a model is told of the context variables without which these take no handoff; nothing if there are none."""
     asked = {each.id: required_of(each) for each in receivers if required_of(each)}
