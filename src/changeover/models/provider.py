@@ -88,12 +88,12 @@ class PydanticAIModel:
         self._output = output
         self.name = self.clients.example.model_id
 
-    def giving(self, schema: dict[str, Any], name: str) -> PydanticAIModel:
+    def with_output(self, schema: dict[str, Any], name: str) -> PydanticAIModel:
         """The same model, on the same connections, whose answers are JSON of this schema."""
-        shaped = object.__new__(PydanticAIModel)
-        shaped.clients, shaped.name = self.clients, self.name
-        shaped._output = OutputObjectDefinition(json_schema=schema, name=name)
-        return shaped
+        typed = object.__new__(PydanticAIModel)
+        typed.clients, typed.name = self.clients, self.name
+        typed._output = OutputObjectDefinition(json_schema=schema, name=name)
+        return typed
 
     async def reply(self, request: Request) -> Reply:
         """Ask once, and wait for the whole answer."""
@@ -116,7 +116,7 @@ class PydanticAIModel:
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
         return setting_faults(self.clients.example, settings)
 
-    async def let_go(self) -> None:
+    async def close_clients(self) -> None:
         """Close the connections of the running loop."""
         await self.clients.close()
 

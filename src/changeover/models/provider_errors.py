@@ -24,7 +24,7 @@ from pydantic_ai.exceptions import (
 )
 
 from changeover.errors import ModelError
-from changeover.models.wrappers import together
+from changeover.models.wrappers import joint_error
 
 LONGEST_WAIT = 120.0
 """Seconds; a provider that asks for more is not waited for."""
@@ -65,7 +65,9 @@ def trouble(error: Exception, model: str, agent: str) -> ModelError:
     if isinstance(error, ModelError):
         return ModelError(f"{model}: {error}", agent=agent, retryable=error.retryable)
     if isinstance(error, FallbackExceptionGroup):
-        return together([trouble(each, getattr(each, "model_name", model), agent) for each in error.exceptions], agent)
+        return joint_error(
+            [trouble(each, getattr(each, "model_name", model), agent) for each in error.exceptions], agent
+        )
     retryable, meaning = _meaning(error)
     wait = error.retry_after if isinstance(error, ModelAPIError) else None
     if wait is not None and wait > LONGEST_WAIT:

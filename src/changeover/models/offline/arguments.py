@@ -61,7 +61,7 @@ def numbers(text: str, names: set[str], only_beside: bool = False) -> list[float
 
 
 def identifiers(text: str, names: set[str]) -> list[str]:
-    """Ids such as A-1042 or #1042: those that belong to one of the names, else those without another noun before them."""
+    """Ids such as A-1042 or #1042: those of one of the names, else those without another noun before them."""
     ranked = list(_ranked(blanked(text, DATE, TIME, EMAIL, URL, AMOUNT), names))
     best = max((rank for rank, _ in ranked), default=0)
     return list(dict.fromkeys(id for rank, id in ranked if rank == best > 0))
@@ -83,7 +83,7 @@ def _ranked(text: str, names: set[str]) -> Iterator[tuple[int, str]]:
 
 
 def _looks_like_id(match: re.Match[str], prefix: str) -> bool:
-    """True if it looks like an id without a noun before it: not a count, a year, or an id with another noun's prefix."""
+    """True if it looks like an id even without a noun: not a count, a year, or an id with another noun's prefix."""
     if len(prefix) > 1 and any(thing.startswith(prefix) for thing in THINGS):
         return False
     return match[0].startswith("#") or (len(match[1]) > 2 and not re.fullmatch(r"(?:19|20)\d\d", match[1]))

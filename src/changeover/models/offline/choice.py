@@ -69,7 +69,7 @@ class Way(Struct, frozen=True):
 
 
 def with_topic(situation: Situation) -> Situation:
-    """The same situation, whose topic begins with the user's last new request; answers to our questions belong to it."""
+    """The same situation, with the user's last new request and the answers that followed it as its topic."""
     if len(situation.user_texts) < 2:
         return situation
     profiles = _profiles(situation, *_ways(situation))
