@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
+from msgspec.structs import fields
 from sqlalchemy import (
     Boolean,
     Column,
@@ -18,12 +21,16 @@ from sqlalchemy import (
     literal_column,
     text,
 )
+from sqlalchemy.types import TypeEngine
+
+from changeover.stores.tables import AGENTS, CONTEXTS, RESETS, TableSpec
 
 VERSION = "0001"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
 
+_TYPES: dict[type, type[TypeEngine[Any]]] = {str: Text, int: Integer, float: Double, bool: Boolean}
 _BYTES = Text().with_variant(Text(collation="C"), "postgresql")
 
 
@@ -44,6 +51,16 @@ def _number(name: str, *, key: bool = False) -> Column[int]:
 def _time(name: str) -> Column[float]:
     """Seconds since the epoch."""
     return Column(name, Double, nullable=False)
+
+
+def _declared(spec: TableSpec[Any]) -> Table:
+    """The table of a declaration."""
+    columns = []
+    for field in fields(spec.row):
+        kinds = get_args(field.type) or (field.type,)
+        key, optional = field.name in spec.key, type(None) in kinds
+        columns.append(Column(field.name, _TYPES[kinds[0]], primary_key=key, nullable=optional))
+    return Table(spec.name, METADATA, *columns)
 
 
 conversations = Table(
@@ -205,7 +222,7 @@ _looked_for = column("capability").is_not(None)
 _learnt = (handoffs.c.capability, handoffs.c.ended_at)
 Index("handoffs_learnt", *_learnt, sqlite_where=_looked_for, postgresql_where=_looked_for)
 
-unlearned = Table("unlearned", METADATA, _text("capability", key=True), _text("agent", key=True), _time("at"))
+unlearned = _declared(RESETS)
 """Until when what became of handoffs counts no longer for whom to ask: at all capabilities, or of all agents, where
 there is no name."""
 
@@ -309,14 +326,7 @@ _tried = column("attempts") > literal_column("0")
 Index("tickets_tried", tickets.c.attempts, sqlite_where=_tried, postgresql_where=_tried)
 Index("tickets_tree", tickets.c.root, tickets.c.turn)
 
-contexts = Table(
-    "contexts",
-    METADATA,
-    _text("root", key=True),
-    _text("id", key=True),
-    Column("expires_at", Double),
-    _text("body"),
-)
+contexts = _declared(CONTEXTS)
 """What is kept whole for those who may ask for it later, each tree's apart; for ever, if nothing says until when."""
 
 _expiring = column("expires_at").is_not(None)
@@ -342,16 +352,7 @@ breaker_openings = Table(
 )
 """When a receiver went from working to failing, each time."""
 
-agents = Table(
-    "agents",
-    METADATA,
-    _text("id", key=True),
-    Column("profile", Text),
-    Column("enabled", Boolean, nullable=False),
-    Column("removed", Boolean, nullable=False),
-    _time("updated_at"),
-    _number("version"),
-)
+agents = _declared(AGENTS)
 """What people say of agents beside what code declares: a profile as JSON, none if it is as declared. `version` counts
 the changes of the row, which is never deleted."""
 
