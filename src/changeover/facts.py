@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from changeover.ids import cleanup_key, request_id
+
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
 """Between these every time zone has a date."""
 
@@ -162,7 +164,7 @@ class Rollback(Struct, frozen=True, gc=False):
     @property
     def idempotency_key(self) -> str:
         """The same however often it is tried."""
-        return f"{self.handoff.id}<"
+        return cleanup_key(self.handoff.id)
 
 
 class Handed(Struct, frozen=True, gc=False):
@@ -228,7 +230,7 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """Names the very request that was shown: were anything in it different, so would be its id."""
-        return f"{self.conversation}:{self.call}:{self.digest}"
+        return request_id(self.conversation, self.call, self.digest)
 
     @property
     def digest(self) -> str:

@@ -31,11 +31,6 @@ def worker_of(token: str) -> str:
     return token.rpartition("#")[0] or token
 
 
-def topic_of(agent: str) -> str:
-    """The topic on which a store announces tickets of an agent; no conversation has such an id."""
-    return f"%{agent}"
-
-
 class Claim(Struct, frozen=True, gc=False):
     """The right to work on a ticket."""
 

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from changeover.guards.breaker import Circuit
 from changeover.relay.tables import Kept, KeptAgent, Unlearned
 from changeover.routing.profile import Profile
 
@@ -112,7 +113,7 @@ class StoredAgents:
 
 def _kept(row: AgentRow) -> KeptAgent:
     profile = None if row.profile is None else msgspec.json.decode(row.profile, type=Profile)
-    return KeptAgent(row.id, profile, bool(row.enabled), bool(row.removed), row.updated_at)
+    return KeptAgent(row.id, profile, row.enabled, row.removed, row.updated_at)
 
 
 class ContextRow(Struct, frozen=True):
@@ -144,4 +145,15 @@ class StoredContexts:
         return await self._table.sweep(now)
 
 
+class MeasureRow(Struct, frozen=True):
+    """What a user measured of a root."""
+
+    conversation: str
+    name: str
+    value: float
+    at: float
+
+
+MEASURES = TableSpec("measures", MeasureRow, keys=2)
 RESETS = TableSpec("unlearned", Unlearned, keys=2, extends="at")
+BREAKERS = TableSpec("breakers", Circuit)

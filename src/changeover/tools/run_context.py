@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from changeover.facts import DelegateResult, Handed, whole_context
+from changeover.ids import effect_key
 
 
 class Metrics(Struct, frozen=True):
@@ -56,7 +57,7 @@ class RunContext(Struct, frozen=True, dict=True):
     @property
     def idempotency_key(self) -> str:
         """The same over retries and restarts of this very call: hand it to whatever must not happen twice."""
-        return f"{self.conversation}:{self.command}"
+        return effect_key(self.conversation, self.command)
 
     def accept_handoff(self) -> Received | None:
         """What was handed over to this agent, or None if the user came to it directly."""

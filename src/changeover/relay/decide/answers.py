@@ -17,6 +17,7 @@ from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.package import HandoffPackage
+from changeover.ids import Mark, Topic, command_id, handoff_id, next_offer, topic_id
 from changeover.messages import View
 from changeover.relay.budget import crowded
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
@@ -41,7 +42,6 @@ from changeover.relay.events import (
     RunCompleted,
     RunFailed,
 )
-from changeover.relay.ids import offered_again
 from changeover.relay.run import Replied, Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
@@ -53,7 +53,11 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
     if type(phase) is Offered and _is_taken_at_once(phase, roster) and not _unpacked(phase):
         return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
     if isinstance(phase, Asked):
-        return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)] if call.id in turn.ready else ()
+        return (
+            [AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)]
+            if call.id in turn.ready
+            else ()
+        )
     due = answer(state, run, turn, call, roster)
     return due if isinstance(due, Record) else [due] if due else ()
 
@@ -131,7 +135,9 @@ def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
     offer, context = phase.offer, context_of(state, run, phase.offer.call)
     package = run.spoken.package if turn.code else None
     thread = View(state.thread)
-    return AskReceiver(f"{offer.call}^", state.task, context, offer, thread, phase.until, package, phase.packed)
+    return AskReceiver(
+        command_id(offer.call, Mark.QUESTION), state.task, context, offer, thread, phase.until, package, phase.packed
+    )
 
 
 def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Record | None:
@@ -186,7 +192,7 @@ def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDe
     text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
     if offer.expected is not None and phase.problem is None:
         by = (offer.expected, offer.sender, call.call.name)
-        return JudgeResult(f"{offer.call}=result", state.task, text, *by, offer.call)
+        return JudgeResult(topic_id(offer.call, Topic.RESULT), state.task, text, *by, offer.call)
     who = (offer.call, state.task, offer.receiver)
     if phase.problem:
         error = str(ExpectationError(offer.receiver, phase.problem))
@@ -258,10 +264,10 @@ def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step,
     before, receiver = phase.offer, step.receiver
     offer = replace(
         before,
-        call=offered_again(before.call),
+        call=next_offer(before.call),
         receiver=receiver,
         attempt=before.attempt + len(phase.refused) + 1,
-        retry_of=f"{state.id}:{before.call}",
+        retry_of=handoff_id(state.id, before.call),
         declined_by=(*before.declined_by, before.receiver, *phase.refused),
         deadline=None,
         queued=step.queued and not isinstance(roster.seats.get(receiver), Person),  # a person is asked at once
@@ -289,7 +295,7 @@ def _ask(
     state: State, call: OpenCall, offer: HandoffOffered, kind: RequestKind, about: dict[str, Any] | None = None
 ) -> Record:
     """Put it into the inbox of people."""
-    id, who = f"{offer.call}={kind}", (offer.sender, call.call.name)
+    id, who = topic_id(offer.call, kind), (offer.sender, call.call.name)
     asked = about if about is not None else offer.variables
     message = offer.message or (state.run.spoken.text if state.run else "")
     return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, message, kind=kind))
@@ -305,7 +311,7 @@ def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Reco
     if found is None or turn.judged == "":
         return Record(RunCompleted(run.id, output))
     if turn.judged is None:
-        return [JudgeResult(f"{call.id}=end", state.task, output, *found, call.id)]
+        return [JudgeResult(topic_id(call.id, Topic.END), state.task, output, *found, call.id)]
     if run.repairs < REPAIRS and not turn.quiet:
         return Record(CallRefused(call.id, state.task, turn.judged, "result"))
     return Record(RunFailed(run.id, ResultFault(state.agent, turn.judged)))
@@ -317,7 +323,7 @@ def judge(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Se
     if found is None:
         return None
     if not phase.judged:
-        return [JudgeResult(f"{phase.at}=result", state.task, phase.text, *found)]
+        return [JudgeResult(topic_id(phase.at, Topic.RESULT), state.task, phase.text, *found)]
     if not phase.problem:
         return None
     if run.repairs < REPAIRS and isinstance(roster.seats.get(state.agent), Seat):

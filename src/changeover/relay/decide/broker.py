@@ -10,6 +10,7 @@ from changeover.agent.moves import BadArguments
 from changeover.agent.roster import Roster
 from changeover.agent.specialist import ToSpecialist, Wish
 from changeover.handoffs.context import strip_forged
+from changeover.ids import Mark, command_id
 from changeover.relay.commands import Command, FindReceiver, Record, SeekApproval
 from changeover.relay.decide import delegates
 from changeover.relay.events import CallRefused, HandoffConditional, HandoffOffered
@@ -38,7 +39,7 @@ def find(state: State, run: Run, turn: Turn, call: OpenCall) -> Record | Sequenc
     package = run.spoken.package or {}
     required = tuple(package.get("metadata", {}).get("required_capabilities", ()))
     wish = Wish(run.spoken.text, kind=", ".join(required), required=required)
-    return [FindReceiver(f"{call.id}@", state.task, state.id, turn.agent, wish, brokered=True)]
+    return [FindReceiver(command_id(call.id, Mark.SEARCH), state.task, state.id, turn.agent, wish, brokered=True)]
 
 
 def step(run: Run, call: OpenCall, phase: Declined, roster: Roster) -> Step | None:
@@ -93,4 +94,4 @@ def seek(
         return Record(CallRefused(call.id, state.task, reason, "arguments"))
     if refusal := delegates.too_much(state, run, (call.id, ""), roster):
         return refusal
-    return FindReceiver(f"{call.id}@", state.task, state.id, turn.agent, wish, move.among)
+    return FindReceiver(command_id(call.id, Mark.SEARCH), state.task, state.id, turn.agent, wish, move.among)

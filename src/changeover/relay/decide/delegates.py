@@ -9,6 +9,7 @@ from changeover.agent.moves import BadArguments, DelegateTo, patience
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.context import strip_forged
+from changeover.ids import Mark, branching_call, child_id, command_id, handoff_id
 from changeover.messages import Call
 from changeover.relay.commands import CancelChild, Record, RunChild, SeekApproval
 from changeover.relay.decide.limits import alone, forbidden, may_hand_off, over_limit
@@ -46,7 +47,9 @@ def delegate(
         return receiver
     if not call.cleared and (approval := move.approval) is not None:
         context = context_of(state, run, call.id)
-        return SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.task)
+        return SeekApproval(
+            command_id(call.id, Mark.CHECK), state.task, context, call.call, approval, receiver, asked.task
+        )
     if refusal := too_much(state, run, (call.id, receiver), roster):
         return refusal
     offer = HandoffOffered(
@@ -96,7 +99,7 @@ def send(state: State, run: Run, turn: Turn, branch: str, errand: Errand, roster
         mode=Mode.DELEGATE,
         variables=errand.context,
     )
-    sender = turn.calls[branch.rpartition(".")[0]]
+    sender = turn.calls[branching_call(branch)]
     if run.spoken.package is not None and turn.code:
         offer = packed(state, offer, run.spoken, sender.chosen, roster)
     else:
@@ -156,7 +159,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             state.artifacts,
             state.workflow_state,
             offer.expected,
-            f"{state.id}:{offer.call}" if offer.queued else "",
+            handoff_id(state.id, offer.call) if offer.queued else "",
             state.chapters if packed is not None and packed.retold else (),
             offer.include,
             offer.exclude,
@@ -165,14 +168,16 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
         run.spoken.files,
     )
     opening = Started(state.root, state.id, state.depth + 1)
-    child = f"{state.id}/{offer.call}"
+    child = child_id(state.id, offer.call)
     return RunChild(offer.call, state.task, child, opening, spoken, offer.receiver, phase.deadline, offer.queued)
 
 
 def call_back(state: State, offer: HandoffOffered, reason: str = "cancelled") -> CancelChild:
     """End what a delegate does."""
-    opening, child = Started(state.root, state.id, state.depth + 1), f"{state.id}/{offer.call}"
-    return CancelChild(f"{offer.call}~", state.task, offer.call, child, opening, offer.receiver, reason)
+    opening, child = Started(state.root, state.id, state.depth + 1), child_id(state.id, offer.call)
+    return CancelChild(
+        command_id(offer.call, Mark.RECALL), state.task, offer.call, child, opening, offer.receiver, reason
+    )
 
 
 def not_json(call: Call) -> str:

@@ -16,6 +16,7 @@ from changeover.handoffs.context import merge_variables, select_messages, select
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import BUILT_IN, PURE, Full, Handover, Strategy, name_of, recent_of
 from changeover.handoffs.tokens import count, weight
+from changeover.ids import Mark, command_id, reply_of, split_handoff
 from changeover.messages import Message, Note, ToolResult, User
 from changeover.relay.commands import CallModel, Command, PackContext, Record, RunChild
 from changeover.relay.events import HandoffOffered, ReceiverChosen, UserSpoke, VariantChosen
@@ -74,14 +75,14 @@ def following(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> 
     """The offer as the next try after one that nobody took, if there was one; not if both were asked for in one reply,
     when nobody could know of it."""
     before = run.declined.get(way_of(offer.mode, call))
-    if before is None or before.task != state.task or _reply(before.handoff) == _reply(f":{offer.call}"):
+    if before is None or before.task != state.task or _reply(before.handoff) == reply_of(offer.call):
         return offer
     return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
 
 
 def _reply(handoff: str) -> str:
     """Where the reply stands that asked for a handoff."""
-    return handoff.rpartition(":")[2].partition(".")[0]
+    return reply_of(split_handoff(handoff)[1])
 
 
 def told_first(state: State, decision: Record | Sequence[Command], roster: Roster) -> Record | Sequence[Command]:
@@ -213,7 +214,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     if isinstance(strategy, PURE) and not turn.code:
         brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
     return PackContext(
-        f"{offer.call}%",
+        command_id(offer.call, Mark.PACK),
         state.task,
         state.id,
         offer,

@@ -12,6 +12,7 @@ from changeover.guards.approval import approval_of
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
 from changeover.guards.rules import Misjudged, Rule, holds
 from changeover.handoffs.context import merge_variables
+from changeover.ids import Mark, command_id, topic_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.decide.limits import fail
@@ -90,10 +91,10 @@ def asked(
         approval = approval_of(rule.approval)
         if approval is None or rule.name in call.passed:
             continue
-        id = f"{call.id}=rule{len(call.passed) + 1}"
+        id = topic_id(call.id, f"rule{len(call.passed) + 1}")
         about = f"{rule.name}: {offer.message}" if offer.message else rule.name
         what = (call.call, approval, offer.receiver, about if rule.goto else rule.message or about)
-        return SeekApproval(f"{id}?", state.task, context_of(state, run, id), *what, rule=rule.name)
+        return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), *what, rule=rule.name)
     return None
 
 

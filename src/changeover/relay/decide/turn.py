@@ -23,6 +23,7 @@ from changeover.agent.specialist import ToSpecialist
 from changeover.faults import AgentFault, ReceiverFault
 from changeover.handoffs.context import strip_forged
 from changeover.handoffs.strategies import FETCH, can_fetch
+from changeover.ids import Mark, call_id, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
 from changeover.relay.decide import broker, delegates
@@ -64,7 +65,7 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
     for call in leading:
         if isinstance(call.phase, DIRECTED) and call.phase.directive.sends:
             sent = call.phase.sent if isinstance(call.phase, Fanned) else 0
-            return send(state, run, turn, f"{call.id}.{sent}", call.phase.directive.sends[sent], roster)
+            return send(state, run, turn, call_id(call.id, sent), call.phase.directive.sends[sent], roster)
     if turn.offered is not None:
         handoff = handoff_of(turn.offered)
         receiver = handoff.offer.receiver if handoff else "another"
@@ -146,7 +147,11 @@ def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
         return receiver
     if not call.cleared and (approval := move.approval) is not None:
         context = context_of(state, run, call.id)
-        return [SeekApproval(f"{call.id}?", state.task, context, call.call, approval, receiver, asked.message)]
+        return [
+            SeekApproval(
+                command_id(call.id, Mark.CHECK), state.task, context, call.call, approval, receiver, asked.message
+            )
+        ]
     if limits.max_agents is not None and (refusal := forbidden(state, run, (call.id, receiver), roster)):
         return refusal
     offer = until(state, _offered(state, call, receiver, asked, dropped), asked.timeout, roster)
@@ -278,7 +283,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
     """What carries on a call that is decided about."""
     phase = call.phase
     if isinstance(phase, Asked):
-        return AwaitApproval(f"{phase.request.call}!", state.task, phase.request)
+        return AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)
     assert isinstance(phase, Delegated)
     if phase.recalled is not None:
         return delegates.call_back(state, phase.offer, undone_words(phase.recalled.reason))
@@ -307,7 +312,7 @@ def _use_tool(
 ) -> RunTool | SeekApproval | None:
     approval = None if call.cleared or isinstance(call.phase, Begun) else move.approval
     if approval is not None:
-        id = f"{call.id}?"
+        id = command_id(call.id, Mark.CHECK)
         return SeekApproval(id, state.task, context_of(state, run, call.id), call.call, approval)
     if not (move.tool.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
         return None

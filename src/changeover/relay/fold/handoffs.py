@@ -16,10 +16,10 @@ from changeover.guards.guard import Passed
 from changeover.handoffs.context import merge_variables, select_messages
 from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.handoffs.strategies import FALLBACK, Full, MessageOnly
+from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, ToolResult, User
 from changeover.relay.events import ContextPacked, Given, HandoffAccepted, HandoffOffered, HandoffReturned, UserSpoke
 from changeover.relay.fold.calls import dropped, edited, find
-from changeover.relay.ids import call_of
 from changeover.relay.run import Acting, Run, Stopping, Thinking
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
 from changeover.tools.command import Directive
@@ -54,7 +54,7 @@ def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: O
     """The handoff that was accepted, as people read it; its receiver got this task."""
     offer, packed = offered.offer, offered.packed
     return HandoffRecord(
-        f"{conversation}:{offer.call}",
+        handoff_id(conversation, offer.call),
         offer.sender,
         offer.receiver,
         offer.message,
@@ -263,7 +263,9 @@ def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offer
     """The receiver works on it in a conversation of its own; its first task always stands at the same place there."""
     run.agents.add(offered.offer.receiver)
     turn.move(call, Delegated(offered.offer, len(state.handoffs), deadline, packed=offered.packed))
-    state.handoffs.append(record_of(state.id, f"{state.id}/{offered.offer.call}#2", run, call, offered))
+    state.handoffs.append(
+        record_of(state.id, task_id(child_id(state.id, offered.offer.call), FIRST_TASK), run, call, offered)
+    )
     run.delegates = True
 
 
@@ -275,10 +277,10 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     call.phase = Answered(f"transferred to {offer.receiver}{more}")
     state.add(*turn.results())
     run.strikes, run.phase = 0, Thinking(str(state.position))
-    run.ticket, run.worn_out = f"{state.id}:{offer.call}" if offer.queued else "", False
+    run.ticket, run.worn_out = handoff_id(state.id, offer.call) if offer.queued else "", False
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
-    state.handoffs.append(record_of(state.id, f"{state.id}#{state.position}", run, call, offered))
+    state.handoffs.append(record_of(state.id, task_id(state.id, state.position), run, call, offered))
     run.agents.add(offer.receiver)
     before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
     run.trail.append(Passed(offer.sender, offer.receiver, offer.message, *state.travelling, run.progress))
@@ -332,7 +334,7 @@ def _note_end(state: State, index: int, event: HandoffReturned) -> None:
 def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:
     response = event.response
     return DelegateResult(
-        handoff_id=f"{conversation}:{event.call}",
+        handoff_id=handoff_id(conversation, event.call),
         agent=event.receiver,
         success=event.success,
         response=response,

@@ -27,6 +27,7 @@ from changeover.handoffs.reference import (
 )
 from changeover.handoffs.strategies import FETCH, PURE, Chapter, Handover, Recent, Reference, Summary, name_of
 from changeover.handoffs.tokens import count, weight
+from changeover.ids import context_id, root_of
 from changeover.messages import Message, Note, User
 from changeover.relay.commands import FetchContext, PackContext
 from changeover.relay.events import CallRefused, ContextPacked, ToolFinished
@@ -34,7 +35,6 @@ from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_g
 from changeover.relay.perform.judge import consult
 from changeover.relay.ports import World
 from changeover.relay.sanitize import text_of
-from changeover.relay.tables import context_id
 from changeover.routing.match import rank
 from changeover.tools.tool import ToolDefinition
 
@@ -129,7 +129,7 @@ async def _kept(world: World, command: PackContext, strategy: Summary | Referenc
         raise ValueError(f"what was said takes {size:,} bytes, and max_bytes={strategy.max_bytes:,}")
     if world.contexts is None:
         raise ValueError("there is no store to keep it in")
-    root, id = command.conversation.partition("/")[0], context_id(body)
+    root, id = root_of(command.conversation), context_id(body)
     now, until = world.clock.now(), None
     if strategy.expires is not None:
         until = now + strategy.expires

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from changeover.ids import child_id, handoff_id
 from changeover.relay.events import (
     Entry,
     HandoffAccepted,
@@ -79,9 +80,9 @@ class MemoryLessons:
 
     def _lesson(self, conversation: str, call: str, course: Course, ended: float) -> Lesson:
         seconds = None if course.accepted_at is None else ended - course.accepted_at
-        cost = self._costs(f"{conversation}/{call}")
+        cost = self._costs(child_id(conversation, call))
         outcome = Outcome(course.capability, course.agent, course.success, seconds, cost)
-        return Lesson(f"{conversation}:{call}", ended, outcome)
+        return Lesson(handoff_id(conversation, call), ended, outcome)
 
     def _offer(self, entry: Entry, event: HandoffOffered) -> None:
         if event.capability:

@@ -21,17 +21,12 @@ class MemoryTable(Generic[R]):
         """By the first column of the key, then by the key."""
 
     async def put(self, row: R, columns: Sequence[str] = ()) -> None:
-        spec, key = self._spec, self._spec.key_of(row)
+        key = self._spec.key_of(row)
         with self._lock:
             rows = self._rows.setdefault(key[0], {})
             before = rows.get(key)
-            if before is not None:
-                row = replace(before, **self._changes(before, row, columns))
-            if spec.clock:
-                row = replace(row, **{spec.clock: self._now()})
-            if spec.counter:
-                row = replace(row, **{spec.counter: getattr(row, spec.counter) + 1})
-            rows[key] = row
+            after = row if before is None else replace(before, **self._changes(before, row, columns))
+            rows[key] = replace(after, **self._stamps(before))
 
     async def get(self, *key: str) -> R | None:
         with self._lock:
@@ -50,6 +45,10 @@ class MemoryTable(Generic[R]):
         with self._lock:
             return sum(self._sweep(first, now) for first in list(self._rows))
 
+    def starting(self, first: str) -> list[R]:
+        """The rows whose key begins with this value. The caller holds the lock."""
+        return list(self._rows.get(first, {}).values())
+
     def forget(self, first: str) -> None:
         """Remove the rows whose key begins with this value. The caller holds the lock."""
         self._rows.pop(first, None)
@@ -59,6 +58,13 @@ class MemoryTable(Generic[R]):
         if extends and not _is_later(getattr(row, extends), getattr(before, extends)):
             return {}
         return {name: getattr(row, name) for name in self._spec.replaced(columns)}
+
+    def _stamps(self, before: R | None) -> dict[str, Any]:
+        spec = self._spec
+        stamps: dict[str, Any] = {spec.clock: self._now()} if spec.clock else {}
+        if spec.counter:
+            stamps[spec.counter] = 1 if before is None else getattr(before, spec.counter) + 1
+        return stamps
 
     def _sweep(self, first: str, now: float) -> int:
         rows = self._rows[first]

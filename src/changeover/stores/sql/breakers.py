@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from changeover.guards.breaker import Circuit
 from changeover.relay.ports import Circuits
@@ -16,23 +16,20 @@ from changeover.stores.sql.database import Round, Row, Session, Write
 from changeover.stores.sql.jobs import Append, Job
 from changeover.stores.sql.schema import breaker_openings, breakers
 from changeover.stores.sql.side_jobs import OpenStore, SideJob
-
-FIELDS = Circuit.__struct_fields__
+from changeover.stores.sql.table import SqlTable, TableStatements
+from changeover.stores.tables import BREAKERS
 
 
 class BreakerStatements:
     """The SQL of the tables `breakers` and `breaker_openings`."""
 
     def __init__(self, say: Compiler) -> None:
-        b = breakers.c
-        every = sa.select(*(b[name] for name in FIELDS)).order_by(b.receiver)
-        these = every.where(say.among(b.receiver, "receivers"))
-        self.all, self.read, self.lock = say(every), say(these), say(these.with_for_update())
-        row = say.insert(breakers)
+        self.table = TableStatements(BREAKERS, say)
+        receiver = breakers.c.receiver
+        these = sa.select(breakers).where(say.among(receiver, "receivers")).order_by(receiver)
+        self.read, self.lock = say(these), say(these.with_for_update())
         # A row that does not exist cannot be locked; this waits for another process that is inserting it.
-        self.begin = say(row.on_conflict_do_nothing())
-        changes = {name: row.excluded[name] for name in FIELDS if name != "receiver"}
-        self.put = say(row.on_conflict_do_update(index_elements=[b.receiver], set_=changes))
+        self.begin = say(say.insert(breakers).on_conflict_do_nothing())
         self.opened = say(say.insert(breaker_openings).on_conflict_do_nothing())
         self.listed = say.listed
         self.locks = say.postgresql
@@ -66,8 +63,9 @@ class LockedBoard(Board):
         """The rows of the circuits that changed."""
         if not self.changed:
             return []
-        rows = [self._sql.put(**asdict(circuit))[1] for _, circuit in sorted(self.changed.items())]
-        return [(self._sql.put.sql, rows), *([(self._sql.opened.sql, self.opened)] if self.opened else [])]
+        table = self._sql.table
+        rows = [table.bound(circuit) for _, circuit in sorted(self.changed.items())]
+        return [(table.put.sql, rows), *([(self._sql.opened.sql, self.opened)] if self.opened else [])]
 
     def _see(self, session: Session, reports: Sequence[tuple[Circuits, float]], rows: Sequence[Row]) -> None:
         self._learn(rows)
@@ -75,7 +73,7 @@ class LockedBoard(Board):
             self.lock(session, changing)
 
     def _learn(self, rows: Sequence[Row]) -> None:
-        self.known.update((circuit.receiver, circuit) for circuit in map(circuit_of, rows))
+        self.known.update((circuit.receiver, circuit) for circuit in map(self._sql.table.record, rows))
 
     def _changing(self, reports: Sequence[tuple[Circuits, float]]) -> Collection[str]:
         """The receivers whose circuits change if all of these entries are recorded."""
@@ -88,12 +86,6 @@ class LockedBoard(Board):
 
 def _receivers(circuits: Circuits) -> list[str]:
     return [*(receiver for _, receiver in circuits.offers), *(ended.receiver for ended in circuits.ended)]
-
-
-def circuit_of(row: Row) -> Circuit:
-    """A circuit, from a row as it is read."""
-    circuit = Circuit(*row)
-    return replace(circuit, forced=bool(circuit.forced))
 
 
 class Change(NamedTuple):
@@ -112,11 +104,11 @@ class SqlBreakers:
 
     def __init__(self, sql: BreakerStatements, store: OpenStore) -> None:
         self._sql, self._store = sql, store
+        self._table = SqlTable(sql.table, store)
 
     async def listed(self) -> list[Circuit]:
-        found = [circuit_of(row) for row in await self._store.rows(self._sql.all())]
         # Not the rows that were only inserted to be locked.
-        return sorted((each for each in found if each != Circuit(each.receiver)), key=lambda each: each.receiver)
+        return [circuit for circuit in await self._table.all() if circuit != Circuit(circuit.receiver)]
 
     async def force(self, receiver: str, at: float) -> None:
         await self._store.write(self._change, Change(receiver, at, opens=True), True)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from changeover.relay.queue import Bell, Claim, Queued, Taken, topic_of
+from changeover.ids import queue_topic
+from changeover.relay.queue import Bell, Claim, Queued, Taken
 from changeover.stores.sql.database import Round, Row, Session
 from changeover.stores.sql.side_jobs import OpenStore, SideJob
 from changeover.stores.sql.tickets import QueueStatements, order_of, queued_of, taken_of, urgency
@@ -86,7 +87,7 @@ class SqlQueue:
 
     def listening(self, agents: Sequence[str]) -> AbstractContextManager[Bell]:
         self._store.check()
-        return self._listen([topic_of(agent) for agent in agents])
+        return self._listen([queue_topic(agent) for agent in agents])
 
     def _write(self, session: Session, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
         return Claims(session, self._sql).write(jobs)
@@ -147,7 +148,7 @@ class Claims:
     def _note_freed(self, job: SideJob[Any, bool], agents: list[Row]) -> None:
         # If the commit of the first try succeeded unnoticed, the retry finds nothing to free.
         job.result = bool(agents) or (job.tried and job.result)
-        self._topics.update(topic_of(agent) for (agent,) in agents)
+        self._topics.update(queue_topic(agent) for (agent,) in agents)
 
     def _claimed(self, take: Take, tried: bool) -> list[Row]:
         """The tickets that were claimed, in no order."""

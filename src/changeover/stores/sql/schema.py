@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from changeover.stores.tables import AGENTS, CONTEXTS, RESETS, TableSpec
+from changeover.stores.tables import AGENTS, BREAKERS, CONTEXTS, MEASURES, RESETS, TableSpec
 
 VERSION = "0001"
 """The schema that this version of the code reads and writes; the name of the last migration."""
@@ -253,14 +253,7 @@ trials = Table(
 
 Index("trials_experiment", trials.c.experiment)
 
-measures = Table(
-    "measures",
-    METADATA,
-    _text("conversation", key=True),
-    _text("name", key=True),
-    Column("value", Double, nullable=False),
-    _time("at"),
-)
+measures = _declared(MEASURES)
 """What users measured of their conversations, such as how content somebody was."""
 
 approvals = Table(
@@ -332,19 +325,7 @@ contexts = _declared(CONTEXTS)
 _expiring = column("expires_at").is_not(None)
 Index("contexts_expiring", contexts.c.expires_at, sqlite_where=_expiring, postgresql_where=_expiring)
 
-breakers = Table(
-    "breakers",
-    METADATA,
-    _text("receiver", key=True),
-    _number("failures"),
-    _number("openings"),
-    Column("opened_at", Double),
-    Column("until", Double),
-    _text("probe"),
-    _time("cooldown"),
-    _time("closed_at"),
-    Column("forced", Boolean, nullable=False),
-)
+breakers = _declared(BREAKERS)
 """How each receiver of handoffs does that ever failed: open since `opened_at`, if that says anything."""
 
 breaker_openings = Table(

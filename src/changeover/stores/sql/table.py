@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from changeover.relay.sanitize import text_of
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind, now
-from changeover.stores.sql.database import Session
+from changeover.stores.sql.database import Row, Session
 from changeover.stores.sql.schema import METADATA
 from changeover.stores.sql.side_jobs import OpenStore, SideJob
 from changeover.stores.tables import R, TableSpec
@@ -34,6 +34,7 @@ class TableStatements(Generic[R]):
         self._key = self._columns[: spec.keys]
         self.texts = [column.name for column in self._columns[spec.keys :] if isinstance(column.type, sa.Text)]
         """The columns beside the key that hold texts."""
+        self._flags = [number for number, each in enumerate(self._columns) if isinstance(each.type, sa.Boolean)]
         self.upsert = cache(self._upsert)
 
     @cached_property
@@ -65,6 +66,16 @@ class TableStatements(Generic[R]):
     @property
     def put(self) -> Statement:
         return self.upsert()
+
+    def record(self, row: Row) -> R:
+        """The record of a row as it is read."""
+        record = self.spec.row(*row)
+        # SQLite has no booleans.
+        return replace(record, **{self._columns[number].name: bool(row[number]) for number in self._flags})
+
+    def bound(self, record: R) -> Row:
+        """A record as `put` binds it."""
+        return self.put(**asdict(record))[1]
 
     def _upsert(self, *columns: str) -> Statement:
         """Inserts a row; if its key exists, replaces these columns, or those that the declaration names."""
@@ -115,12 +126,12 @@ class SqlTable(Generic[R]):
 
     async def get(self, *key: str) -> R | None:
         rows = await self._read(self._sql.get(**dict(zip(self._spec.key, key, strict=True))))
-        return self._spec.row(*rows[0]) if rows else None
+        return self._sql.record(rows[0]) if rows else None
 
     async def all(self) -> list[R]:
         # Sorted here: the order of texts in a database depends on its collation.
         rows = sorted(await self._read(self._sql.all()), key=lambda row: row[: self._spec.keys])
-        return [self._spec.row(*row) for row in rows]
+        return [self._sql.record(row) for row in rows]
 
     async def version(self) -> int:
         [[version]] = await self._store.rows(self._sql.version())

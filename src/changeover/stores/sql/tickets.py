@@ -10,9 +10,10 @@ import sqlalchemy as sa
 
 from changeover.errors import ClaimLost
 from changeover.facts import Ticket
+from changeover.ids import queue_topic
 from changeover.relay.ports import Head
 from changeover.relay.projection.admission import lost
-from changeover.relay.queue import SPACING, Claim, Queued, Taken, topic_of
+from changeover.relay.queue import SPACING, Claim, Queued, Taken
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, bind, now
 from changeover.stores.sql.database import Round, Row, Write
 from changeover.stores.sql.jobs import Job
@@ -241,9 +242,9 @@ class Tickets:
         if ticket.id in self._resting:  # by another entry of this batch, which cleared the owner
             self._resting.remove(ticket.id)
             self._ended.add(ticket.id)
-        self.bells.add(topic_of(self._seen[ticket.id].agent))
+        self.bells.add(queue_topic(self._seen[ticket.id].agent))
 
     def _end(self, id: str, agent: str) -> None:
         self._seen[id] = self._seen[id]._replace(owner=None)
         self._ended.add(id)
-        self.bells.add(topic_of(agent))
+        self.bells.add(queue_topic(agent))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -15,6 +14,8 @@ from changeover.stores.sql.compiler import ONE, Compiler, bind
 from changeover.stores.sql.database import Call, Row, Session
 from changeover.stores.sql.schema import conversations, ledgers, measures, tasks, trials
 from changeover.stores.sql.side_jobs import OpenStore, SideJob
+from changeover.stores.sql.table import TableStatements
+from changeover.stores.tables import MEASURES, MeasureRow
 
 c, g, k, m, t = conversations.c, ledgers.c, tasks.c, measures.c, trials.c
 
@@ -46,9 +47,7 @@ class TrialStatements:
         self.own = say(sa.select(m.conversation, m.name, m.value).where(here, m.conversation == t.conversation))
         self.variants = say(sa.select(t.experiment, t.variant).distinct())
         self.lock = say(sa.select(ONE).where(c.id == bind("root"), c.root == bind("root")).with_for_update())
-        put = say.insert(measures)
-        changes = {name: put.excluded[name] for name in ("value", "at")}
-        self.measure = say(put.on_conflict_do_update(index_elements=[m.conversation, m.name], set_=changes))
+        self.measures = TableStatements(MEASURES, say)
 
 
 class TrialReader:
@@ -77,15 +76,6 @@ class TrialReader:
         return dict(found)
 
 
-class Measure(NamedTuple):
-    """A row of `measures`."""
-
-    conversation: str
-    name: str
-    value: float
-    at: float
-
-
 class SqlTrials(TrialReader):
     """Experiments in a database."""
 
@@ -94,19 +84,20 @@ class SqlTrials(TrialReader):
         self._store = store
 
     async def measure(self, conversation: str, name: str, value: float, at: float) -> None:
-        await self._store.write(self._put, Measure(conversation, name, value, at), None)
+        await self._store.write(self._put, MeasureRow(conversation, name, value, at), None)
 
-    def _put(self, session: Session, jobs: Sequence[SideJob[Measure, None]]) -> None:
+    def _put(self, session: Session, jobs: Sequence[SideJob[MeasureRow, None]]) -> None:
         session.begin()
         # The roots are locked, so that no measure outlives a conversation that is forgotten at this moment; by name:
         # of two processes that lock the same, one waits for the other, and never each for the other.
         roots = sorted({job.data.conversation for job in jobs})
         found = {root for root in roots if session.run([self._sql.lock(root=root)])[0]}
-        rows = [job.data for job in jobs if job.data.conversation in found]
+        table = self._sql.measures
+        rows = [table.bound(job.data) for job in jobs if job.data.conversation in found]
         for job in jobs:
             if job.data.conversation not in found:
                 job.error = ConversationNotFound(job.data.conversation)
-        session.commit([(self._sql.measure.sql, rows)] if rows else [])
+        session.commit([(table.put.sql, rows)] if rows else [])
 
 
 def _spent(tokens: int, cost: float | None, unknown: int) -> tuple[int, float | None]:
