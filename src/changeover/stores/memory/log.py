@@ -58,7 +58,7 @@ class MemoryLog:
         self._contexts = MemoryTable(CONTEXTS, self._lock)
         self._breakers = MemoryBreakers(self._lock)
         self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
-        self._lessons = MemoryLessons(self._lock, self._cost)
+        self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -102,7 +102,7 @@ class MemoryLog:
             self._note_work(entry, head)
             self._note_rest(conversation, root, head)
             self._pending.note(entry)
-            self._lessons.note(entry)
+            self._lessons.note(conversation)
             if about_tickets(head, claim):
                 self._queue.note(head, claim)
 
