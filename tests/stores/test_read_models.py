@@ -24,6 +24,7 @@ from changeover.relay.events import (
     ToolFinished,
     UserSpoke,
 )
+from changeover.relay.lists import ApprovalRow, HandoffRow, MessageRow, TaskRow
 from changeover.relay.result import handoffs_of
 from changeover.relay.run import Acting, Awaiting
 from changeover.relay.state import State
@@ -232,7 +233,10 @@ async def test_after_every_story_the_read_models_say_what_the_log_says(name: str
     if list(STORIES).index(name) % 4 and not STRESS:
         return
     roots = [root for (root,) in rows(shared_store, "conversations", "id", order="id") if "/" not in root]
-    assert await counted(await in_memory(log, *roots)) == await counted(log.measures)
+    memory = await in_memory(log, *roots)
+    assert await counted(memory.measures) == await counted(log.measures)
+    for kind in (TaskRow, MessageRow, HandoffRow, ApprovalRow):
+        assert await memory.listed(kind, limit=10_000) == await log.lists.listed(kind, limit=10_000)
 
 
 def _tasks(store: str, conversation: str) -> list[tuple[int, str, Any]]:

@@ -13,6 +13,7 @@ from changeover.guards.approval import Decision
 from changeover.guards.breaker import Circuit, Ended
 from changeover.messages import Message, Reply
 from changeover.relay.events import Entry, Event
+from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
@@ -254,6 +255,11 @@ class Log(Protocol):
     @property
     def breakers(self) -> Breakers:
         """How the receivers of handoffs do."""
+        ...
+
+    @property
+    def lists(self) -> Lists:
+        """The read models: conversations, tasks, messages, handoffs, approvals, and their figures."""
         ...
 
     @property

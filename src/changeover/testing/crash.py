@@ -20,6 +20,7 @@ from msgspec import Struct
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.events import Entry
+from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim, Queue
@@ -117,6 +118,10 @@ class PassingLog:
     @property
     def trials(self) -> Trials:
         return self._log.trials
+
+    @property
+    def lists(self) -> Lists:
+        return self._log.lists
 
     @property
     def measures(self) -> Measures:

@@ -27,7 +27,7 @@ from changeover.stores.tables import AGENTS, CONTEXTS, StoredAgents, StoredConte
 
 if TYPE_CHECKING:
     from changeover.relay.projection.rows import Rows
-    from changeover.stores.memory.measures import Kept
+    from changeover.stores.memory.lists import MemoryLists, Snapshot
 
 POLL = 0.02
 
@@ -155,10 +155,15 @@ class MemoryLog:
         return self._breakers
 
     @property
-    def measures(self) -> Measures:
-        from changeover.stores.memory.measures import memory_measures
+    def lists(self) -> MemoryLists:
+        # Here: it imports sqlalchemy.
+        from changeover.stores.memory.lists import MemoryLists
 
-        return memory_measures(self._kept)
+        return MemoryLists(self._snapshot, self.tree, self.trials)
+
+    @property
+    def measures(self) -> Measures:
+        return self.lists.measures
 
     @property
     def experience(self) -> MemoryLessons:
@@ -203,13 +208,16 @@ class MemoryLog:
     async def close(self) -> None:
         """Nothing to write: what was appended stays readable as long as the team lives."""
 
-    def _kept(self) -> Kept:
-        from changeover.stores.memory.measures import Kept
+    def _snapshot(self) -> Snapshot:
+        from changeover.stores.memory.lists import Snapshot
 
         with self._lock:
-            trees = [list(tree) for tree in self._trees.values()]
-            return Kept(
-                trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.board.opened)
+            return Snapshot(
+                [list(tree) for tree in self._trees.values()],
+                [each for spent in self._spent.values() for each in spent],
+                list(self._breakers.board.opened),
+                frozenset(self._running),
+                dict(self._tallies),
             )
 
     def _cost(self, conversation: str) -> float | None:
