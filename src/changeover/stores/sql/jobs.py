@@ -17,11 +17,11 @@ from changeover.stores.codec import encode
 T = TypeVar("T")
 
 LARGEST = 1_000
-"""How many jobs go into one transaction at most."""
+"""The most jobs of one transaction."""
 
 
 class Job(Generic[T]):
-    """Something to write for a conversation; the loop that asked for it waits for the outcome."""
+    """A request to the writer; the caller's event loop awaits its result."""
 
     __slots__ = ("circuits", "conversation", "error", "future", "result", "root", "tickets", "tried")
 
@@ -30,11 +30,11 @@ class Job(Generic[T]):
         self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.error: Exception | None = None
         self.tickets: Sequence[str] = ()
-        """Those that it is about."""
+        """The tickets that it locks."""
         self.circuits: Circuits | None = None
-        """Those that it is about, if it is about any."""
+        """What it reports to circuit breakers, if anything."""
         self.tried = False
-        """Whether it may be done already, by a commit of which nobody heard."""
+        """Whether it may be done already, by a commit whose result was lost."""
 
 
 class Append(Job[None]):
@@ -72,7 +72,7 @@ class Own(Job[bool]):
 
 
 class Release(Job[bool]):
-    """Own a conversation no longer, if its log still ends there."""
+    """Give up a conversation, if its log still ends at this position."""
 
     __slots__ = ("due", "position", "rests")
 
@@ -89,7 +89,7 @@ def _tickets(head: Head | None, claim: Claim | None) -> list[str]:
 
 
 def tell(jobs: Iterable[Job[Any]]) -> None:
-    """Give everybody who waits the outcome: one message to each loop, however many wait there."""
+    """Give each caller its result: one message per event loop, however many callers wait in it."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[Job[Any]]] = defaultdict(list)
     for job in jobs:
         by_loop[job.future.get_loop()].append(job)
@@ -97,13 +97,13 @@ def tell(jobs: Iterable[Job[Any]]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, told)
         except RuntimeError:
-            continue  # this loop is closed, and nobody waits there any more
+            continue  # the loop is closed, so no caller waits in it
 
 
 def _resolve(jobs: list[Job[Any]]) -> None:
     for job in jobs:
         if job.future.done():
-            continue  # whoever asked was cancelled
+            continue  # the caller was cancelled
         if job.error is None:
             job.future.set_result(job.result)
         else:
