@@ -209,11 +209,11 @@ def test_the_faults_of_experiments_are_found_together_with_all_others():
     unthinkable = Experiment("three", {"x": "offline", "y": 7}, on="model")
     assert faults_of(unknown, nobody, unthinkable, "four", start="zed") == (
         "start='zed' is not in the team; choose one of a, ana, b, fn",
-        "'four' is no experiment; give Experiment(…)",
-        "experiment 'one' is about 'c', who is not in the team; choose among a, b, fn, ana",
-        "experiment 'one' is about the instructions of 'fn', who is no Agent",
-        "experiment 'two' names nobody whom its receivers stand in for; give agents=[…]",
-        "experiment 'two' variant 'y' hands over to 'c', who is not in the team; choose among a, b, fn, ana",
+        "'four' is not an Experiment(…)",
+        "experiment 'one' is about 'c', which is not in the team; choose among a, b, fn, ana",
+        "experiment 'one' is about the instructions of 'fn', which is not an Agent",
+        "experiment 'two' names no agents for which its receivers stand in; give agents=[…]",
+        "experiment 'two' variant 'y' hands over to 'c', which is not in the team; choose among a, b, fn, ana",
         "experiment 'three' variant 'y' has as its model an object of type int; a model has reply() and stream()",
     )
 
@@ -222,7 +222,7 @@ def test_two_experiments_do_not_try_the_same_of_the_same_agent():
     one = Experiment("one", {"x": "X", "y": "Y"}, on="instructions", agents=("a",))
     other = Experiment("two", {"x": "X", "y": "Y"}, on="instructions")
     again = Experiment("one", {"x": Summary(), "y": None}, agents=("a",))
-    clash = "experiments 'one' and 'two' both try the instructions of a; leave it to one"
+    clash = "experiments 'one' and 'two' both try the instructions of a; keep one of them"
     assert clash in faults_of(one, other)
     assert "two experiments are called 'one'; give each a name of its own" in faults_of(one, again)
-    assert faults_of("words")[0] == "'words' is no experiment; give Experiment(…)"
+    assert faults_of("words")[0] == "'words' is not an Experiment(…)"

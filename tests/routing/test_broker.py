@@ -84,14 +84,14 @@ def test_a_task_that_is_the_name_of_a_capability_requires_it():
 
 def test_what_nobody_has_is_not_asked_of_a_model():
     assert find_for_task(REGISTRY, "The app crashes", ["python", "cobol"]) == Nobody(
-        "nobody is there who has python and cobol"
+        "no available agent has python and cobol"
     )
     assert recommend(REGISTRY, "The app crashes", ["python", "cobol"]) == ()
 
 
 def test_a_task_that_says_nothing_and_a_registry_without_anybody_are_not_asked_of_a_model():
-    assert find_for_task(REGISTRY, " \n") == Nobody("the task says nothing")
-    assert find_for_task(Registry(), "The app crashes") == Nobody("nobody is there who takes handoffs")
+    assert find_for_task(REGISTRY, " \n") == Nobody("the task is empty")
+    assert find_for_task(Registry(), "The app crashes") == Nobody("no agent is available for handoffs")
 
 
 def test_a_text_that_fits_clearly_is_an_answer():
@@ -142,8 +142,8 @@ def test_what_the_judge_chose_is_found_and_what_it_invents_is_nobody():
     assert isinstance(found, Found)
     assert (found.best.agent, found.best.step) == (first.id, "judge")
     assert found.best.why.startswith("the model chose it among 3; its ")
-    assert decided(undecided, "billing, of course") == Nobody("the model found nobody among 3 who fits")
-    assert decided(undecided, "NONE") == Nobody("the model found nobody among 3 who fits")
+    assert decided(undecided, "billing, of course") == Nobody("the model found none of 3 agents that fits")
+    assert decided(undecided, "NONE") == Nobody("the model found none of 3 agents that fits")
 
 
 def test_no_more_are_recommended_than_were_asked_for():

@@ -124,7 +124,7 @@ def test_if_all_are_busy_nobody_takes_it_and_each_says_why():
 
 
 def test_without_candidates_there_is_nobody_to_ask():
-    assert str(place([], {}, "queue")) == "there is nobody to ask"
+    assert str(place([], {}, "queue")) == "there are no candidates"
 
 
 def test_what_becomes_of_busy_receivers_is_one_of_three_words():

@@ -136,7 +136,7 @@ async def where_nobody_can_do_it_nobody_is_asked(stage: Stage) -> None:
             team, where = firm(stage, lawyer("ann")), f"{mode}-{no_takers}"
             given = case(mode=mode, conversation=where, required_capabilities=["bread"])
             result = await team.broker(LAW, given, no_takers=no_takers)
-            why = "nobody is there who has contract-law and bread; there are: ann, baker, desk"
+            why = "no available agent has contract-law and bread; there are: ann, baker, desk"
             assert stands(result) == ("", "REJECTED", "", why)
             assert (result.handoff_id, await team.handoffs(where)) == ("", [])
             await assert_at_rest(team, where)

@@ -68,7 +68,7 @@ async def a_guard_that_cannot_judge_denies(stage: Stage) -> None:
     answers = [
         (ValueError("what?"), "ValueError: what?"),
         (True, "returned True"),
-        (Ask(odd), "gave Ask(question=5)"),
+        (Ask(odd), "returned Ask(question=5)"),
         (Deny(odd), "gave Deny(reason=5)"),
     ]
     for number, (answer, why) in enumerate(answers):

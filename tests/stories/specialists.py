@@ -59,7 +59,7 @@ async def all_that_is_required_must_be_there(stage: Stage) -> None:
     other = desk(stage, calls(wants("finance", "Do it.", "taxes", "contract law")))
     result = await stage.say(other, "My taxes, please.", conversation="other")
     assert result.output == (
-        "no specialist: nobody is there who has taxes and contract law; there are: accountant, lawyer"
+        "no specialist: no available agent has taxes and contract law; there are: accountant, lawyer"
     )
     assert (result.status, result.ledger.handoffs) == ("completed", 0)
 
@@ -95,7 +95,7 @@ async def an_answer_that_is_no_number_of_a_profile_is_nobody(stage: Stage) -> No
         team = answers(stage, says(text))
         result = await stage.say(team, "Help!", conversation=f"c{number}")
         assert result.status == "completed"
-        assert result.output.startswith("no specialist: the model found nobody among 2 who fits")
+        assert result.output.startswith("no specialist: the model found none of 2 agents that fits")
         [chosen] = await events(team, ReceiverChosen, f"c{number}")
         assert chosen.receiver == ""
 
