@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from changeover.handoffs.package import Progress as Progress
     from changeover.handoffs.package import Step as Step
     from changeover.handoffs.package import Task as Task
+    from changeover.handoffs.reference import Reference as Reference
     from changeover.handoffs.strategies import Chapter as Chapter
     from changeover.handoffs.strategies import Full as Full
     from changeover.handoffs.strategies import Handover as Handover
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
     from changeover.handoffs.strategies import Recent as Recent
-    from changeover.handoffs.strategies import Reference as Reference
-    from changeover.handoffs.strategies import Summary as Summary
+    from changeover.handoffs.summary import Summary as Summary
     from changeover.messages import File as File
     from changeover.models.wrappers import LimitedModel as LimitedModel
     from changeover.observe.metrics import AgentMetrics as AgentMetrics
@@ -145,7 +145,7 @@ _HOMES = {
     "Recent": "handoffs.strategies",
     "Recommendation": "routing.broker",
     "Recorded": "relay.stream",
-    "Reference": "handoffs.strategies",
+    "Reference": "handoffs.reference",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
     "Respond": "guards.approval",
@@ -160,7 +160,7 @@ _HOMES = {
     "State": "facts",
     "Step": "handoffs.package",
     "Store": "stores.store",
-    "Summary": "handoffs.strategies",
+    "Summary": "handoffs.summary",
     "Task": "handoffs.package",
     "Team": "team",
     "TextDelta": "relay.stream",

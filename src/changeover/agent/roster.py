@@ -21,13 +21,14 @@ from changeover.agent.moves import (
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
 from changeover.agent.variable import Check, compile_variables
+from changeover.facts import Mode
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
-from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
+from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
 from changeover.tools.tool import ToolDefinition, as_tool
 
 
@@ -166,12 +167,21 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def strategy_for(self, sender: str, receiver: str, declared: Strategy | None) -> Strategy:
-        """The context strategy of a transfer: that of the handoff, else the receiver's, else the team's, else Full
-        (MessageOnly for a transfer to oneself)."""
-        seat = self.seats.get(receiver)
+    def strategy_for(self, sender: str, receiver: str, mode: Mode, tool: str) -> ContextStrategy:
+        """How much the receiver sees: as the declaration of the sender's tool says, else the receiver's, else the
+        team's, else the default of the mode."""
+        move, seat = self.move_of(sender, tool), self.seats.get(receiver)
+        declared: Strategy | None = None
+        if isinstance(move, DelegateTo):
+            declared, mode = move.delegate.strategy, Mode.DELEGATE
+        elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
+            declared = move.handoff.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
-        return declared or own or self.strategy or (MessageOnly() if sender == receiver else Full())
+        if found := declared or own or self.strategy:
+            return as_strategy(found)
+        if mode is Mode.DELEGATE:
+            return Recent()
+        return MessageOnly() if sender == receiver else Full()
 
     @property
     def template(self) -> str:
@@ -182,12 +192,6 @@ class Roster(Struct, frozen=True):
         """The briefing of this receiver."""
         seat = self.seats.get(receiver)
         return (seat.agent.briefing if isinstance(seat, Seat) else None) or self.briefing
-
-    def delegate_strategy(self, receiver: str, declared: Strategy | None) -> Strategy:
-        """The context strategy of a delegation: declared, else the receiver's, else the team's, else Recent."""
-        seat = self.seats.get(receiver)
-        own = seat.agent.strategy if isinstance(seat, Seat) else None
-        return declared or own or self.strategy or Recent()
 
 
 def seat(

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate
-from changeover.agent.moves import Assignment, BadArguments, DelegateTo, expected_of
+from changeover.agent.moves import BadArguments, DelegateTo, Intent, NoSuchReceiver, expected_of
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
@@ -60,23 +63,27 @@ def specialist(
     )
 
 
-class Wish(Assignment, frozen=True):
-    """A task for a specialist, as the model gave it."""
+class Wish(Struct, frozen=True):
+    """A task that names no receiver, and what the receiver must be able to do."""
 
+    task: str
+    required: tuple[str, ...] = ()
+    """Capabilities that the receiver must have."""
     kind: str = ""
-    """The kind of specialist that the model asks for."""
+    """The kind of specialist that the model asked for."""
 
 
 class ToSpecialist(DelegateTo, frozen=True):
-    """The move that asks for a specialist."""
+    """Delegates to a specialist that the router finds."""
 
     @property
     def among(self) -> tuple[str, ...]:
-        """The ids of the members to choose from; empty for all."""
+        """The agents that may be chosen; any agent if empty."""
         assert isinstance(self.delegate, Specialist)
         return self.delegate.among
 
-    def read(self, args: dict[str, Any]) -> Wish | BadArguments:
+    def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
+        """The task in a model's arguments; its receiver is empty until the router has found one."""
         for name in ("specialist_type", "task", "reason"):
             if not isinstance(args.get(name), str) or (not args[name].strip() and name != "reason"):
                 return BadArguments(f"{name}: give a text")
@@ -85,11 +92,14 @@ class ToSpecialist(DelegateTo, frozen=True):
         required = args.get("required_capabilities") or []
         if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
             return BadArguments("required_capabilities: give a list of texts")
-        asked = super().read({name: args[name] for name in ("task", "context") if name in args})
-        if isinstance(asked, BadArguments):
-            return asked
-        capabilities = tuple(each for each in required if each.strip())
-        return Wish(asked.task, asked.about, asked.variables, args["reason"], capabilities, args["specialist_type"])
+        intent = super().read({name: args[name] for name in ("task", "context") if name in args}, text)
+        if not isinstance(intent, Intent):
+            return intent
+        return replace(intent, reason=args["reason"], required=tuple(each for each in required if each.strip()))
+
+    def wish(self, intent: Intent, args: dict[str, Any]) -> Wish:
+        """What the router looks for, from arguments that `read` accepted."""
+        return Wish(intent.message, intent.required, args["specialist_type"])
 
 
 def specialist_tool(declared: Specialist) -> ToSpecialist:

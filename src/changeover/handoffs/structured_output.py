@@ -229,6 +229,12 @@ def found(text: str) -> list[Any]:
     return (fenced or list(_blocks(text)))[::-1]
 
 
+def unfenced(text: str) -> str:
+    """The content of the fenced block that is the whole text; the text itself if it is not such a block."""
+    block = FENCE.fullmatch(text.strip())
+    return block["body"].rstrip().removesuffix(block["ticks"]).rstrip() if block else text
+
+
 def trouble(text: str) -> str:
     """Why the text, or its last fenced block, is not JSON."""
     bodies = [match["body"] for match in FENCE.finditer(text)]

@@ -38,6 +38,10 @@ class Request(Struct, frozen=True, kw_only=True, gc=False):
     attempt: int
     turn: int
     """How often this agent's model was called in this conversation before."""
+    own_instructions: str | None = None
+    """The agent's instructions without the briefing below them; None if there is no briefing."""
+    context: RunContext | None = None
+    """The facts that the briefing tells in words: the variables, and the handoff under which the agent works."""
 
 
 class Model(Protocol):
