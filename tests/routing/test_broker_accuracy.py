@@ -42,7 +42,7 @@ def test_capabilities_alone_find_no_agent_for_tasks_for_which_none_fits():
 
 
 @pytest.mark.parametrize("text", [*MISTAKES, *INVENTED])
-def test_a_wrong_answer_of_the_judge_is_the_only_source_of_its_errors(text: str):
+def test_tasks_that_the_judge_gets_wrong_are_undecided_before_it(text: str):
     assert isinstance(find_for_task(Registry(PROFILES), text), Undecided)
 
 
