@@ -69,7 +69,7 @@ async def a_guard_that_cannot_judge_denies(stage: Stage) -> None:
         (ValueError("what?"), "ValueError: what?"),
         (True, "returned True"),
         (Ask(odd), "returned Ask(question=5)"),
-        (Deny(odd), "gave Deny(reason=5)"),
+        (Deny(odd), "returned Deny(reason=5)"),
     ]
     for number, (answer, why) in enumerate(answers):
         members = [Agent("triage"), Agent("billing")]
