@@ -159,7 +159,7 @@ async def test_what_goes_with_a_message_must_be_a_text_that_can_be_read_back(tea
 @pytest.mark.parametrize("limits", [5, {"max_turns": 3}, Limits, "simple"])
 async def test_limits_that_are_none_are_refused(team: Team, limits: Any):
     assert "is not a Limits(…)" in str(await refused(team, limits=limits))
-    with pytest.raises(MisconfiguredError, match="give Limits"):
+    with pytest.raises(MisconfiguredError, match="is not a Limits"):
         Team([Agent("a")], model="offline", limits=limits)
 
 

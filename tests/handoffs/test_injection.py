@@ -139,8 +139,14 @@ def form(request: Request) -> list[Any]:
     around, variables = opened(request.instructions)
     tools = [(tool.name, tool.description, tool.parameters, tool.receivers) for tool in request.tools]
     messages = [kind(message) for message in request.messages]
-    history = history_for(request.messages, request.agent, ())
-    return [request.agent, around, len(variables), tools, messages, shape(history)]
+    return [
+        request.agent,
+        around,
+        len(variables),
+        tools,
+        messages,
+        shape(history_for(request.messages, request.agent, ())),
+    ]
 
 
 def kind(message: Message) -> list[Any]:
