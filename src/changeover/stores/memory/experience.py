@@ -19,7 +19,7 @@ from changeover.relay.events import (
     RollbackRequested,
 )
 from changeover.relay.tables import MOST, Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.stores.memory.table import MemoryTable
 from changeover.stores.tables import RESETS
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from changeover.facts import State
 from changeover.relay.tables import MOST, Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.stores.sql.compiler import ZERO, Compiler, bind
 from changeover.stores.sql.database import Row
 from changeover.stores.sql.schema import handoffs, ledgers, unlearned
