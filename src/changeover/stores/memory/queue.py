@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from heapq import heappop, heappush, merge
-from itertools import count, islice
+from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf
 
 from msgspec.structs import replace
@@ -25,9 +24,9 @@ Lease = tuple[float, int, "Slot"]
 
 
 class Slot:
-    """A ticket and its claim."""
+    """A ticket, its claim and its place in the line of its agent."""
 
-    __slots__ = ("attempts", "order", "owner", "rests", "ticket", "until")
+    __slots__ = ("attempts", "in_line", "order", "over", "owner", "rests", "ticket", "until")
 
     def __init__(self, ticket: Ticket, turn: float) -> None:
         self.ticket = ticket
@@ -36,7 +35,9 @@ class Slot:
         self.attempts = 0
         self.owner: str | None = None
         self.until: float | None = None
-        self.rests = False
+        self.rests = self.over = False
+        self.in_line = False
+        """True while its line holds it, even if it cannot be claimed any more."""
 
     @property
     def turn(self) -> float:
@@ -44,7 +45,7 @@ class Slot:
 
     @property
     def free(self) -> bool:
-        return self.owner is None and not self.rests
+        return self.owner is None and not self.rests and not self.over
 
     def clear_owner(self) -> None:
         self.owner = self.until = None
@@ -55,6 +56,7 @@ class Slot:
         if self.ticket.deadline is not None:
             priority, _, turn, id = self.order
             self.order, self.ticket = (priority, inf, turn, id), replace(self.ticket, deadline=None)
+            self.in_line = False  # the line holds it in its former order, which no longer counts
 
     def idle(self, now: float) -> bool:
         """True if it has no owner, or the owner's lease has run out."""
@@ -65,14 +67,56 @@ class Slot:
         return Queued(self.ticket, self.attempts, owner, until, self.rests)
 
 
+class Line:
+    """The tickets that wait for one agent. A ticket that leaves from the middle is skipped when it becomes first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Order, int, Slot]] = []
+        self._numbers = count()
+        self._left = 0
+
+    def join(self, slot: Slot) -> None:
+        if not slot.in_line:
+            slot.in_line = True
+            heappush(self._heap, (slot.order, next(self._numbers), slot))
+
+    def note_left(self) -> None:
+        """Count a ticket that left from the middle; when most have left, build the heap again."""
+        self._left += 1
+        if self._left > len(self._heap) // 2:
+            current = [each for each in self._heap if each[0] is each[2].order]
+            for _, _, slot in current:
+                slot.in_line = slot.free
+            self._heap = [each for each in current if each[2].free]
+            heapify(self._heap)
+            self._left = 0
+
+    def first(self) -> Order | None:
+        """The order of the first ticket; None if the line is empty."""
+        while self._heap and not (self._heap[0][2].free and self._heap[0][0] is self._heap[0][2].order):
+            self._pop()
+            self._left = max(0, self._left - 1)
+        return self._heap[0][0] if self._heap else None
+
+    def next(self) -> Slot:
+        """Remove the first ticket."""
+        self.first()
+        return self._pop()
+
+    def _pop(self) -> Slot:
+        order, _, slot = heappop(self._heap)
+        if order is slot.order:
+            slot.in_line = False
+        return slot
+
+
 class MemoryQueue:
     """Tickets in memory. The lock is the log's: an entry and its changes of tickets are recorded together."""
 
     def __init__(self, lock: threading.Lock, now: Callable[[], float]) -> None:
         self._lock, self._now = lock, now
         self._slots: dict[str, Slot] = {}
-        self._lines: dict[str, list[Order]] = {}
-        """The free tickets of each agent, sorted."""
+        self._lines: dict[str, Line] = {}
         self._trees: dict[str, dict[str, Slot]] = {}
         """The tickets of each root, in the order of their turns."""
         self._tried: dict[str, Slot] = {}
@@ -86,10 +130,14 @@ class MemoryQueue:
     ) -> list[Taken]:
         with self._lock:
             self._free_lapsed()
-            waiting = merge(*(self._lines.get(agent, ()) for agent in dict.fromkeys(agents)))
-            slots = (self._slots[id] for *_, id in waiting)
-            fitting = (each for each in slots if each.attempts < most and (each.attempts or each.order[1] > now))
-            taken = list(islice(fitting, limit))
+            lines = [line for agent in dict.fromkeys(agents) if (line := self._lines.get(agent))]
+            taken: list[Slot] = []
+            skipped: list[Slot] = []
+            while len(taken) < limit and (slot := _most_urgent(lines)):
+                fit = slot.attempts < most and (slot.attempts > 0 or slot.order[1] > now)
+                (taken if fit else skipped).append(slot)
+            for slot in skipped:
+                self._line_up(slot)
             return [self._claim(slot, token, lease) for slot in taken]
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:
@@ -117,7 +165,6 @@ class MemoryQueue:
         with self._lock:
             if (slot := self._slots.get(ticket)) is None:
                 return False
-            self._leave(slot)
             slot.rests = False
             self._count(slot, 0)
             if offered:
@@ -160,10 +207,10 @@ class MemoryQueue:
     def rest(self, ticket: str) -> None:
         """Clear the owner; the ticket cannot be claimed until its rest ends."""
         if slot := self._slots.get(ticket):
-            self._leave(slot)
             slot.reopen()
             slot.rests = True
             self._count(slot, 0)
+            self._leave(slot)
 
     def first_of(self, root: str) -> Ticket | None:
         """The first open ticket of a tree."""
@@ -182,16 +229,15 @@ class MemoryQueue:
 
     def _remove(self, ticket: str) -> None:
         if slot := self._slots.pop(ticket, None):
-            self._leave(slot)
-            slot.clear_owner()
+            slot.over = True
             self._tried.pop(ticket, None)
+            self._leave(slot)
             tree = self._trees[slot.ticket.root]
             del tree[ticket]
             if not tree:
                 del self._trees[slot.ticket.root]
 
     def _claim(self, slot: Slot, token: str, lease: float) -> Taken:
-        self._leave(slot)
         slot.owner = token
         self._hold(slot, lease)
         self._count(slot, slot.attempts + 1)
@@ -215,18 +261,16 @@ class MemoryQueue:
             self._tried.pop(slot.ticket.id, None)
 
     def _announce(self, slot: Slot) -> None:
-        self._line_up(slot)
-        self._listeners.tell((slot.ticket.agent,))
+        if slot.free:
+            self._line_up(slot)
+            self._listeners.tell((slot.ticket.agent,))
 
     def _line_up(self, slot: Slot) -> None:
-        """Add a ticket that has become free to the line of its agent."""
-        insort(self._lines.setdefault(slot.ticket.agent, []), slot.order)
+        self._lines.setdefault(slot.ticket.agent, Line()).join(slot)
 
     def _leave(self, slot: Slot) -> None:
-        """Remove a ticket that will not be free, or changes its order, from its line."""
-        if slot.free:
-            line = self._lines[slot.ticket.agent]
-            del line[bisect_left(line, slot.order)]
+        if slot.in_line:
+            self._lines[slot.ticket.agent].note_left()
 
     def _free_lapsed(self) -> None:
         now = self._now()
@@ -237,10 +281,16 @@ class MemoryQueue:
                 self._line_up(lease[2])
 
 
+def _most_urgent(lines: Iterable[Line]) -> Slot | None:
+    """Remove the most urgent ticket from these lines."""
+    firsts = [(first, line) for line in lines if (first := line.first())]
+    return min(firsts, key=lambda each: each[0])[1].next() if firsts else None
+
+
 def _is_current(lease: Lease) -> bool:
-    """False if the lease was renewed or ended since."""
+    """False if the lease was renewed or given back since, or its ticket is over."""
     until, _, slot = lease
-    return slot.until == until
+    return slot.until == until and not slot.over
 
 
 def _listed(slots: Iterable[Slot], now: float) -> list[Queued]:
