@@ -24,11 +24,11 @@ from changeover.stores.memory.table import MemoryTable
 from changeover.stores.tables import RESETS
 
 Costs = Callable[[str], float | None]
-"""What was spent in a conversation, if that is known."""
+"""The cost of a conversation; None if it is unknown."""
 
 
 class Course(Struct):
-    """How a handoff goes whose receiver was looked for."""
+    """The course of a handoff whose receiver was found by capability."""
 
     capability: str
     agent: str
@@ -69,13 +69,13 @@ class MemoryLessons:
         await self._resets.put(Unlearned(capability, agent, at))
 
     def note(self, entry: Entry) -> None:
-        """An entry was recorded. By whoever has the lock."""
+        """An entry was recorded. The caller holds the lock."""
         for event in entry.events:
             if (change := _CHANGES.get(type(event))) is not None:
                 change(self, entry, event)
 
     def forget(self, conversation: str) -> None:
-        """Nobody was ever looked for there. By whoever has the lock."""
+        """Remove the outcomes of a conversation. The caller holds the lock."""
         self._courses.pop(conversation, None)
 
     def _lesson(self, conversation: str, call: str, course: Course, ended: float) -> Lesson:
