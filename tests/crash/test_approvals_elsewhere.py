@@ -24,6 +24,7 @@ from changeover.guards.approval import OnExpiry
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import ApprovalDecided, Entry, Event, RunCompleted, ToolFinished
 from changeover.relay.ports import Circuits, Head, Log, Request, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -69,11 +70,12 @@ class DyingLog(SqlLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         decision = any(isinstance(event, ApprovalDecided) for event in entry.events)
         if decision and self.dies == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        await super().append(entry, head, reserve, claim, circuits)
+        await super().append(entry, head, reserve, claim, circuits, rows)
         ended = entry.root != entry.conversation and any(isinstance(event, RunCompleted) for event in entry.events)
         if (decision and self.dies == "after") or (ended and self.dies == "after its delegate"):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -8,6 +8,7 @@ from changeover.errors import Owned
 from changeover.messages import Message
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import open_log
@@ -30,10 +31,11 @@ class LogOfOthers(MemoryLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         if head is not None:
             raise Owned(entry.conversation, "another process")
-        await super().append(entry, head, reserve, claim, circuits)
+        await super().append(entry, head, reserve, claim, circuits, rows)
 
     async def claim(self, conversation: str) -> bool:
         return False

@@ -21,6 +21,7 @@ from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, 
 from changeover.messages import Assistant, User
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
 from changeover.relay.ports import Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome, World
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -121,6 +122,7 @@ class TroubledLog(PassingLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         asked_under = self.epoch
         await asyncio.sleep(MOMENT)
@@ -129,7 +131,7 @@ class TroubledLog(PassingLog):
         known = await self._log.read(entry.conversation)
         if head is not None and known and self._is_elsewhere(entry.conversation):
             raise Owned(entry.conversation, "somebody")
-        await self._log.append(entry, head, reserve, claim, circuits)
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
         if head is not None:
             self._own(entry.conversation, head.working)
         await asyncio.sleep(MOMENT)
@@ -477,6 +479,7 @@ class LeaseRunsOut(MemoryLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         if self.elsewhere and head is not None:
             raise Owned(entry.conversation, "another process")
@@ -484,7 +487,7 @@ class LeaseRunsOut(MemoryLog):
             self.lost = True
             raise LeaseLost("it ran out just now")
         self.elsewhere = False  # the other process has gone when word is left for it
-        await super().append(entry, head, reserve, claim, circuits)
+        await super().append(entry, head, reserve, claim, circuits, rows)
 
 
 async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_no_business_of_the_caller():

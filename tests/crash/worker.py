@@ -27,6 +27,7 @@ from changeover.handoffs.tokens import load
 from changeover.inputs import RunOptions
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.sql import log
 from changeover.stores.sql.dialects import postgres, sqlite
@@ -106,12 +107,13 @@ class StoppingLog(PassingLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self._appends += 1
         here = self._appends == self._stop.at
         if here and self._stop.where == "before":
             self._sleep()
-        await self._log.append(entry, head, reserve, claim, circuits)
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
         if here and self._stop.where != "before":
             self._sleep()
 

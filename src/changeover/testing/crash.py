@@ -20,7 +20,9 @@ from msgspec import Struct
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.events import Entry
+from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.stores.memory.log import MemoryLog
@@ -39,6 +41,10 @@ class PassingLog:
         """The log beneath, for whoever may use it now."""
         return self.beneath
 
+    @property
+    def projects(self) -> bool:
+        return self.beneath.projects
+
     async def append(
         self,
         entry: Entry,
@@ -46,8 +52,9 @@ class PassingLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        await self._log.append(entry, head, reserve, claim, circuits)
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         return await self._log.read(conversation, after)
@@ -113,6 +120,10 @@ class PassingLog:
         return self._log.trials
 
     @property
+    def lists(self) -> Lists:
+        return self._log.lists
+
+    @property
     def measures(self) -> Measures:
         return self._log.measures
 
@@ -150,12 +161,13 @@ class MortalLog(PassingLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self._alive()
         # Or later: of several that are on their way at once, none may be the one with this number when it sets out.
         if self._death is Death.BEFORE and 0 < self._at <= self.appends + 1:
             self._die()
-        await self._log.append(entry, head, reserve, claim, circuits)
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
         self.appends += 1
         if self.appends != self._at or self._death is Death.BEFORE:
             return

@@ -26,7 +26,8 @@ from changeover.stores.memory.trials import MemoryTrials, Tree
 from changeover.stores.tables import AGENTS, CONTEXTS, MEASURES, MeasureRow, StoredAgents, StoredContexts
 
 if TYPE_CHECKING:
-    from changeover.stores.memory.measures import Kept
+    from changeover.relay.projection.rows import Rows
+    from changeover.stores.memory.lists import MemoryLists, Snapshot
 
 POLL = 0.02
 
@@ -36,6 +37,7 @@ class MemoryLog:
     keeps the time of what is due."""
 
     epoch = 1
+    projects = False
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._lock = threading.Lock()
@@ -55,7 +57,7 @@ class MemoryLog:
         self._measures = MemoryTable(MEASURES, self._lock)
         self._breakers = MemoryBreakers(self._lock)
         self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
-        self._lessons = MemoryLessons(self._lock, self._cost)
+        self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -75,6 +77,7 @@ class MemoryLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         conversation, root = entry.conversation, entry.root
         with self._lock:
@@ -98,7 +101,7 @@ class MemoryLog:
             self._note_work(entry, head)
             self._note_rest(conversation, root, head)
             self._pending.note(entry)
-            self._lessons.note(entry)
+            self._lessons.note(conversation)
             if about_tickets(head, claim):
                 self._queue.note(head, claim)
 
@@ -151,10 +154,15 @@ class MemoryLog:
         return self._breakers
 
     @property
-    def measures(self) -> Measures:
-        from changeover.stores.memory.measures import memory_measures
+    def lists(self) -> MemoryLists:
+        # Here: it imports sqlalchemy.
+        from changeover.stores.memory.lists import MemoryLists
 
-        return memory_measures(self._kept)
+        return MemoryLists(self._snapshot, self.tree, self.trials)
+
+    @property
+    def measures(self) -> Measures:
+        return self.lists.measures
 
     @property
     def experience(self) -> MemoryLessons:
@@ -199,13 +207,16 @@ class MemoryLog:
     async def close(self) -> None:
         """Nothing to write: what was appended stays readable as long as the team lives."""
 
-    def _kept(self) -> Kept:
-        from changeover.stores.memory.measures import Kept
+    def _snapshot(self) -> Snapshot:
+        from changeover.stores.memory.lists import Snapshot
 
         with self._lock:
-            trees = [list(tree) for tree in self._trees.values()]
-            return Kept(
-                trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.board.opened)
+            return Snapshot(
+                [list(tree) for tree in self._trees.values()],
+                [each for spent in self._spent.values() for each in spent],
+                list(self._breakers.board.opened),
+                frozenset(self._running),
+                dict(self._tallies),
             )
 
     def _cost(self, conversation: str) -> float | None:
