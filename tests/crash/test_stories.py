@@ -84,7 +84,7 @@ async def dies(tell: Story, log: Log, at: int, death: Death) -> Watched | None:
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)
     await stage.close()
-    stage.happened.look_at_histories()
+    stage.happened.check_histories()
     return stage if mortal.dead else None
 
 

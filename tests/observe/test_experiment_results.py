@@ -110,10 +110,10 @@ async def test_a_root_that_is_not_there_cannot_be_measured(team: Team):
 @pytest.mark.parametrize(
     ("name", "value", "fault"),
     [
-        ("success", 1, "'success' is measured of every conversation anyway; give yours another name"),
+        ("success", 1, "'success' is measured for every conversation anyway; choose another name"),
         ("how content", 1, "a measure is called 'how content'; use letters, digits, '-' and '_', at most 64"),
-        ("content", float("nan"), "the value nan is no number that can be counted with"),
-        ("content", "much", "the value 'much' is no number that can be counted with"),
+        ("content", float("nan"), "the value nan is not a number that can be counted with"),
+        ("content", "much", "the value 'much' is not a number that can be counted with"),
     ],
 )
 async def test_what_cannot_be_counted_is_no_measure(name: str, value: Any, fault: str):

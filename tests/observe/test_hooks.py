@@ -309,12 +309,12 @@ async def test_a_failing_hook_does_not_keep_the_next_from_being_called():
 
 def test_a_hook_for_no_event_is_a_fault_that_names_the_events():
     [fault] = hook_faults({"handof": print, "run_started": print})
-    assert fault.startswith("hook 'handof' names no event; choose one of agent_handoff, ")
+    assert fault.startswith("hook 'handof' is not an event; choose one of agent_handoff, ")
     assert all(name in fault for name in [*EVENTS, *ALIASES])
 
 
 def test_a_hook_that_is_no_function_is_a_fault():
-    with pytest.raises(MisconfiguredError, match="hook 'run_started' is no function"):
+    with pytest.raises(MisconfiguredError, match="hook 'run_started' is not a function"):
         a_team({"run_started": "print"})
 
 

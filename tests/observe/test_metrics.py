@@ -320,7 +320,7 @@ async def test_an_alternative_that_is_refused_counts_too():
 
 @pytest.mark.parametrize("window", [0, -1, nan, inf, True, "1h", timedelta()])
 async def test_a_window_is_a_length_of_time(window: Any):
-    with pytest.raises(MisconfiguredError, match="is no length of time; give seconds above 0, or a timedelta"):
+    with pytest.raises(MisconfiguredError, match="is not a length of time; give seconds above 0, or a timedelta"):
         await Team([Agent("a")], model="offline").metrics(window)
 
 

@@ -119,7 +119,7 @@ def test_a_message_without_an_author_is_found(message: Message):
 
 
 def test_what_is_no_message_is_found():
-    broken(["hello"], "message 0 is wrong: it is no message\n  'hello'")  # type: ignore[list-item]
+    broken(["hello"], "message 0 is wrong: it is not a message\n  'hello'")  # type: ignore[list-item]
 
 
 def test_the_error_shows_the_wrong_message_in_full():

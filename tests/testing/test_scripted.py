@@ -85,7 +85,7 @@ async def test_what_a_caller_does_to_its_list_later_changes_nothing():
 async def test_an_exhausted_script_says_whose_it_is_and_how_long_and_is_not_asked_again():
     model = ScriptedModel({"triage": [says("one"), says("two")], "billing": [says("one")]})
     error = await failure(model, a_request(turn=2))
-    assert str(error) == "the script of 'triage' has 2 replies, and it was asked for one more (number 3)"
+    assert str(error) == "the script of 'triage' has 2 replies, but reply number 3 was requested"
     assert (error.agent, error.retryable) == ("triage", False)
     assert "'billing' has 1 reply, " in str(await failure(model, a_request("billing", turn=1)))
 
@@ -94,7 +94,7 @@ async def test_an_agent_without_a_script_is_told_who_has_one():
     error = await failure(ScriptedModel({"triage": [], "billing": []}), a_request("sales"))
     assert str(error) == "'sales' has no script; there is one for: billing, triage"
     assert (error.agent, error.retryable) == ("sales", False)
-    assert str(await failure(ScriptedModel({}), a_request())) == "'triage' has no script; there is one for: nobody"
+    assert str(await failure(ScriptedModel({}), a_request())) == "'triage' has no script; there is one for: no agent"
 
 
 async def test_a_function_is_called_with_agent_messages_and_tools_by_position():
