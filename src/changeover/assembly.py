@@ -180,7 +180,7 @@ def _registry(members: Sequence[Member], routing: Routing) -> Registry:
     profiles = [profile_of(member) for member in members]
     if routing.match == "words":
         return Registry(profiles)
-    from changeover.routing.embedding import load_wordllama
+    from changeover.routing.vectors import load_wordllama
 
     return Registry(profiles, load_wordllama())
 

@@ -26,9 +26,10 @@ from changeover import (
     delegate,
     handoff,
 )
+from changeover.cli.documents.team_file import NAMES
 from changeover.facts import Handed
 from changeover.handoffs.context import BREAKS, METADATA, briefed
-from changeover.handoffs.strategies import BUILT_IN, Strategy
+from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message
 from changeover.models.request import written
 from changeover.relay.ports import Request
@@ -72,7 +73,7 @@ SUMMARY = "a summary"
 
 
 def test_every_strategy_is_tried():
-    assert {type(strategy) for strategy in STRATEGIES.values()} >= set(BUILT_IN)
+    assert {type(strategy) for strategy in STRATEGIES.values()} >= set(NAMES.values())
 
 
 class Played:

@@ -16,7 +16,7 @@ from changeover.relay.events import Entry, Event
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
-from changeover.routing.learning import Learned
+from changeover.routing.experience import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing

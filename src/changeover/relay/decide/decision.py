@@ -16,9 +16,10 @@ from changeover.ids import Mark, Topic, call_of, command_id, topic_id, topic_of
 from changeover.messages import View
 from changeover.relay.budget import spent_up
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
-from changeover.relay.decide import answers, delegates, offer, rollback, rules
+from changeover.relay.decide import answers, delegates, rollback, rules
 from changeover.relay.decide.limits import overdue
 from changeover.relay.decide.turn import act
+from changeover.relay.decide.variants import record_first
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
@@ -96,7 +97,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()  # whoever wrote it knows what to do
     tidy = state.rollbacks or state.returning is not None
     decision = _tidy(state, run, roster) if tidy else _next(state, run, roster)
-    return offer.told_first(state, decision, roster) if roster.trials else decision
+    return record_first(state, decision, roster) if roster.trials else decision
 
 
 def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
