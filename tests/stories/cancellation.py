@@ -327,7 +327,7 @@ async def a_delegate_of_a_delegate_is_called_back(stage: Stage) -> None:
 
 
 @story
-async def what_does_not_exist_cannot_be_cancelled(stage: Stage) -> None:
+async def an_unknown_run_cannot_be_cancelled(stage: Stage) -> None:
     team = stage.team([Agent("solo")], ScriptedModel({"solo": [says("Hello.")]}))
     await stage.say(team, "hello")
     for id in ("nowhere", "nowhere@1", "nowhere:3.0", "nowhere/3.0", f"{CONVERSATION}:9.9", f"{CONVERSATION}/9.9", ""):
@@ -340,7 +340,7 @@ async def what_does_not_exist_cannot_be_cancelled(stage: Stage) -> None:
 
 
 @story
-async def what_has_ended_cannot_be_cancelled(stage: Stage) -> None:
+async def an_ended_run_cannot_be_cancelled(stage: Stage) -> None:
     members = [Agent("lead", handoffs=[delegate("clerk")]), Agent("clerk", handoffs=())]
     script = {"lead": [delegates("clerk", "count"), says("Done.")], "clerk": [says("Five.")]}
     team = stage.team(members, ScriptedModel(script))
@@ -414,7 +414,7 @@ async def a_run_is_cancelled_while_its_delegate_waits_for_approval(stage: Stage)
 
 
 @story
-async def what_a_tool_that_must_not_run_twice_did_is_recorded_after_the_run_was_cancelled(stage: Stage) -> None:
+async def the_outcome_of_an_at_most_once_tool_is_recorded_after_the_run_was_cancelled(stage: Stage) -> None:
     hold = Hold()
 
     @tool(at_most_once=True)

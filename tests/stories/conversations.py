@@ -63,7 +63,7 @@ async def an_agent_that_is_named_answers(stage: Stage) -> None:
 
 
 @story
-async def a_handoff_may_say_who_answers_next(stage: Stage) -> None:
+async def a_handoff_may_name_the_agent_of_the_next_message(stage: Stage) -> None:
     way = handoff("billing", return_to="triage")
     model = ScriptedModel(
         {"triage": [hands_off("billing", "refund"), says("Anything else?")], "billing": [says("Done.")]}
@@ -96,7 +96,7 @@ async def returning_holds_for_one_message_and_gives_way_to_a_name(stage: Stage) 
 
 
 @story
-async def an_agent_nobody_knows_is_refused_before_anything_is_recorded(stage: Stage) -> None:
+async def an_unknown_agent_is_refused_before_anything_is_recorded(stage: Stage) -> None:
     model = ScriptedModel({"triage": [says("Hello."), says("Again.")]})
     team = stage.team([Agent("triage"), Agent("billing")], model)
     error = await stage.error(UnknownAgentError, team, "hello", agent="sales", conversation="new")

@@ -64,7 +64,7 @@ async def is_over(team: Team, ticket: Ticket, why: str) -> None:
 
 
 @story
-async def a_package_that_nobody_claims_before_its_deadline_has_timed_out(stage: Stage) -> None:
+async def a_package_that_is_not_claimed_before_its_deadline_times_out(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
         ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
@@ -90,7 +90,7 @@ async def a_package_that_is_claimed_and_not_answered_before_its_deadline_has_tim
 
 
 @story
-async def a_deadline_holds_also_when_somebody_tried_to_answer_who_had_lost_the_claim(stage: Stage) -> None:
+async def a_late_answer_under_a_lost_claim_does_not_extend_a_deadline(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
         ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
@@ -115,7 +115,7 @@ async def a_deadline_that_passes_while_no_process_is_there_has_passed(stage: Sta
 
 
 @story
-async def nobody_claims_what_is_past_its_deadline_though_nobody_said_so_yet(stage: Stage) -> None:
+async def a_ticket_past_its_deadline_cannot_be_claimed_even_before_that_is_recorded(stage: Stage) -> None:
     shared = same_store(stage)
     first, _ = office(stage, **shared)
     second, clock = office(stage, **shared)
@@ -126,7 +126,7 @@ async def nobody_claims_what_is_past_its_deadline_though_nobody_said_so_yet(stag
 
 
 @story
-async def what_was_claimed_in_time_may_wait_in_the_queue_as_long_as_it_likes(stage: Stage) -> None:
+async def a_ticket_that_was_accepted_in_time_may_wait_in_the_queue_without_limit(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
         ticket = await team.submit(package(mode=mode, conversation=mode, expectations=MINUTE))

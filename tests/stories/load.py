@@ -47,7 +47,7 @@ async def two_at_once(stage: Stage, team: Team, hold: Hold) -> tuple[RunResult, 
 
 
 @story
-async def if_the_best_is_busy_the_next_who_fits_is_asked(stage: Stage) -> None:
+async def if_the_best_match_is_busy_the_next_one_is_asked(stage: Stage) -> None:
     hold = Hold()
     team = desk(stage, hold, "next", ANN, BOB)
     first, second = await two_at_once(stage, team, hold)
@@ -58,7 +58,7 @@ async def if_the_best_is_busy_the_next_who_fits_is_asked(stage: Stage) -> None:
 
 
 @story
-async def if_everybody_is_busy_the_model_is_told_who(stage: Stage) -> None:
+async def if_all_matches_are_busy_the_model_is_told_their_names(stage: Stage) -> None:
     hold = Hold()
     await told_who_is_busy(stage, desk(stage, hold, "next", ANN), hold)
 
@@ -95,7 +95,7 @@ async def if_the_best_is_busy_it_waits_in_its_queue(stage: Stage) -> None:
 
 
 @story
-async def of_equals_whoever_has_least_to_do_is_asked(stage: Stage) -> None:
+async def of_equal_matches_the_one_with_the_least_load_is_asked(stage: Stage) -> None:
     hold = Hold()
     twins = [Agent(id, capabilities=["law"], handoffs=()) for id in ("cid", "dan")]
     team = desk(stage, hold, "next", *twins)

@@ -50,7 +50,7 @@ async def after_a_night(stage: Stage, teams: Sequence[Team], clock: ManualClock,
 
 
 @story
-async def a_deadline_that_passes_while_nobody_works_on_it_has_passed(stage: Stage) -> None:
+async def a_deadline_that_passes_while_no_process_works_on_it_has_passed(stage: Stage) -> None:
     hold, clock, shared = Hold(), ManualClock(), same_store(stage)
     model = cast(boss=tries(delegates("clerk", "count")), clerk=keeps_working(hold))
     teams = [stage.team([boss(), Agent("clerk", handoffs=())], model, clock=clock, **shared) for _ in range(2)]
@@ -142,7 +142,7 @@ async def a_delegate_has_the_rest_of_its_time_after_an_approval(stage: Stage) ->
 
 
 @story
-async def a_delegate_does_not_expire_while_somebody_below_it_waits_for_approval(stage: Stage) -> None:
+async def a_delegate_does_not_expire_while_a_delegate_below_it_waits_for_approval(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     members = [
         boss(delegate("lead", timeout=60)),
@@ -171,7 +171,7 @@ async def a_person_has_as_much_time_as_she_needs(stage: Stage) -> None:
 
 
 @story
-async def to_whom_a_person_hands_on_has_all_the_time_of_the_handoff(stage: Stage) -> None:
+async def the_receiver_that_a_person_hands_on_to_has_all_the_time_of_the_handoff(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     members: list[Member] = [boss(delegate("ana", timeout=60)), Person("ana"), Agent("clerk", handoffs=())]
     model = cast(boss=asks(delegates("ana", "May we?")), clerk=keeps_working(hold))
@@ -181,7 +181,7 @@ async def to_whom_a_person_hands_on_has_all_the_time_of_the_handoff(stage: Stage
 
 
 @story
-async def whom_a_person_picks_has_all_the_time_of_the_handoff(stage: Stage) -> None:
+async def the_receiver_that_a_person_picks_has_all_the_time_of_the_handoff(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     way = delegate("a", alternatives=["b", "c"], timeout=60)
     unwilling = [Agent(id, accepts=declines("no"), handoffs=()) for id in ("a", "b", "c")]
@@ -205,7 +205,7 @@ async def overnight(stage: Stage, members: Sequence[Member], model: ScriptedMode
 
 
 @story
-async def a_delegate_does_not_expire_while_nobody_is_there_and_a_person_is_awaited(stage: Stage) -> None:
+async def a_delegate_that_waits_for_a_person_does_not_expire_while_no_team_is_open(stage: Stage) -> None:
     members = [boss(delegate("clerk", timeout=60)), Agent("clerk", tools=[pays(stage)], handoffs=())]
     model = cast(boss=asks(delegates("clerk", "pay")), clerk=asks(("pay", {"amount": 500})))
     result = await overnight(stage, members, model)
@@ -214,7 +214,7 @@ async def a_delegate_does_not_expire_while_nobody_is_there_and_a_person_is_await
 
 
 @story
-async def a_delegate_does_not_expire_while_nobody_is_there_and_one_below_waits_for_a_person(stage: Stage) -> None:
+async def a_delegate_above_one_that_waits_for_a_person_does_not_expire_while_no_team_is_open(stage: Stage) -> None:
     members = [
         boss(delegate("lead", timeout=60)),
         Agent("lead", handoffs=[delegate("clerk", timeout=60)]),

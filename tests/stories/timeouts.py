@@ -117,7 +117,7 @@ def working(stage: Stage, hold: Hold, clock: ManualClock, **options: Any) -> Tea
 
 
 @story
-async def whoever_does_not_answer_in_time_is_not_handed_over_to(stage: Stage) -> None:
+async def a_receiver_that_does_not_answer_in_time_does_not_get_the_handoff(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     team = asking(stage, hold, clock, handoff("billing", timeout=60))
     result = await runs_out(stage, team, clock, hold, 60)
@@ -171,7 +171,7 @@ async def an_answer_may_take_for_ever_if_that_was_asked_for(stage: Stage) -> Non
 
 
 @story
-async def whoever_is_too_late_is_not_replaced_by_the_alternative(stage: Stage) -> None:
+async def a_receiver_that_times_out_is_not_replaced_by_the_alternative(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     team = asking(stage, hold, clock, handoff("billing", timeout=60, alternatives=["tech"]))
     result = await runs_out(stage, team, clock, hold, 60)
@@ -305,7 +305,7 @@ async def a_branch_is_called_back_too(stage: Stage) -> None:
 
 
 @story
-async def whoever_works_for_a_delegate_that_is_too_late_is_called_back_with_it(stage: Stage) -> None:
+async def delegates_of_a_delegate_that_times_out_are_cancelled_with_it(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     members = [
         boss(delegate("clerk", timeout=60)),
