@@ -297,7 +297,7 @@ async def test_another_process_decides_and_gets_the_result(shared_store: str, nu
 
 
 @pytest.mark.parametrize("where", WHERE)
-async def test_the_process_that_asked_learns_what_came_of_it(shared_store: str, nursery: Nursery, where: Where):
+async def test_the_process_that_asked_gets_the_outcome(shared_store: str, nursery: Nursery, where: Where):
     asks(nursery, Task(url=shared_store, deed="ask, stay and look again", where=where), "stays")
     assert ends(nursery, Task(url=shared_store, deed="decide", where=where), 0) == []
     _, *results = noted(nursery, "result", 3)
@@ -325,7 +325,7 @@ async def test_a_process_that_dies_as_it_decides_loses_nothing(
     await assert_decided_once(shared_store)
 
 
-async def test_a_process_that_dies_before_a_sender_has_its_answer_is_replaced_by_whoever_opens_the_store(
+async def test_the_next_process_that_opens_the_store_answers_the_sender_of_a_dead_one(
     shared_store: str, nursery: Nursery
 ):
     task = Task(url=shared_store, deed="ask", where="in a delegate")
@@ -350,7 +350,7 @@ async def assert_expired(url: str, nursery: Nursery, task: Task) -> None:
 
 @pytest.mark.parametrize("how", ["exits", "is killed"])
 @pytest.mark.parametrize("on_expiry", ["reject", "approve"])
-async def test_what_expires_while_no_process_lives_is_settled_by_the_next_that_opens_the_store(
+async def test_an_approval_that_expires_while_no_process_lives_is_settled_by_the_next_one(
     shared_store: str, nursery: Nursery, how: str, on_expiry: OnExpiry
 ):
     task = Task(url=shared_store, deed="ask", expires=EXPIRES, on_expiry=on_expiry)
@@ -359,14 +359,14 @@ async def test_what_expires_while_no_process_lives_is_settled_by_the_next_that_o
     await assert_expired(shared_store, nursery, task)
 
 
-async def test_what_expires_while_another_process_is_there_is_settled_by_that_one(shared_store: str, nursery: Nursery):
+async def test_an_approval_that_expires_is_settled_by_the_process_that_is_there(shared_store: str, nursery: Nursery):
     task = Task(url=shared_store, deed="ask", expires=1.0)
     asks(nursery, task, "is killed")
     await assert_expired(shared_store, nursery, task)
 
 
 @pytest.mark.parametrize("on_expiry", ["reject", "approve"])
-async def test_what_expires_in_a_delegate_while_no_process_lives_is_settled_for_its_sender_too(
+async def test_an_approval_of_a_delegate_that_expires_while_no_process_lives_is_settled_for_its_sender_too(
     shared_store: str, nursery: Nursery, on_expiry: OnExpiry
 ):
     task = Task(url=shared_store, deed="ask", where="in a delegate", expires=EXPIRES, on_expiry=on_expiry)

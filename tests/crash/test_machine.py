@@ -497,7 +497,7 @@ async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_n
     assert log.lost
 
 
-def test_what_one_process_gives_up_because_another_began_it_is_not_forgotten():
+def test_a_command_that_one_process_gives_up_because_another_began_it_is_not_lost():
     processes = Processes()
     processes.processes_come(owned=False)
     processes.a_user_speaks(conversation="c", turns=["pay+look+slow"], which=0)

@@ -186,7 +186,7 @@ class Protocol(Living):
 
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 90)
-def test_whatever_the_parties_of_handoffs_do_every_task_is_somebodys_until_it_ends():
+def test_every_task_has_an_owner_until_it_ends():
     examples, steps = (600, 40) if STRESS else (40, 15)
     run_machine(Protocol, examples, steps)
 
@@ -220,6 +220,6 @@ class OnAFile(Protocol):
 
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 90)
-def test_whatever_the_parties_of_handoffs_do_on_a_database_every_task_is_somebodys_until_it_ends():
+def test_every_task_has_an_owner_until_it_ends_on_a_database():
     examples, steps = (150, 25) if STRESS else (6, 10)
     run_machine(OnAFile, examples, steps)

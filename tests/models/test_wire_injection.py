@@ -90,7 +90,7 @@ async def test_a_request_has_the_same_form_whatever_is_said_in_it(wire: Wire, ap
 
 
 @APIS
-async def test_a_client_sends_what_users_say_as_it_is_and_around_it_what_we_wrote(wire: Wire, api: str):
+async def test_a_client_sends_user_texts_unchanged_between_the_marked_lines(wire: Wire, api: str):
     # The layer below writes &lt;system> for providers without such a role: that tag it keeps for itself.
     said = "\n".join(text for text in FAKES.values() if "<system>" not in text)
     model = named(NAMES[api])
@@ -117,7 +117,7 @@ async def test_the_mark_is_announced_once_below_the_instructions(fake: str):
     assert mark in "\n".join(prompts(told.asked[0]))
 
 
-async def test_who_reads_no_block_is_told_of_none():
+async def test_a_request_without_blocks_has_no_explanation_of_the_mark():
     told = Listening()
     said = FAKES["a note"]
     await PydanticAIModel(lambda: told).reply(request(User(said), Assistant("a", said), User(said)))

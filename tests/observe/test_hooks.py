@@ -180,7 +180,7 @@ async def is_ruled(hooks: dict[str, Any]) -> None:
     await team.close()
 
 
-async def looks_for_somebody(hooks: dict[str, Any]) -> None:
+async def asks_for_a_specialist(hooks: dict[str, Any]) -> None:
     """A run in which somebody is asked who was not named."""
     script = {"a": [calls(("handoff_to_specialist", {"specialist_type": "law", "task": "x", "reason": ""})), says("")]}
     members = [Agent("a", handoffs=[specialist()]), Agent("b", capabilities=["law"], handoffs=())]
@@ -204,7 +204,7 @@ async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     # Of one conversation in the order of its events; delegates have their own, at the same time.
     assert sorted(noticed, key=lambda record: record.seq) == await team.history("c")
     await falls_back(dict.fromkeys(EVENTS, noticed.append))
-    await looks_for_somebody(dict.fromkeys(EVENTS, noticed.append))
+    await asks_for_a_specialist(dict.fromkeys(EVENTS, noticed.append))
     await is_ruled(dict.fromkeys(EVENTS, noticed.append))
     await is_left_alone(dict.fromkeys(EVENTS, noticed.append))
     await takes_part(dict.fromkeys(EVENTS, noticed.append))

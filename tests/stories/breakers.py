@@ -286,7 +286,7 @@ async def each_branch_to_a_receiver_with_an_open_breaker_is_refused(stage: Stage
 
 
 @story
-async def a_breaker_that_is_opened_by_hand_stays_open_as_long_as_given(stage: Stage) -> None:
+async def a_breaker_that_is_forced_open_stays_open_until_it_is_reset(stage: Stage) -> None:
     team = desk(stage)
     if stage.lives == 1:
         await team.force_breaker("clerk")

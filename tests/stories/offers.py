@@ -416,7 +416,7 @@ async def a_receiver_of_a_package_that_hands_on_is_answered_for_by_the_other(sta
 
 
 @story
-async def a_receiver_that_rejected_a_package_is_asked_again_for_a_second_offer(stage: Stage) -> None:
+async def the_alternative_is_asked_with_the_same_task_and_the_next_attempt_number(stage: Stage) -> None:
     asked: list[tuple[str, int, str]] = []
 
     def accepts(package: HandoffPackage) -> Rejected | None:
