@@ -1,4 +1,4 @@
-"""What each strategy costs and what it loses, in three long conversations and in a whole piece of work."""
+"""Tokens that each strategy uses and facts that it loses, in three long conversations and in a whole task."""
 
 import asyncio
 from functools import cache

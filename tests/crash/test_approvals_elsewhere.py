@@ -1,4 +1,4 @@
-"""Approvals over the lives of processes: one asks, another decides, and whoever lives goes on.
+"""Approvals across processes: one asks, another decides, and a process that lives goes on.
 
     python -m tests.crash.test_approvals_elsewhere
 
@@ -182,7 +182,7 @@ def main() -> None:
     furnish()
     # What makes a schema of a function takes longer to import than all that a process does here.
     Desk(Task(url="sqlite:///none.db", deed="ask"), Notes(Path(os.devnull))).team()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     for line in sys.stdin:
         print(_fork(msgspec.json.decode(line, type=Task)), flush=True)
 
@@ -315,7 +315,7 @@ async def test_a_process_that_dies_as_it_decides_loses_nothing(
     asks(nursery, Task(url=shared_store, deed="ask", where=where), "exits")
     deciding = nursery.start(Task(url=shared_store, deed="decide", where=where, dies=dies))
     assert deciding.ended(15)
-    assert len(nursery.notes.read("done")) == 1, "who was to be killed lived on"
+    assert len(nursery.notes.read("done")) == 1, "the process that was to be killed lived on"
     log = open_log(Store(shared_store))
     left = [request.tool for request in await log.approvals()]
     await log.close()
@@ -332,7 +332,7 @@ async def test_the_next_process_that_opens_the_store_answers_the_sender_of_a_dea
     asks(nursery, task, "exits")
     deciding = nursery.start(msgspec.structs.replace(task, deed="decide", dies="after its delegate"))
     assert deciding.ended(15)
-    assert len(nursery.notes.read("done")) == 1, "who was to be killed lived on"
+    assert len(nursery.notes.read("done")) == 1, "the process that was to be killed lived on"
     assert nursery.start(msgspec.structs.replace(task, deed="open")).ended(15)
     noted(nursery, "settled")
     assert_once(nursery)
@@ -340,7 +340,7 @@ async def test_the_next_process_that_opens_the_store_answers_the_sender_of_a_dea
 
 
 async def assert_expired(url: str, nursery: Nursery, task: Task) -> None:
-    """Nobody decided, and whoever opened the store has settled it."""
+    """The request expired, and the process that opened the store has settled it."""
     assert nursery.start(msgspec.structs.replace(task, deed="open")).ended(15)
     noted(nursery, "settled")
     assert_once(nursery, ("pay", "stamp") if task.on_expiry == "approve" else ())

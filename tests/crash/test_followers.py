@@ -53,7 +53,7 @@ class Slow(PassingLog):
 
 
 def never(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-    raise AssertionError("somebody else was asked already")
+    raise AssertionError("another agent was asked already")
 
 
 async def test_a_caller_that_speaks_again_as_soon_as_it_is_answered_is_answered_again():

@@ -1,4 +1,4 @@
-"""`crash.survives` lets a sound team pass, in one line, and notices what is wrong with one that is not sound."""
+"""`crash.survives` passes for a correct team, and finds the faults of broken logs and teams."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -184,7 +184,7 @@ class LosesWhatWasSaid(LifeByLife):
 
 
 class ForgetsCauses(LifeByLife):
-    """Keeps the entries but not what caused them, so that what was said is said again."""
+    """Keeps the entries but not their causes, so that messages are recorded again."""
 
     def comes_back(self) -> None:
         self._causes.clear()

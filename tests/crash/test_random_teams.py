@@ -113,7 +113,7 @@ def divide(ctx: RunContext) -> str | Command:
 
 def members(ahead: bool) -> list[Member]:
     """Four agents and a Function. If `ahead`, delegates and transfers lead only to those that come later, so that
-    everything ends of itself; else to anybody, and only limits end it."""
+    everything ends of itself; else to any agent, and only limits end it."""
     team: list[Member] = []
     for index, id in enumerate(AGENTS):
         others = AGENTS[index + 1 :] if ahead else AGENTS

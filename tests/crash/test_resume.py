@@ -1,4 +1,4 @@
-"""Taking up what is under way: here, in another process, after a restart, after a death.
+"""Resuming runs: in the same process, in another one, after a restart, after a crash.
 
 A second team on the same store is another process to the first: it has its own connection and its own lease.
 """

@@ -70,7 +70,7 @@ async def test_a_process_that_slept_through_its_lease_begins_nothing_and_appends
     sleeper = scene.start(Stop(append, where))
     assert wait_for(lambda: bool(scene.noted(sleeper, "stops")), 10)
     other = scene.start()
-    assert other.ended(20), "nobody took over"
+    assert other.ended(20), "no process took over"
     recorded = await scene.entries()
     sleeper.go_on()
     assert sleeper.ended(20), "its callers got no answer"

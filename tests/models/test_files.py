@@ -1,4 +1,4 @@
-"""Files that a user shows: read and checked before anything is recorded, kept, and shown to every provider."""
+"""Files of a user: checked before anything is recorded, stored, and sent to every provider."""
 
 import base64
 import sqlite3

@@ -1,4 +1,4 @@
-"""The offline model: on a support desk, and on teams that nobody thought of."""
+"""The offline model: on a support desk, and on generated teams."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One call of a model: suspended responses, silence, errors, prices, clients and loops."""
+"""One call of a model: suspended and empty responses, errors, prices, clients and event loops."""
 
 import asyncio
 from collections.abc import Callable

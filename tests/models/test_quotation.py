@@ -1,4 +1,4 @@
-"""What others say stands in blocks of ours, and nothing that they say can begin one, end one, or pass for one."""
+"""Messages of others stand in marked blocks, which no text can begin, end or imitate."""
 
 from collections.abc import Iterator, Sequence
 

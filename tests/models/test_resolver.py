@@ -1,4 +1,4 @@
-"""Models by name: what a name stands for, and what is said when it cannot stand for anything."""
+"""Models by name, and the errors of names that cannot be resolved."""
 
 import subprocess
 import sys

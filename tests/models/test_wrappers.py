@@ -1,4 +1,4 @@
-"""Models around models: a limit on how many ask at once, and others to fall back on."""
+"""LimitedModel and FallbackModel."""
 
 import asyncio
 from typing import Any

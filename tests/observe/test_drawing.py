@@ -1,4 +1,4 @@
-"""Drawings: all that a team can do, all that happened, and no text that breaks the picture."""
+"""Drawings of teams and of conversations, with texts that must not break them."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -144,7 +144,7 @@ def test_an_svg_has_a_line_for_every_way(plan: Plan):
 
 @pytest.fixture
 def declined() -> Course:
-    """Billing does not take it, accounts does, and asks somebody who does not either."""
+    """Billing declines, accounts accepts, and asks a delegate that declines too."""
     script = {
         "triage": [hands_off("billing", "Charged twice.")],
         "accounts": [delegates("closed", "Anybody?"), says("Sent back.")],

@@ -1,4 +1,4 @@
-"""Experiments of a team: what came of its conversations, the same wherever it keeps them, and what that says."""
+"""Results of a team's experiments, the same on every store."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ def sign() -> str:
 
 @pytest.fixture(params=["memory", *KINDS])
 async def team(request: pytest.FixtureRequest) -> AsyncIterator[Team]:
-    """A boss and a clerk who takes two seconds, on each kind of store."""
+    """A boss and a clerk that takes two seconds, on each kind of store."""
     clock = ManualClock(auto=True)
 
     async def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:

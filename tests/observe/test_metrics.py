@@ -1,4 +1,4 @@
-"""Metrics: how handoffs went in a window of time, the same wherever a team keeps its conversations."""
+"""Metrics of handoffs in a window of time, the same on every store."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ PAID = Usage(100, 20, 1, 0.25)
 
 
 class Desk(NamedTuple):
-    """A team, and the time that passes only where somebody works or a test says so."""
+    """A team, and a clock that moves only while an agent works or in the test."""
 
     team: Team
     clock: ManualClock
@@ -116,7 +116,7 @@ RECEIVERS = ("billing", "shy", "slow", "broken", "boss", "ping", "stuck", "patro
 
 @tool(approval=True)
 def sign() -> str:
-    """Sign, if somebody says so."""
+    """Sign, if a person approves."""
     return "signed"
 
 

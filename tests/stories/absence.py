@@ -1,4 +1,4 @@
-"""Stories of agents that are disabled or removed, before somebody hands something to them or meanwhile."""
+"""Stories of agents that are disabled or removed, before or during a handoff to them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ GONE = "'billing' is not available now; you can hand off to: "
 
 
 def repeats(line: Reply) -> ScriptedModel:
-    """The desk says its line, then what it was told; everybody else says who it is."""
+    """The desk says its line, then the result of its call; every other agent says its name."""
 
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         if agent != "desk":

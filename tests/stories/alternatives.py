@@ -1,4 +1,4 @@
-"""Stories of what guards and rules say when a handoff that was declined goes to somebody else."""
+"""Stories of guards and rules that judge the alternatives of a declined handoff."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -66,7 +66,7 @@ async def a_refusal_counts_as_one_of_the_tries_after_which_a_person_is_asked(sta
     must_wait(stage, waiting)
     for request in waiting.requests:
         assert (request.kind, request.arguments["declined"]) == ("escalation", ["billing", "sales", "tech"])
-    # Whom a person names is that person's choice.
+    # Guards do not judge a receiver that a person names.
     result = await settled(stage, team, waiting, always(Edit(receiver="tech")))
     assert (result.output, chain(result)) == ("tech did it", [("billing", "REJECTED", 1), ("tech", "COMPLETE", 4)])
 

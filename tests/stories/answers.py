@@ -1,4 +1,4 @@
-"""Stories of what a receiver says to a handoff: yes or no, in every form in which it can be said."""
+"""Stories of a receiver's answer to a handoff: acceptance and rejection, in every form."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def tells(messages: Sequence[Message]) -> Reply:
 
 
 def chain(result: RunResult) -> list[tuple[str, str, int]]:
-    """To whom a run handed over, how that stands, and the how-manieth attempt it was."""
+    """Receiver, state and attempt number of each handoff of a run."""
     return [(each.receiver, str(each.state), each.attempt) for each in result.handoff_chain]
 
 

@@ -1,4 +1,4 @@
-"""Stories of what a person is asked about before it is done."""
+"""Stories of calls and handoffs that need the approval of a person."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ def always(decision: Decision) -> Rule:
 
 
 async def settled(stage: Stage, team: Team, waiting: RunResult, rule: Rule) -> RunResult:
-    """Decide about whatever is awaited, until the run has ended; that is how what was said has ended."""
+    """Decide every open request until the run has ended, and return its result."""
     result, seen = waiting, set[str]()
     while result.status == "waiting":
         assert result.requests, "it waits, and nobody can see for what"
@@ -94,7 +94,7 @@ async def settled(stage: Stage, team: Team, waiting: RunResult, rule: Rule) -> R
 
 
 def must_wait(stage: Stage, result: RunResult) -> None:
-    """Somebody is asked; in a later life everything may be decided already."""
+    """A person is asked; in a later life everything may be decided already."""
     assert result.status == "waiting" or stage.lives > 1
 
 
@@ -115,7 +115,7 @@ async def asked(team: Team, conversation: str = CONVERSATION) -> list[ApprovalRe
 
 
 async def refused_decision(team: Team, request: ApprovalRequest | str, decision: Any, by: str = "ana") -> str:
-    """What somebody is told whose decision cannot hold."""
+    """The error of a decision that cannot hold."""
     try:
         await team.decide(request, decision, by=by)
     except ApprovalError as error:
@@ -180,7 +180,7 @@ async def a_call_that_is_approved_may_still_fail(stage: Stage) -> None:
 
 
 async def expired(stage: Stage, approval: Approval) -> RunResult:
-    """What comes of a request about which nobody decides within a minute."""
+    """The outcome of a request that is not decided within a minute."""
     clock, solo = ManualClock(), Agent("solo", tools=[pays(stage, approval=approval)])
     team = stage.team([solo], ScriptedModel(does(solo=PAY)), clock=clock)
     waiting = result = await stage.say(team, "pay")

@@ -1,4 +1,4 @@
-"""Stories of branches: Sends that run at once, and come back to whoever sent them."""
+"""Stories of branches: Sends that run at once and return to their sender."""
 
 import asyncio
 import json

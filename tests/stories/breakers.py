@@ -1,4 +1,4 @@
-"""Stories of receivers that fail again and again, and are left alone until they have shown that they work."""
+"""Stories of circuit breakers: receivers that keep failing get no handoffs until a trial succeeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ FORCED = "clerk did not take it: the circuit of clerk was opened by hand, and st
 
 
 def obliging(messages: Sequence[Message]) -> Reply:
-    """Whoever is asked to break does, for good; else it does what it is to do."""
+    """A clerk that fails for good if the task says so, and otherwise does the task."""
     asked = next(message.text for message in messages if isinstance(message, User))
     return fails("out of order", retryable=False) if "break" in asked else says("Three.")
 
@@ -57,7 +57,7 @@ async def breaks(stage: Stage, team: Team, times: int = 3, prefix: str = "broken
 
 
 async def circuit(team: Team) -> tuple[str, str, int, int]:
-    """Whose circuit the store knows, how it stands, and how often its receiver failed and fell out."""
+    """Receiver, state, failures and openings of every circuit in the store."""
     [found] = await team.breakers()
     return found.receiver, found.state, found.failures, found.openings
 

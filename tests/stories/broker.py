@@ -1,4 +1,4 @@
-"""Stories of packages for whoever can do them: who is asked in which order, and what if nobody wants it."""
+"""Stories of packages without a receiver: the order in which candidates are asked, and what follows if all decline."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,20 +47,20 @@ FITS = {
 
 
 def lawyer(id: str, accepts: Accepts | None = None, **options: Any) -> Agent:
-    """Somebody who can do it, and says this when asked."""
+    """A capable agent that gives this answer to an offer."""
     return Agent(id, description=FITS[id], capabilities=["Contract Law"], accepts=accepts, handoffs=(), **options)
 
 
 def firm(stage: Stage, *lawyers: Agent, clock: ManualClock | None = None, **parts: Any) -> Team:
-    """A desk, lawyers, and a baker whom nobody should ask."""
+    """A desk, lawyers, and a baker that should never be asked."""
     model = cast(**{**{each.id: says(f"{each.id} did it") for each in lawyers}, "desk": says("hello"), **parts})
     baker = Agent("baker", description=TASK, capabilities=["bread"], handoffs=())
     members, options = [Agent("desk", handoffs=()), *lawyers, baker], {"clock": clock} if clock else {}
-    return stage.team(members, model, routing=Routing(learning=None), **options)  # who did well is another story
+    return stage.team(members, model, routing=Routing(learning=None), **options)  # learning has stories of its own
 
 
 def case(**options: Any) -> HandoffPackage:
-    """What somebody should do who can."""
+    """A task for any capable agent."""
     return package("", TASK, **options)
 
 
@@ -70,7 +70,7 @@ def needs(context: Sequence[str] = (), permission: Sequence[str] = ()) -> Accept
 
 
 async def tried(team: Team, conversation: str = CONVERSATION) -> list[tuple[str, str, int]]:
-    """Who was asked in turn, how that stands, and that each attempt follows the one before it."""
+    """Receivers and states in the order of the offers; checks that the attempts are consecutive."""
     records = await team.handoffs(conversation)
     assert follow_each_other(records)
     return [(each.receiver, str(each.state), each.attempt) for each in records]
@@ -259,7 +259,7 @@ async def an_agent_that_gave_a_condition_is_not_asked_a_second_time(stage: Stage
 
 
 def waits_for(result: HandoffResult, agent: str) -> Ticket:
-    """The ticket by which it waits for somebody to claim it."""
+    """The ticket of a package that waits in a queue."""
     assert (result.agent, str(result.state), result.reason) == (agent, "PENDING", f"waits for {agent}")
     [ticket] = result.pending
     assert isinstance(ticket, Ticket)

@@ -1,4 +1,4 @@
-"""Stories of what a run may spend: tokens, money, agents, time; and of tasks that say themselves how much they need."""
+"""Stories of budgets: tokens, money, agents and time of a run, and budgets that a task brings along."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stories of runs that somebody ends before their time."""
+"""Stories of runs that are cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -362,7 +362,7 @@ async def a_run_is_cancelled_while_it_pauses_before_another_try(stage: Stage) ->
 
 
 async def unanswered(stage: Stage, team: Team, what: str) -> RunResult:
-    """Cancel something that waits for a person: who would decide now is told that nobody asks any more."""
+    """Cancel a run that waits for a person: a later decision is refused, because the request is gone."""
     result = await stage.say(team, "go")
     must_wait(stage, result)
     if result.status == "waiting":
@@ -377,7 +377,7 @@ async def unanswered(stage: Stage, team: Team, what: str) -> RunResult:
 
 
 def pay_play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Line:
-    """The lead delegates, everybody else pays; the next message is answered."""
+    """The lead delegates, every other agent pays; the next message is answered."""
     if messages[-1].text == NEXT:
         return says(f"{agent} is here")
     if isinstance(messages[-1], ToolResult):
@@ -386,7 +386,7 @@ def pay_play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefini
 
 
 def payers(stage: Stage) -> list[Agent]:
-    """A lead, and a clerk who has to ask before it pays."""
+    """A lead, and a clerk whose payments need approval."""
 
     @tool(approval=True)
     def pay() -> str:

@@ -1,4 +1,4 @@
-"""Stories of what whoever claimed a ticket may say to it: yes, no, only if, done, not done, somebody else."""
+"""Stories of what a worker may do with a claim: accept, reject, set conditions, complete, fail, give back."""
 
 import asyncio
 from typing import Any
@@ -370,7 +370,7 @@ async def a_ticket_whose_result_is_being_judged_cannot_be_claimed(stage: Stage) 
         await assert_alive(team)
         return hold.begun.is_set()
 
-    if stage.lives > 1:  # it may be judged at once, before anybody could let it go on
+    if stage.lives > 1:  # it may be judged at once, before the test can release it
         hold.let_go.set()
     await stage.say(team, "how many?")
     for claim in await stage.claim(team, "clerk") if stage.lives == 1 else ():

@@ -1,4 +1,4 @@
-"""Stories of cleaning up after handoffs that were undone, and of several who want to undo or to end the same."""
+"""Stories of cleanup after rollbacks, and of concurrent rollbacks and cancellations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -58,14 +58,14 @@ async def cleaned(team: Team, count: int = 1) -> None:
 
 
 def as_told(stage: Stage, rollback: Rollback) -> None:
-    """Note all that whoever cleans up is told."""
+    """Record the arguments of the cleanup hook."""
     about = rollback.handoff
     told = (rollback.reason, rollback.by, rollback.partial_result, rollback.idempotency_key)
     stage.effects.append(f"{about.id} {about.receiver} {about.state}, {', '.join(told)}")
 
 
 async def cleans_up(stage: Stage, hook: Callable[[Rollback], Any]) -> None:
-    """The hook is called once, and told what was undone, why, by whom, and how far its receiver had come."""
+    """The hook is called once, with the handoff, the reason, the person and the receiver's progress."""
     hold = Hold()
 
     async def billing(messages: Sequence[Message]) -> Reply:

@@ -1,4 +1,4 @@
-"""Stories of Commands: tools and Function members that say where the work goes, and what travels with it."""
+"""Stories of Commands: tools and Function members that choose the next agent and add variables."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def goes(id: str, command: Command) -> Function:
 
 
 def plays(turn: Reply) -> ScriptedModel:
-    """Models of which the first makes this turn, and whoever reads its results answers with them."""
+    """Models: the first makes this turn, and the agent that reads the results answers with them."""
 
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         results = [message.text for message in messages if isinstance(message, ToolResult)]
@@ -78,7 +78,7 @@ def shows(ctx: RunContext) -> str:
 
 
 async def arrives(stage: Stage, sender: Agent | Function, model: ScriptedModel | None) -> RunResult:
-    """`sender` hands the parcel to `writer`, who finds all of it; and so does whoever asked for the run."""
+    """`sender` hands the parcel to `writer`, which finds all of it; the result of the run has it too."""
     result = await stage.say(stage.team([sender, Function("writer", shows)], model), "write", context={"user_id": 7})
     own = {"user_id": 7, "topic": "tea"}
     assert json.loads(result.output) == {"sender": sender.id, "message": "Go on.", **PARCEL, "context": own}

@@ -1,4 +1,4 @@
-"""Stories of answers beside all that goes on meanwhile: other calls, other work, limits, an end."""
+"""Stories of answers that arrive during other calls, other runs, limits and cancellations."""
 
 import asyncio
 from collections.abc import Sequence

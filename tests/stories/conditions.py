@@ -1,4 +1,4 @@
-"""Stories of receivers that take a task only if they know more, or may do what it takes."""
+"""Stories of receivers that accept only with more context or with a permission."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

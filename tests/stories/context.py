@@ -1,4 +1,4 @@
-"""Stories of what a receiver gets of the sender's context, by each strategy, and when that cannot be made."""
+"""Stories of the context that a receiver gets by each strategy, and of strategies that fail."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

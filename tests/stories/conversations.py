@@ -1,4 +1,4 @@
-"""Stories of conversations: who answers next, who speaks when, what is said twice."""
+"""Stories of conversations: the active agent, concurrent messages, repeated keys."""
 
 import asyncio
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ async def an_agent_that_is_named_answers(stage: Stage) -> None:
     team = stage.team([Agent("triage"), Agent("billing")], model)
     answers = [await stage.say(team, "hello", agent=agent) for agent in (None, "billing", None)]
     assert [answer.output for answer in answers] == ["One.", "Two.", "Three."]
-    assert answers[1].handoff_chain == []  # the user went there, nobody was handed over
+    assert answers[1].handoff_chain == []  # the user addressed the agent, so there is no handoff
     assert "_handoff_from" not in answers[2].context
 
 

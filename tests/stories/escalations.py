@@ -1,4 +1,4 @@
-"""Stories of tasks that nobody wants: a person picks a receiver, answers, or gives them back."""
+"""Stories of tasks that all receivers decline: a person picks a receiver, answers, or gives them back."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def unwilling(*ids: str) -> list[Agent]:
 
 
 def desk(stage: Stage, *more: Agent | Person) -> Team:
-    """Triage hands over to billing, then to sales, then to tech, and nobody wants it."""
+    """Triage hands over to billing, then to sales, then to tech, and all decline."""
     way = handoff("billing", alternatives=["sales", "tech", "late"])
     members = [*unwilling("billing", "sales", "tech"), Agent("late", handoffs=())]
     model = cast(triage=tries(hands_off("billing", "refund")), late=tells)
@@ -44,7 +44,7 @@ def desk(stage: Stage, *more: Agent | Person) -> Team:
 
 
 def shown(result: RunResult, call: str, sender: str, receiver: str) -> None:
-    """Of what waits, a person sees who was asked, and why the last one declined."""
+    """The request shows the receivers that were asked, and why the last one declined."""
     for request in result.requests:
         assert (request.kind, request.call, request.agent, request.receiver) == ("escalation", call, sender, receiver)
         assert request.arguments["reason"] == f"{receiver} is closed"
@@ -91,7 +91,7 @@ async def a_person_may_pick_an_agent_that_declined_before(stage: Stage) -> None:
 
 
 def pick(call: str) -> Edit:
-    """First somebody who will decline once more, then somebody who will not."""
+    """Pick a receiver that declines once more, then one that accepts."""
     return Edit(receiver="billing" if call == "3.0+2=escalation" else "late")
 
 
@@ -167,7 +167,7 @@ async def a_task_that_was_given_back_may_be_offered_again_and_is_escalated_at_on
 
 
 def office(stage: Stage) -> Team:
-    """The boss gives a task to a clerk, then a deputy, then a temp, and nobody wants it; a scribe writes meanwhile."""
+    """The boss gives a task to a clerk, then a deputy, then a temp, and all decline; a scribe works meanwhile."""
     ways = [delegate("clerk", alternatives=["deputy", "temp"]), delegate("scribe")]
     turn = asks(delegates("clerk", "count"), delegates("scribe", "write"))
     model = cast(boss=turn, scribe=says("Written."), late=says("Three."))

@@ -1,4 +1,4 @@
-"""Stories of what is expected of a handoff's result: it is held against that, mended once, or no result at all."""
+"""Stories of expectations: a result is checked, corrected once, or the handoff fails."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def answers(*texts: str) -> Says:
 
 
 def shop(stage: Stage, expects: Any, clerk: Any, *more: Member, **parts: Any) -> Team:
-    """Triage hands over to a clerk, of whom this is expected, however often it fails."""
+    """Triage hands over to a clerk with these expectations, however often it fails."""
     model = cast(triage=tries(hands_off("clerk", "count")), clerk=clerk, **parts)
     members = [triage(handoff("clerk", expects=expects)), *(more or (Agent("clerk", handoffs=()),))]
     return stage.team(members, model, guards=())
@@ -69,7 +69,7 @@ def works(stage: Stage, expects: Any, clerk: Any, *more: Member, **parts: Any) -
 
 
 async def judgements(team: Team) -> tuple[list[bool], int]:
-    """Of each answer that was looked at whether it fitted, and how often somebody was asked to mend one."""
+    """Whether each checked answer fitted, and how often a correction was asked for."""
     fitted = [not each.problem for each in await events(team, ResultJudged)]
     return fitted, len(await events(team, RepairAsked))
 

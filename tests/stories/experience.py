@@ -1,4 +1,4 @@
-"""Stories of what is learnt from how tasks ended, by those who look for a specialist."""
+"""Stories of learning: outcomes of earlier tasks influence which specialist is found."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def office(stage: Stage, *ways: Any, **options: Any) -> Team:
 
 
 async def asked(stage: Stage, team: Team, times: int = TIMES, prefix: str = "task") -> list[ReceiverChosen]:
-    """Who is chosen for so many tasks, each in a conversation of its own."""
+    """The receivers of so many tasks, each in a conversation of its own."""
     chosen = []
     for number in range(times):
         conversation = f"{prefix}-{number}"
@@ -45,7 +45,7 @@ async def asked(stage: Stage, team: Team, times: int = TIMES, prefix: str = "tas
 
 
 async def known(team: Team) -> dict[str, Standing]:
-    """How those stand of whom something is known."""
+    """The records of all agents that have one."""
     return {each.agent: each for each in await team.on_engine(lambda engine: standings(engine.log.experience))}
 
 
@@ -107,7 +107,7 @@ async def a_named_receiver_is_asked_whatever_its_record_and_nothing_is_learnt(st
 
 
 class NotToTheGood:
-    """A guard that keeps one task from whoever is good."""
+    """A guard that denies one task to the good agent."""
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
         if offer.receiver == "good" and offer.variables.get("secret"):

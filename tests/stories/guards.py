@@ -1,4 +1,4 @@
-"""Stories of guards: what stands between a handoff that an agent wants and its offer."""
+"""Stories of guards: they judge a handoff before it is offered."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -167,7 +167,7 @@ async def a_guard_looks_at_delegates_too(stage: Stage) -> None:
 
 
 def goes_round(*ring: str, work: bool = False) -> Callable[..., Line]:
-    """Each agent hands on to the next in the ring; with `work`, after using a tool. Whoever is refused answers."""
+    """Each agent hands on to the next in the ring; with `work`, after using a tool. A refused agent answers."""
 
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Line:
         last = messages[-1]

@@ -1,4 +1,4 @@
-"""Stories of what waits in the inboxes of people: tasks that are delegated, and decisions that fit them."""
+"""Stories of people's inboxes: delegated tasks, and the decisions that fit them."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stories of workers that are not heard of any more: others take what they held, and in the end a person is asked."""
+"""Stories of workers whose leases lapse: others claim their tickets, and in the end a person is asked."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ from tests.stories.service import assert_lost, brings, brought, came, outcome, p
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 BRIEF = 0.02
-"""A lease that is over before anybody does anything with what was claimed."""
+"""A lease that runs out before the worker does anything."""
 SILENCE = "its worker did not renew its lease"
 
 
@@ -30,7 +30,7 @@ async def accepts_and_lapses(claim: TicketClaim) -> None:
 
 
 STAGES = {"before it was accepted": lapses, "after it was accepted": accepts_and_lapses}
-"""When somebody is not heard of any more."""
+"""The reason of a lapse after a lease ran out."""
 
 
 @story
@@ -133,7 +133,7 @@ def desk(stage: Stage) -> Team:
 
 
 def shop(stage: Stage) -> Team:
-    """The boss gives a task to the clerk, who is served by claims."""
+    """The boss gives a task to a pulled clerk."""
     members = [boss(), pulled("clerk"), Agent("late", handoffs=())]
     return stage.team(members, cast(boss=asks(delegates("clerk", "count")), late=says("Late did it.")))
 

@@ -1,4 +1,4 @@
-"""Stories of packages that nobody takes, or nobody has done, by the time that they say."""
+"""Stories of packages that are not accepted, or not done, before their deadline."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def slow(hold: Hold) -> Says:
 
 
 async def a_minute(work: asyncio.Future[Any], clock: ManualClock, hold: Hold) -> None:
-    """Let a minute pass from the moment when somebody is held up by this work: not a second less would do."""
+    """Let exactly a minute pass once this work is held up."""
     waiting = asyncio.ensure_future(hold.begun.wait())
     await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -121,6 +121,6 @@ async def a_deadline_that_passes_while_no_team_is_open_has_passed(stage: Stage) 
         await first.close()
         await asyncio.gather(offering, return_exceptions=True)
     told = await refused(HandoffTimeoutError, second, given)
-    # Whoever died before the clerk was asked had not asked in time.
+    # If the process died before the clerk was asked, the offer itself timed out.
     assert "not done in time" in told or (stage.lives > 1 and "it was not asked before the deadline" in told)
     await assert_at_rest(second)

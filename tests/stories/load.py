@@ -1,4 +1,4 @@
-"""Stories of specialists who are busy: somebody else is asked, it waits for them, or the model is told who they are."""
+"""Stories of busy specialists: another one is asked, the task waits, or the model is told their names."""
 
 import asyncio
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ async def if_the_best_match_is_busy_the_next_one_is_asked(stage: Stage) -> None:
     assert came_back(first)[0].response == "ann did it"
     assert came_back(second)[0].response == "bob did it" or stage.lives > 1
     offered = await events(team, HandoffOffered, "two")
-    assert [each.attempt for each in offered] == [1]  # whoever is busy was not even asked
+    assert [each.attempt for each in offered] == [1]  # the busy agent was not asked
 
 
 @story

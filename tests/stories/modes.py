@@ -1,4 +1,4 @@
-"""Stories of teams in which agents hand off only here and there."""
+"""Stories of teams that switch handoffs off, wholly or for some agents."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stories of packages that a program hands to somebody of the team."""
+"""Stories of packages that code offers to a member of the team."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def package(
 
 
 def office(stage: Stage, *members: Member, **parts: Any) -> Team:
-    """A desk where nobody hands off, and others who do what their parts say."""
+    """A desk without handoffs, and members that follow their scripts."""
     model = cast(**{"desk": says("desk is here"), "clerk": says("Three."), "deputy": says("Four."), **parts})
     return stage.team([Agent("desk", handoffs=()), *members], model)
 
@@ -88,12 +88,12 @@ async def refused(kind: type[Exception], team: Team, given: Any) -> str:
 
 
 def stands(result: HandoffResult) -> tuple[str, str, str, str]:
-    """Who has it, how it stands, what came of it, and why not more."""
+    """Receiver, state, result and error of a package."""
     return result.agent, str(result.state), result.result, result.reason or result.error
 
 
 def attempts(result: HandoffResult, chain: Sequence[Any]) -> list[tuple[str, str, int]]:
-    """Who was asked, in turn, and that each attempt follows the one before it."""
+    """Receivers in the order of the offers; checks that the attempts are consecutive."""
     assert result.handoff_id == chain[-1].id
     assert follow_each_other(chain)
     return [(each.receiver, str(each.state), each.attempt) for each in chain]
@@ -384,7 +384,7 @@ async def a_package_that_is_waiting_may_be_cancelled(stage: Stage) -> None:
 
 
 async def first_begun(offering: "asyncio.Task[HandoffResult]", hold: Hold) -> None:
-    """Return when somebody works on it, or it has come to its end, as it may have in an earlier life."""
+    """Return when it is worked on, or has ended, possibly in an earlier life."""
     waiting = asyncio.ensure_future(hold.begun.wait())
     await asyncio.wait({offering, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -1,4 +1,4 @@
-"""Stories of what travels in a package: all that it says reaches its receiver, and what is none is refused."""
+"""Stories of the content of packages: all of it reaches the receiver, and invalid packages are refused."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Stories of time that does not count because a person is awaited, and of time in which nobody is there."""
+"""Stories of deadlines that pause while a person is awaited, and of time that passes while no team is open."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from tests.stories.timeouts import LATE, UNANSWERED, asking, keeps_working, runs
 
 
 async def after_a_night(stage: Stage, teams: Sequence[Team], clock: ManualClock, hold: Hold) -> RunResult:
-    """Say something, close the team when somebody is held up by it, and go on with another ten minutes later."""
+    """Say something, close the team when the work is held up, and go on with another team ten minutes later."""
     before, after = teams
     if stage.lives > 1:
         return await runs_out(stage, after, clock, hold, 300)
@@ -83,7 +83,7 @@ async def days_later(stage: Stage, team: Team, clock: ManualClock, decision: Dec
 async def after_days(
     stage: Stage, team: Team, clock: ManualClock, decision: Decision, hold: Hold | None = None
 ) -> RunResult:
-    """A person decides days later; whoever is held up after that has a minute, and no time of the person's."""
+    """A person decides days later; after that the agent has its full minute."""
     steps = [time_is_up(team, clock, hold, 60)] if hold else []
     return await takes_place(team, clock, days_later(stage, team, clock, decision), *steps)
 
@@ -113,7 +113,7 @@ async def a_delegate_does_not_expire_while_its_permission_is_awaited(stage: Stag
 
 
 def payers(stage: Stage, clock: ManualClock, hold: Hold | None) -> Team:
-    """A lead, and a clerk who has a minute to pay, and has to ask before."""
+    """A lead, and a clerk that has a minute to pay and needs approval."""
 
     async def clerk(messages: Sequence[Message]) -> Reply:
         found = tells(messages)

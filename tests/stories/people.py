@@ -1,4 +1,4 @@
-"""Stories of members that are people: what reaches them waits until they answer it, reject it or hand it on."""
+"""Stories of people as members: a task waits until the person answers it, rejects it or hands it on."""
 
 from collections.abc import Sequence
 from typing import Any

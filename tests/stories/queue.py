@@ -1,4 +1,4 @@
-"""Stories of agents that are served by claims: what reaches them waits, visibly, until somebody takes it."""
+"""Stories of pulled agents: their work waits, visibly, until a worker claims it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def desk(stage: Stage, *members: Member, **parts: Any) -> Team:
 
 
 def office(stage: Stage, *members: Member, **parts: Any) -> Team:
-    """The boss gives a task to the clerk, who is served by claims."""
+    """The boss gives a task to a pulled clerk."""
     model = cast(**{"boss": asks(delegates("clerk", "count")), **parts})
     return stage.team([boss(), *(members or [pulled("clerk")])], model)
 

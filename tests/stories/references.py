@@ -1,4 +1,4 @@
-"""Stories of contexts that stay where they are, and of receivers that read on when they need to."""
+"""Stories of references: the context stays in the store, and receivers fetch it when they need it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def address(messages: Sequence[Message]) -> str:
 
 
 def fetches(**wanted: str) -> Says:
-    """Read what was said before, then answer with it."""
+    """Fetch the earlier messages, then answer with them."""
 
     def plays(messages: Sequence[Message]) -> Line:
         if isinstance(messages[-1], ToolResult):
@@ -35,7 +35,7 @@ def fetches(**wanted: str) -> Says:
 
 
 def shop(stage: Stage, billing: Any, strategy: Reference | None = None, **options: Any) -> Team:
-    """A triage that refers billing to what was said."""
+    """A triage that gives billing a reference to the earlier messages."""
     model = cast(triage=looks_up_then_hands_off, billing=billing)
     members = [Agent("triage", tools=[look_up]), Agent("billing", strategy=strategy or Reference(max_facts=1))]
     return stage.team(members, model, **options)

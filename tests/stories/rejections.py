@@ -1,4 +1,4 @@
-"""Stories of handoffs that their receivers do not want: who is asked next, and what the sender is told."""
+"""Stories of rejected handoffs: which receiver is asked next, and what the sender is told."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stories of handoffs that are undone: the task goes back to its sender, whoever has it, and somebody cleans up."""
+"""Stories of rollbacks: the task goes back to its sender, and a hook cleans up."""
 
 import asyncio
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ async def undo(stage: Stage, team: Team, handoff: HandoffRecord | str, reason: s
 
 
 async def undone_at(stage: Stage, team: Team, hold: Hold, id: str, text: str = "charged twice") -> RunResult:
-    """Say something, and roll this handoff back as soon as somebody is held up by it."""
+    """Say something, and roll this handoff back as soon as its work is held up."""
     async with asyncio.TaskGroup() as group:
         saying = group.create_task(stage.say(team, text))
         await first_of(saying, hold.begun.wait)
@@ -83,7 +83,7 @@ async def undone_at(stage: Stage, team: Team, hold: Hold, id: str, text: str = "
 
 
 async def states(team: Team, conversation: str = CONVERSATION) -> list[tuple[str, str]]:
-    """Everybody who was handed something, and how that stands."""
+    """Receiver and state of every handoff."""
     return [(each.receiver, str(each.state)) for each in await team.handoffs(conversation)]
 
 
@@ -298,7 +298,7 @@ async def a_delegate_that_failed_or_was_too_late_may_be_given_back(stage: Stage)
 
 
 async def impossible(team: Team, id: str) -> IllegalTransition:
-    """What somebody is told who wants to undo what cannot be undone; it changes nothing."""
+    """The error of a rollback that is not possible; checks that nothing changed."""
     before = len(await team.history(CONVERSATION))
     with pytest.raises(IllegalTransition) as refusal:
         await team.rollback(id, reason="on second thoughts", by="bob")

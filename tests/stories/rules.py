@@ -1,4 +1,4 @@
-"""Stories of rules: where a conversation goes, and which handoffs are not made, while something holds."""
+"""Stories of rules: conditions that send a conversation to an agent or deny handoffs."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stories of how much a worker does at once, how it stops, and what it does not hold any more."""
+"""Stories of a worker's concurrency, its stop, and claims that it renews or loses."""
 
 import asyncio
 from typing import Any

@@ -114,7 +114,7 @@ async def several_specialists_work_at_once_and_come_back_in_order(stage: Stage) 
     assert [read(each).agent for each in parts[:2]] == ["accountant", "lawyer"]
     assert parts[2].startswith("no specialist")
     assert len(await events(team, ReceiverChosen)) == 3
-    # Whoever is found first is asked first.
+    # Calls are answered in the order in which receivers are found.
     assert sorted((h.receiver, h.tool) for h in await team.handoffs(CONVERSATION)) == [
         ("accountant", "handoff_to_specialist"),
         ("lawyer", "handoff_to_specialist"),

@@ -1,4 +1,4 @@
-"""Stories of packages that a program puts into the queue of somebody, and of the order in which they are taken."""
+"""Stories of packages that code submits to the queue of an agent, and of the order in which they are claimed."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from tests.stories.stage import Stage, events, story
 
 
 async def is_still_open(team: Team, ticket: Ticket | str) -> bool:
-    """Whether whoever asks for the result of a ticket is told to ask again later."""
+    """True if the result of a ticket is not there yet."""
     return "can be asked for again" in str(await error(TimeoutError, team.result(ticket, timeout=0.02)))
 
 
@@ -110,7 +110,7 @@ async def a_package_that_is_offered_while_another_waits_is_not_called_cancelled(
         if stage.lives == 1:
             assert (waiting.state, waiting.reason) == (State.PENDING, "waits until what was wanted before it is done")
             assert [awaited.kind for awaited in waiting.pending] == ["claim"]
-        while result.state in (State.PENDING, State.WORKING):  # by somebody who died with an earlier life
+        while result.state in (State.PENDING, State.WORKING):  # claimed by a worker of an earlier life
             for claim in await stage.claim(team, "clerk"):
                 await brings("Three.")(claim)
             result = await team.offer(second)
@@ -252,7 +252,7 @@ async def a_package_may_be_submitted_to_a_function_and_the_worker_answers_for_it
 
 
 async def decided(stage: Stage, mode: str, decision: Decision) -> tuple[Team, Ticket]:
-    """A package that is submitted to ana, who is a person and does this about it."""
+    """A package that is submitted to ana, a person, who decides so."""
     team = office(stage, Person("ana"))
     ticket = await team.submit(package("ana", mode=mode, conversation=mode))
     requests = await team.approvals(mode)

@@ -1,4 +1,4 @@
-"""Stories of work that is called off or taken back while it waits to be claimed, or while somebody has claimed it."""
+"""Stories of tickets that are cancelled or rolled back while they wait to be claimed, or under a claim."""
 
 from changeover import State, Team, Ticket
 from changeover.relay.events import CancelRequested, RollbackRequested

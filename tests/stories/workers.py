@@ -1,4 +1,4 @@
-"""Stories of workers that have agents work on what waits for them: all kinds of it, and what comes after."""
+"""Stories of workers: they claim every kind of ticket and have their agents work on it."""
 
 from changeover import (
     Agent,
@@ -185,7 +185,7 @@ async def is_asked(team: Team, conversation: str) -> bool:
 
 
 async def lets_go(stage: Stage, team: Team, conversation: str) -> list[str]:
-    """How the work of a worker ends who is held up by a person."""
+    """The end of a worker's work that waits for a person."""
     ends: list[str] = []
     async with at_work(stage, team, "clerk", concurrency=1, news=lambda news: note(ends, news)):
         await soon(lambda: is_asked(team, conversation))

@@ -1,4 +1,4 @@
-"""A history is whole, or the check says which message is not."""
+"""assert_valid_history accepts valid histories, and names the message that is wrong."""
 
 from collections.abc import Sequence
 

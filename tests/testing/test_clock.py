@@ -1,4 +1,4 @@
-"""Time stands still until a test moves it."""
+"""ManualClock stands still until a test moves it."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The lines of a script become what a model would have written for the tools it was offered."""
+"""Lines of a script become the calls that a model would make with its tools."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A scripted model says what it is told, from the right line, and remembers what it was asked."""
+"""ScriptedModel replies with the right line, and records its requests."""
 
 from collections.abc import Sequence
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""What any release wrote is read by this one."""
+"""Logs that earlier releases wrote are read by this version."""
 
 from pathlib import Path
 
