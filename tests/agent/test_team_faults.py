@@ -81,7 +81,7 @@ def test_all_faults_of_a_team_are_reported_at_once():
         "agent 'twin' has model='nobody:gpt-5', which no provider is known by",
         "agent 'fn' needs a function, not str",
         "max_turns is 0; give 1 or more",
-        "hook 'x' names no event; choose one of",
+        "hook 'x' is not an event; choose one of",
         "the team has the rule 'r'; give Rule(…)",
     ]
     for part in expected:
