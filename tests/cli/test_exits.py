@@ -27,7 +27,10 @@ WRONG = {
     "a missing module": (["run", "nix.mod:team", "x"], "there is no module 'nix'"),
     "a missing name": (["run", "plain.py:nobody", "x"], "plain.py has no 'nobody'; it has: another, make, one, wrong"),
     "several teams": (["run", "several.py", "x"], "several.py has several teams: a, b; say which, as in several.py:a"),
-    "no team": (["run", "plain.py:wrong", "x"], "plain.py:wrong is no Team, and gives none: it is of type int"),
+    "no team": (
+        ["run", "plain.py:wrong", "x"],
+        "plain.py:wrong is not a Team and does not return one: it is of type int",
+    ),
     "a broken file": (["run", "broken.py", "x"], "line 2: NameError: name 'nothing' is not defined"),
     "a file that is no Python": (["run", "syntax.py", "x"], "line 1: invalid syntax"),
     "a team with faults": (

@@ -138,7 +138,7 @@ def _found(team: str | None, store: str | None) -> list[Enrolled]:
         from changeover.cli.teams import load_team
         from changeover.routing.profile import profile_of
 
-        declared = load_team(team)._declared
+        declared = load_team(team).declared
         # Whoever only looks makes no store.
         has_one = store is not None or declared.store is not None or is_store_here()
         kept = asyncio.run(_kept(team, store)) if has_one else []

@@ -96,7 +96,7 @@ def _declared(team: str | None) -> tuple[Experiment, ...]:
         return ()
     from changeover.cli.teams import load_team
 
-    return tuple(load_team(team)._declared.experiments)
+    return tuple(load_team(team).declared.experiments)
 
 
 def _check(measure: str, outcomes: Outcomes) -> None:

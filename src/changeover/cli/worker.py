@@ -62,7 +62,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
         from changeover.stores.store import database_of
 
         found, where = working_team(team, store)
-        if isinstance(found._declared.store, MemoryLog):
+        if isinstance(found.declared.store, MemoryLog):
             raise Mistake(f"{team} keeps its conversations in memory, where nobody can leave work; give --store URL")
         served = _named(agents) if agents is not None else _pulled(found, team)
         terms = {"concurrency": concurrency, "lease": lease, "grace": grace, "name": name}
