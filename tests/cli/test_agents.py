@@ -94,9 +94,9 @@ def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Pat
         at=shop,
     )
     assert done["known"].stderr == ""
-    assert done["disable"].stdout == "echo gets no handoffs until somebody types: changeover agents enable echo\n"
-    assert done["disable"].stderr == "nobody called 'echo' has worked in this store yet; mind the spelling\n"
-    assert done["remove"].stdout == "broken is left out; to have it back, type: changeover agents enable broken\n"
+    assert done["disable"].stdout == "echo gets no handoffs; to change that: changeover agents enable echo\n"
+    assert done["disable"].stderr == "no agent called 'echo' has worked in this store yet; check the spelling\n"
+    assert done["remove"].stdout == "broken is removed; to undo that: changeover agents enable broken\n"
     assert {id: (each["handoffs"], each["source"]) for id, each in by_id(done["list"]).items()} == {
         "broken": ("removed", "code"),
         "echo": ("disabled", "code"),
@@ -105,7 +105,7 @@ def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Pat
     }
     assert done["in vain"].returncode == 1
     assert "'front' tried to hand off to 'echo', who does not exist" in done["in vain"].stderr
-    assert done["enable"].stdout == "echo may have handoffs\n"
+    assert done["enable"].stdout == "echo gets handoffs\n"
     assert by_id(done["again"])["echo"]["available"] is True
     assert (done["run"].returncode, "I am here." in done["run"].stdout) == (0, True)
 
@@ -140,5 +140,5 @@ def test_what_cannot_be_is_said_plainly(shop: Path):
     )
     assert [each.returncode for each in done.values()] == [1, 2, 1, 1]
     assert done["id"].stderr.startswith("changeover: 'no id!' is no id; use letters, digits,")
-    assert done["unknown"].stderr == "changeover: nothing is known of 'nobody'; there are: desk, shy\n"
+    assert done["unknown"].stderr == "changeover: no agent is called 'nobody'; there are: desk, shy\n"
     assert done["no store"].stderr.startswith("changeover: which store?")

@@ -54,7 +54,7 @@ def test_the_handoffs_of_a_conversation_are_those_of_all_its_runs(folder: Path):
 
 def test_a_list_says_when_there_is_more(seen: dict[str, Done]):
     assert len(seen["tasks"].stdout.splitlines()) == 3
-    assert seen["tasks"].stderr == "There are more than 2: --limit shows more of them.\n"
+    assert seen["tasks"].stderr == "There are more than 2 rows: raise --limit to see them.\n"
 
 
 def test_filters_and_json(seen: dict[str, Done]):

@@ -91,10 +91,10 @@ def test_measures_of_ones_own_are_shown_too(shop: Path):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (("nothing",), "no experiment is called 'nothing'; there is: size"),
+        (("nothing",), "no experiment is called 'nothing'; this store has: size"),
         (
             ("size", "--measure", "joy"),
-            "nobody measured 'joy'; choose one of success, tokens, cost, seconds, complaints",
+            "no conversation has the measure 'joy'; choose one of success, tokens, cost, seconds, complaints",
         ),
     ],
 )
@@ -107,4 +107,4 @@ def test_what_is_not_there_is_said(shop: Path, asked: tuple[str, ...], told: str
 def test_where_nobody_took_part_it_says_so(tmp_path: Path):
     assert changeover("db", "upgrade", at=tmp_path).returncode == 0
     done = changeover("experiments", "list", at=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no conversation took part in an experiment\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no experiments\n")

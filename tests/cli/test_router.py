@@ -79,8 +79,8 @@ def test_what_was_learnt_of_one_is_forgotten_alone_and_then_of_all(shop: Path):
     assert (one.returncode, one.stdout) == (0, "1 task of lawyer at contractlaw forgotten\n")
     again = changeover("router", "reset", "--agent", "lawyer", at=shop)
     assert (again.returncode, again.stdout) == (0, "")
-    assert again.stderr == "nothing was learnt of that; see: changeover router show\n"
+    assert again.stderr == "nothing to forget; see: changeover router show\n"
     assert changeover("router", "reset", at=shop).stdout == f"{TASKS} tasks of clerk at filing forgotten\n"
     shown = changeover("router", "show", at=shop)
     assert (shown.returncode, shown.stdout) == (0, "")
-    assert shown.stderr == "nobody was looked for yet, or nothing has come of it\n"
+    assert shown.stderr == "no routed task has an outcome yet\n"

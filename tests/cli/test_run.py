@@ -34,7 +34,7 @@ def test_an_approved_run_goes_on_and_an_answer_is_all_that_standard_output_gets(
     assert after["again"].returncode == 1
     assert after["again"].stderr == "changeover: this was approved already, by lea\n"
     assert re.search(rf"^{id} +approved +billing .* refund\(amount=500\.0\)$", after["all"].stdout, re.M)
-    assert (after["none"].stdout, after["none"].stderr) == ("", "nothing waits for a decision\n")
+    assert (after["none"].stdout, after["none"].stderr) == ("", "no request is pending\n")
     assert after["resumed"].stdout == "Done, as you wished.\n"
 
 
@@ -113,4 +113,4 @@ def test_on_a_terminal_a_run_shows_its_handoffs_beside_the_answer(folder: Path):
     sent, code = on_a_terminal("run", "desk.py", "I was charged twice", at=folder, NO_COLOR="1")
     assert code == 3
     assert '  triage → billing: Charged twice. (order_id="1042")\n' in sent
-    assert "  research came back: It was paid twice.\n" in sent
+    assert "  research returned: It was paid twice.\n" in sent

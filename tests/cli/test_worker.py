@@ -46,9 +46,9 @@ def test_a_run_that_waits_for_a_worker_ends_with_3_and_says_what_to_type(shop: P
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
         "The conversation ada waits for a worker:\n"
-        "  billing is to take ada:3.0\n"
+        "  ada:3.0 for billing\n"
         "    changeover worker shop.py --agents billing\n"
-        "  and when that is done, for what came of it:\n"
+        "  then, for the result:\n"
         "    changeover resume shop.py ada\n"
     )
     told = changeover("resume", "shop.py", "ada", "--json", at=shop)
@@ -64,7 +64,7 @@ def test_an_agent_without_a_model_waits_for_a_program_and_for_no_worker(tmp_path
     )
     done = changeover("run", "own.py", "hi", "--conversation", "ada", at=tmp_path)
     assert done.returncode == 3
-    assert "papers is to take ada:2, by a program of yours: it has no model (see Team.claim)\n" in done.stderr
+    assert "ada:2 for papers, which has no model: a program of yours must claim it (see Team.claim)\n" in done.stderr
     assert "changeover worker" not in done.stderr
 
 
@@ -168,13 +168,13 @@ def test_a_ticket_that_waits_for_a_person_is_let_go_and_goes_on_when_that_is_dec
     assert told[1][3].endswith(" s: for a person or a delegate")
     assert (done["left"].returncode, done["left"].stderr) == (0, "nothing is stuck\n")
     assert done["retried"].stderr == (
-        "changeover: careful:2 waits for a person or a delegate, and for no worker; see: changeover approvals list\n"
+        "changeover: careful:2 waits for a person or a delegate, not for a worker; see: changeover approvals list\n"
     )
     (request,) = json.loads(done["asked"].stdout)
     approve = ["approvals", "approve", request["id"], "--team", "shop.py"]
     after = one_by_one({"approved": approve, "second": drain}, shop)
     assert (after["approved"].returncode, after["second"].returncode) == (3, 0)
-    assert re.search(r"is to take careful:\S+\n    changeover worker shop.py --agents", after["approved"].stderr)
+    assert re.search(r"careful:\S+ for billing\n    changeover worker shop.py --agents", after["approved"].stderr)
     assert answer(shop, "careful") == "Sent back."
 
 
@@ -276,5 +276,5 @@ def test_agents_without_a_model_are_left_to_programs_of_the_user(tmp_path: Path)
     )
     done = changeover("worker", "own.py", "--drain", at=tmp_path)
     assert done.returncode == 0
-    assert done.stderr == "Not served: papers. Without a model only a program of yours can, by Team.claim.\n"
+    assert done.stderr == "Not served: papers. Agents without a model need a program of yours (see Team.claim).\n"
     assert " serves front on " in done.stdout

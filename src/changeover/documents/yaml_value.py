@@ -24,7 +24,8 @@ class DocumentError(MisconfiguredError):
 
     def __init__(self, source: str, fault: str, mark: yaml.Mark | None = None) -> None:
         self.source = source
-        self.line, self.column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        self.line = mark.line + 1 if mark else None
+        self.column = mark.column + 1 if mark else None
         super().__init__(f"{source}, line {self.line}, column {self.column}: {fault}" if mark else f"{source} {fault}")
 
 

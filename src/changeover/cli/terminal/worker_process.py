@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from changeover.cli.exits import lined
-from changeover.cli.terminal.render import console, hang, json_time, line_of, when
+from changeover.cli.exits import error_text, one_line
+from changeover.cli.terminal.render import console, json_time, print_hanging, when
 from changeover.engines.local.waits import End
 from changeover.errors import ChangeoverError, error_of
 from changeover.facts import State as Standing
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from changeover.engines.local.engine import LocalEngine
     from changeover.team import Team
 
-COLOURS = {
+TICKET_COLOURS = {
     "takes": "cyan",
     "done": "green",
     **dict.fromkeys(("failed", "lost", "too late"), "red"),
     **dict.fromkeys(("waits", "declined", "given back", "cancelled"), "yellow"),
 }
 """What can be said of a ticket, and how it looks."""
-WIDTH = max(map(len, COLOURS))
+WIDTH = max(map(len, TICKET_COLOURS))
 
 
 class Shift:
@@ -71,7 +71,7 @@ class Shift:
         self.held -= 1
         end, reason = ended
         self._ends[end] += 1
-        told = f"after {seconds:.1f} s{f': {line_of(reason)}' if reason else ''}"
+        told = f"after {seconds:.1f} s{f': {one_line(reason)}' if reason else ''}"
         facts = {**_facts(ticket, attempt), "end": end, "seconds": round(seconds, 3), "reason": reason}
         self._tell("ended", self._line(end, ticket, told), facts)
 
@@ -84,7 +84,7 @@ class Shift:
     def is_over(self) -> None:
         """The totals."""
         seconds = time.monotonic() - self._begun
-        ends = {end: self._ends[end] for end in COLOURS if end in self._ends}
+        ends = {end: self._ends[end] for end in TICKET_COLOURS if end in self._ends}
         told = ", ".join(f"{count} {end}" for end, count in ends.items()) or "nothing was to be done"
         facts = {"ends": ends, "seconds": round(seconds, 3)}
         self._tell("stopped", _plain(f"{told}, in {seconds:.1f} s"), facts)
@@ -94,14 +94,14 @@ class Shift:
         watched = self._out is not None and self._out.is_terminal
         now = when(time.time()).split()[-1] if watched else when(time.time())  # who reads along knows which day it is
         agent = f"{ticket.agent:<{self._room}}  "
-        lead = Text.assemble((f"{now}  ", "dim"), (f"{what:<{WIDTH}}  ", COLOURS[what]), agent)
+        lead = Text.assemble((f"{now}  ", "dim"), (f"{what:<{WIDTH}}  ", TICKET_COLOURS[what]), agent)
         return lead, Text.assemble(ticket.id, (f"  {more}", "dim") if more else "")
 
     def _tell(self, event: str, line: tuple[Text, Text], facts: Mapping[str, Any]) -> None:
         # Whoever read along may have gone; that is no reason to leave work undone.
         with suppress(BrokenPipeError, SystemExit):
             if self._out is not None:
-                hang(self._out, *line, line[0].cell_len)
+                print_hanging(self._out, *line, line[0].cell_len)
             else:
                 typer.echo(json.dumps({"event": event, "at": json_time(time.time()), **facts}))
 
@@ -222,7 +222,7 @@ async def came_of(team: Team, ticket: Ticket) -> tuple[str, str]:
     entries = await team.on_engine(lambda engine: engine.log.read(ticket.place))
     last = State(ticket.place).fold(entries).last
     if last is not None and last.run.ticket == ticket.id:
-        fault = lined(error_of(last.fault, result_of(ticket.place, last))) if last.fault else ""
+        fault = error_text(error_of(last.fault, result_of(ticket.place, last))) if last.fault else ""
         return ("cancelled" if last.cancelled else "failed" if fault else "done"), fault
     status = await team.status(ticket)
     return STANDING.get(status.state, "done"), status.reason
