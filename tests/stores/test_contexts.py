@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from changeover.errors import StoreUnavailable
+from changeover.ids import context_id
 from changeover.relay.ports import Log
-from changeover.relay.tables import Kept, context_id
+from changeover.relay.tables import Kept
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.claims import SWEPT, keep
 from changeover.stores.sql.contexts import MOST, ContextJob, Put, Sweep

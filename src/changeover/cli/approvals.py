@@ -156,10 +156,11 @@ def _decide(
         from changeover.cli.terminal.prompt import user_name
         from changeover.cli.terminal.run_report import NextCommands, RunReport, resume_shown
         from changeover.facts import RunResult
+        from changeover.ids import conversation_of, root_of
 
         team, _ = working_team(address, store)
         # The run belongs to the root, whichever delegate made the request.
-        conversation = id.partition(":")[0].partition("/")[0]
+        conversation = root_of(conversation_of(id))
 
         async def decide() -> None:
             await team.decide(id, decision, by=by if by is not None else user_name(), roles=roles or ())

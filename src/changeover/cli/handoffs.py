@@ -158,12 +158,13 @@ def cancel(
         from changeover.cli.terminal.prompt import user_name
         from changeover.cli.terminal.run_report import NextCommands, RunReport, resume_shown
         from changeover.facts import RunResult
+        from changeover.ids import conversation_of, root_of
 
         found, _ = working_team(team, store)
 
         async def cancelled() -> RunResult:
             await _cancel(found, id, by if by is not None else user_name(), reason)
-            return await resume_shown(found, id.partition(":")[0].partition("/")[0])
+            return await resume_shown(found, root_of(conversation_of(id)))
 
         report = RunReport(found, NextCommands(team, store), success=("completed", "cancelled"))
         raise typer.Exit(asyncio.run(report.print(cancelled, as_json)))
@@ -195,6 +196,7 @@ async def _retry(opened: OpenStore, id: str) -> str:
 
 
 async def _why_no_ticket(views: Views, id: str) -> str:
+    from changeover.ids import split_handoff, task_id
     from changeover.stores.views import HandoffRow, TaskRow
 
     row = await views.one(HandoffRow, id)
@@ -203,8 +205,7 @@ async def _why_no_ticket(views: Views, id: str) -> str:
     if row is not None:
         why = f" ({row.reason})" if row.reason else ""
         return f"{id} has ended: {row.state}{why}; to have it done after all, hand it over again"
-    conversation, _, position = id.rpartition(":")
-    task = await views.one(TaskRow, f"{conversation}#{position}")
+    task = await views.one(TaskRow, task_id(*split_handoff(id)))
     if task is not None:
         return f"{id} has ended: {task.status}"
     return f"there is no handoff {id!r}; see: changeover handoffs list"

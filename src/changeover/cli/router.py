@@ -11,7 +11,7 @@ from changeover.cli.exits import one_line, say, tell
 from changeover.cli.options import JsonOption, StoreOption, in_store
 
 if TYPE_CHECKING:
-    from changeover.routing.learning import Standing
+    from changeover.routing.experience import Standing
 
 app = typer.Typer(help="The router: how well agents did the tasks that were routed to them.", no_args_is_help=True)
 

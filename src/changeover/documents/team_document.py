@@ -16,7 +16,9 @@ from changeover.agent.variable import TYPES, Variable
 from changeover.documents.yaml_value import Reader, YamlValue, parse_yaml
 from changeover.guards.approval import Approval
 from changeover.guards.limits import TIERS, Limits
-from changeover.handoffs.strategies import BUILT_IN, BuiltIn, Strategy
+from changeover.handoffs.reference import Reference
+from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy
+from changeover.handoffs.summary import Summary
 
 Importer = Callable[[str, str], Any]
 """Returns the object of this name in this module; raises ImportError."""
@@ -172,7 +174,9 @@ class _TeamReader:
         return found
 
 
-STRATEGIES = {kind.name: kind for kind in BUILT_IN}
+STRATEGIES: dict[str, type[ContextStrategy]] = {
+    kind.name: kind for kind in (Full, MessageOnly, Recent, Summary, Reference)
+}
 OPTION_READERS: dict[Any, Reader] = {
     Sequence[str]: YamlValue.texts,
     int: YamlValue.integer,
@@ -183,18 +187,18 @@ OPTION_READERS: dict[Any, Reader] = {
 
 
 @cache
-def _option_readers(kind: type[BuiltIn]) -> dict[str, Reader]:
+def _option_readers(kind: type[ContextStrategy]) -> dict[str, Reader]:
     return {option.name: OPTION_READERS[option.type] for option in fields(kind)}
 
 
-def _configured_strategy(value: YamlValue) -> BuiltIn:
+def _configured_strategy(value: YamlValue) -> ContextStrategy:
     found = value.entries("one strategy with its options", STRATEGIES)
     if len(found) != 1:
         raise value.error(f"expected one of {', '.join(STRATEGIES)}, found {len(found)}")
     [(name, options)] = found.items()
     kind = STRATEGIES[name]
     given = {} if options.raw() is None else options.mapping(f"options of {name}", _option_readers(kind))
-    strategy: BuiltIn = kind(**given)
+    strategy: ContextStrategy = kind(**given)
     if faults := strategy.faults():
         raise options.error(faults[0])
     return strategy

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from changeover.errors import ConversationNotFound, StoreUnavailable
 from changeover.facts import HandoffRecord
+from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.result import handoffs_in
 from changeover.relay.state import State
@@ -172,7 +173,7 @@ class Views:
         of conversations, only roots if that is wanted."""
         values: dict[str, Any] = {**wanted, "limit": limit}
         if within is not None:
-            values |= {"conversation_": within, "prefix_": f"{within}/", "length_": len(within) + 1}
+            values |= {"conversation_": within, "prefix_": below(within), "length_": len(below(within))}
         query = _listing(self._database.dialect, kind, tuple(sorted(wanted)), within is not None, roots)
         return [record_of(kind, row) for row in await self._reader.rows(query(**values))]
 
@@ -192,7 +193,7 @@ class Views:
 
     async def tree(self, conversation: str) -> list[Entry]:
         """All that was recorded of a conversation and its delegates, in order."""
-        prefix = f"{conversation}/"
+        prefix = below(conversation)
         tree = self._feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
         return [entry_of(row) for row in await self._reader.rows(tree)]
 

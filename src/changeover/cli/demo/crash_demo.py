@@ -16,6 +16,7 @@ from changeover.cli.demo.narration import Narration
 from changeover.cli.demo.page import Page, field, show_store, store_url
 from changeover.cli.exits import Mistake
 from changeover.cli.terminal.render import console
+from changeover.ids import effect_key
 from changeover.relay.events import Entry, RunCompleted, ToolFinished
 from changeover.relay.ports import Log
 from changeover.relay.stream import Recorded, recorded
@@ -102,7 +103,7 @@ class Crash:
         worker = self._workers[-1]
         worker.kill()
         worker.wait()
-        self._before = {f"{entry.conversation}:{entry.cause}" for entry in await log.tree(ID)}
+        self._before = {effect_key(entry.conversation, entry.cause) for entry in await log.tree(ID)}
 
     def _taken_up(self, agent: str) -> None:
         """Show what was recorded when the first process was killed, and which process takes over."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from changeover.cli.demo.desk import MESSAGES, desk, line
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve
+from changeover.ids import effect_key
 from changeover.messages import Message, Reply, ToolResult
 from changeover.relay.ports import Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -54,7 +55,7 @@ class Journal:
         return replace(world, models=models, toolkits=toolkits)
 
     def note(self, conversation: str, command: str, agent: str, what: str) -> None:
-        noted = Noted(os.getpid(), f"{conversation}:{command}", agent, what)
+        noted = Noted(os.getpid(), effect_key(conversation, command), agent, what)
         with self._path.open("ab", buffering=0) as file:  # one write: a killed process leaves no half line
             file.write(msgspec.json.encode(noted) + b"\n")
 

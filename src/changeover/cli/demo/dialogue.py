@@ -73,10 +73,10 @@ class Dialogue:
     def resume(self) -> None:
         """Continue the last run to its end, if it was interrupted."""
         past = self.past()
-        waiting = {f"{each.conversation}:{each.call}" for each in self._runner.run(self._team.approvals(self.id))}
+        waiting = {(each.conversation, each.call) for each in self._runner.run(self._team.approvals(self.id))}
         self._runner.run(self._team.__aenter__())
         for each in past:
-            if isinstance(each.event, ApprovalRequested) and f"{each.conversation}:{each.event.call}" in waiting:
+            if isinstance(each.event, ApprovalRequested) and (each.conversation, each.event.call) in waiting:
                 self._narration.event(each)
                 self._decide(each)
         while not self._caught_up():

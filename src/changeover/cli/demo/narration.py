@@ -14,6 +14,7 @@ from changeover.cli.terminal.prompt import call_arguments, request_words
 from changeover.cli.terminal.transcript import CallIndex, answer_words, is_retry
 from changeover.facts import Mode
 from changeover.guards.approval import Edit, Reject, Respond, verdict_words
+from changeover.ids import handoff_id, is_root
 from changeover.messages import Call
 from changeover.relay.events import (
     ApprovalDecided,
@@ -63,7 +64,7 @@ class Narration:
         if isinstance(item, Recorded):
             self.event(item)
         # Delegates may work in parallel; of their texts only the result is shown.
-        elif isinstance(item, TextDelta) and "/" not in item.conversation:
+        elif isinstance(item, TextDelta) and is_root(item.conversation):
             text = clean(item.text)
             self.page.write(text)
             self._last_text += text
@@ -91,7 +92,7 @@ class Narration:
             self._calls.add(each)
             match each.event:
                 case RunStarted(agent=agent) | HandoffAccepted(receiver=agent, mode=Mode.TRANSFER):
-                    self._active = agent if "/" not in each.conversation else self._active
+                    self._active = agent if is_root(each.conversation) else self._active
                 case _:
                     pass
         return self._active
@@ -113,7 +114,7 @@ class Narration:
     def _handoff_event(self, at: str, event: object) -> None:
         """Write an event by which work passes from one agent to another."""
         match event:
-            case RunStarted(agent=agent) if "/" not in at:
+            case RunStarted(agent=agent) if is_root(at):
                 self._turn_to(agent, self._still if self._active else "answers now")
             case HandoffAccepted(receiver=receiver, mode=Mode.TRANSFER):
                 self._turn_to(receiver, "answers now")
@@ -140,7 +141,7 @@ class Narration:
 
     def _reply(self, at: str, text: str) -> None:
         # A log has whole texts, a stream has sent them in pieces before.
-        if "/" not in at and text and not self._last_text.endswith(text):
+        if is_root(at) and text and not self._last_text.endswith(text):
             self.page.write(text)
             self._last_text = text
 
@@ -153,7 +154,7 @@ class Narration:
         self.page.line(Text(note, "dim"))
 
     def _tool(self, at: str, agent: str, call: Call, text: str) -> None:
-        who: list[Text | str] = [self.page.name(agent), ": "] if "/" in at else []
+        who: list[Text | str] = [self.page.name(agent), ": "] if not is_root(at) else []
         self._nested(at, "", *who, Text(f"{call.name}({call_arguments(call.args)})", "bold"))
         self._nested(at, f"{self.page.marks.elbow} ", Text(text, "dim"))
         self.wait(0.25)
@@ -168,7 +169,7 @@ class Narration:
     def _ask(self, at: str, offer: HandoffOffered) -> None:
         if not self._delegated:
             self.page.gap()
-        self._delegated = (self._delegated - {offer.retry_of}) | {f"{at}:{offer.call}"}
+        self._delegated = (self._delegated - {offer.retry_of}) | {handoff_id(at, offer.call)}
         name = self.page.name(offer.receiver)
         self._nested(at, f"{self.page.marks.top} ", "asks ", name, f": {_short(offer.message)}")
         self.wait(0.25)
@@ -176,7 +177,7 @@ class Narration:
     def _answer(self, at: str, back: HandoffReturned) -> None:
         said = f" answers: {_short(back.response or back.error)}"
         self._nested(at, f"{self.page.marks.bottom} ", self.page.name(back.receiver), said)
-        self._back(f"{at}:{back.call}")
+        self._back(handoff_id(at, back.call))
 
     def _back(self, handoff: str) -> None:
         self._delegated.discard(handoff)
@@ -203,7 +204,7 @@ class Narration:
         self.page.line(text, lead=field(name), more=" " * FIELD)
 
     def _declined(self, at: str, answer: HandoffRejected | HandoffConditional | HandoffExpired) -> None:
-        if (handoff := f"{at}:{answer.call}") not in self._delegated:
+        if (handoff := handoff_id(at, answer.call)) not in self._delegated:
             self.page.label(ANSWERS[type(answer)], answer_words(answer), colour="white on red")
             self.wait(0.45)
             return

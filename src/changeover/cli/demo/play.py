@@ -16,6 +16,7 @@ from changeover.cli.terminal.prompt import call_arguments
 from changeover.cli.terminal.render import console
 from changeover.facts import ApprovalRequest, HandoffRecord, Mode
 from changeover.guards.approval import Approve, Decision, Edit
+from changeover.ids import is_root
 from changeover.observe.drawing import declined
 from changeover.relay.events import ApprovalRequested, ModelReplied, ToolFinished
 from changeover.relay.stream import Recorded
@@ -28,7 +29,7 @@ STEP = 5
 def show_summary(page: Page, handoffs: Sequence[HandoffRecord], past: Sequence[Recorded]) -> None:
     """Write the chain of handoffs, the delegates, and the totals."""
     page.rule("what happened")
-    own = [each for each in handoffs if "/" not in each.id]
+    own = [each for each in handoffs if is_root(each.id)]
     if own:
         page.line(page.name(own[0].sender), margin=0)
     for margin, parts in _steps(page, own):

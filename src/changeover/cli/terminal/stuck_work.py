@@ -11,6 +11,7 @@ from changeover.agent.roster import Roster
 from changeover.cli.options import ALL_ROWS
 from changeover.cli.terminal.render import when
 from changeover.cli.terminal.run_report import NextCommands
+from changeover.ids import below
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
 from changeover.stores.views import ConversationRow, HandoffRow, Views
@@ -60,7 +61,7 @@ async def _open(views: Views, row: ConversationRow) -> list[HandoffRow]:
 
 
 def _has_delegate(conversation: str, rows: Iterable[ConversationRow]) -> bool:
-    return any(row.id.startswith(f"{conversation}/") for row in rows)
+    return any(row.id.startswith(below(conversation)) for row in rows)
 
 
 def _stuck_ticket(queued: Queued, commands: NextCommands, now: float) -> StuckWork:

@@ -13,6 +13,7 @@ from changeover.cli.terminal.prompt import call_arguments
 from changeover.cli.terminal.render import is_unicode
 from changeover.errors import limit_words
 from changeover.facts import Mode, RunResult
+from changeover.ids import call_id, call_of, handoff_id, is_root
 from changeover.messages import Call
 from changeover.relay.events import (
     AlternativeRefused,
@@ -40,7 +41,6 @@ from changeover.relay.events import (
     TierChosen,
     ToolFinished,
 )
-from changeover.relay.ids import call_of
 from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 RUN_ENDED = (RunCompleted, RunFailed, RunCancelled)
@@ -111,12 +111,11 @@ class CallIndex:
     def add(self, recorded: Recorded) -> None:
         self.seq = max(self.seq, recorded.seq)
         if isinstance(recorded.event, ModelReplied):
-            # The id of a call is the position of its reply, and its number there.
-            reply = f"{recorded.conversation}:{recorded.position}"
-            self._calls |= {f"{reply}.{index}": call for index, call in enumerate(recorded.event.calls)}
+            for index, call in enumerate(recorded.event.calls):
+                self._calls[handoff_id(recorded.conversation, call_id(recorded.position, index))] = call
 
     def find(self, conversation: str, id: str) -> Call | None:
-        return self._calls.get(f"{conversation}:{id}")
+        return self._calls.get(handoff_id(conversation, id))
 
 
 class Transcript:
@@ -173,7 +172,7 @@ class Transcript:
                 self._offer(offer)
             case ModelFailed(reason=reason, retry_at=again) if again:
                 self._note(f"the model failed ({reason}); it is called again")
-            case TicketTaken() | TicketLapsed() as moved if "/" not in conversation:
+            case TicketTaken() | TicketLapsed() as moved if is_root(conversation):
                 self._note(_ticket_words(moved))  # the sender's log has the tickets of its delegates too
             case CallRefused(why="declined"):
                 self._note(f"{agent} is told, and continues")
@@ -190,7 +189,7 @@ class Transcript:
 
     def _delta(self, delta: TextDelta) -> None:
         # Delegates may work in parallel; of their texts only the result is printed.
-        if not self._texts or "/" in delta.conversation:
+        if not self._texts or not is_root(delta.conversation):
             return
         streaming = (delta.agent, delta.command, delta.attempt)
         if self._streaming != streaming:
@@ -202,7 +201,7 @@ class Transcript:
 
     def _reply(self, conversation: str, reply: ModelReplied) -> None:
         self.end_line()
-        if self._texts and "/" not in conversation and reply.text.strip() not in ("", self._last_text.strip()):
+        if self._texts and is_root(conversation) and reply.text.strip() not in ("", self._last_text.strip()):
             self._speak(reply.agent, reply.text)
 
     def _speak(self, agent: str, text: str) -> None:

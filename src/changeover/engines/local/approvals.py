@@ -15,9 +15,9 @@ from changeover.engines.local.conversation import Live
 from changeover.errors import ApprovalError
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve, Decision, Reject, verdict_words
+from changeover.ids import call_of
 from changeover.relay.commands import AwaitApproval
 from changeover.relay.events import ApprovalDecided
-from changeover.relay.ids import call_of
 from changeover.relay.perform.approvals import misfit
 from changeover.relay.ports import World
 from changeover.relay.run import Acting, Awaiting

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from changeover.ids import child_id, handoff_id
 from changeover.relay.events import (
     Entry,
     HandoffAccepted,
@@ -18,7 +19,7 @@ from changeover.relay.events import (
     RollbackRequested,
 )
 from changeover.relay.tables import MOST, Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 
 Costs = Callable[[str], float | None]
 """What was spent in a conversation, if that is known."""
@@ -83,9 +84,9 @@ class MemoryLessons:
 
     def _lesson(self, conversation: str, call: str, course: Course, ended: float) -> Lesson:
         seconds = None if course.accepted_at is None else ended - course.accepted_at
-        cost = self._costs(f"{conversation}/{call}")
+        cost = self._costs(child_id(conversation, call))
         outcome = Outcome(course.capability, course.agent, course.success, seconds, cost)
-        return Lesson(f"{conversation}:{call}", ended, outcome)
+        return Lesson(handoff_id(conversation, call), ended, outcome)
 
     def _offer(self, entry: Entry, event: HandoffOffered) -> None:
         if event.capability:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
+from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve, Spending
 from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT, Tally, about_tickets, forgotten
@@ -62,11 +63,11 @@ class MemoryLog:
             return [entry for entry in self._entries.get(conversation, ()) if entry.position >= after]
 
     async def tree(self, conversation: str) -> list[Entry]:
-        below = f"{conversation}/"
+        prefix = below(conversation)
         with self._lock:
             own = self._entries.get(conversation)
             tree = self._trees[own[0].root] if own else ()
-            return [each for each in tree if each.conversation == conversation or each.conversation.startswith(below)]
+            return [each for each in tree if each.conversation == conversation or each.conversation.startswith(prefix)]
 
     async def append(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from changeover.errors import UnderWay
+from changeover.ids import handoff_range
 from changeover.relay.projection.admission import CLAIMABLE, ENDED, UNFINISHED
 from changeover.stores.sql.database import Row, Session, Write
 from changeover.stores.sql.side_jobs import Beside
@@ -103,4 +104,5 @@ def _hindrance(tree: Sequence[Standing], alive: Collection[str], tickets: Sequen
 
 def _range(conversation: str) -> dict[str, str]:
     """Where the ids of what belongs to a conversation stand: it, a colon, and more."""
-    return {"begin": f"{conversation}:", "beyond": f"{conversation};", "conversation": conversation}
+    begin, beyond = handoff_range(conversation)
+    return {"begin": begin, "beyond": beyond, "conversation": conversation}

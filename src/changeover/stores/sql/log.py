@@ -11,6 +11,7 @@ import msgspec
 
 from changeover.errors import StoreClosed, StoreUnavailable
 from changeover.facts import ApprovalRequest
+from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import forgotten
@@ -99,7 +100,7 @@ class SqlLog:
 
     async def tree(self, conversation: str) -> list[Entry]:
         self._check()
-        prefix = f"{conversation}/"
+        prefix = below(conversation)
         tree = self._sql.feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
         return [entry_of(row) for row in await self._reader.rows(tree)]
 

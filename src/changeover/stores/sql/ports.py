@@ -14,7 +14,7 @@ from changeover.facts import State
 from changeover.guards.breaker import Circuit
 from changeover.relay.queue import Bell, Claim, Queued, Taken
 from changeover.relay.tables import MOST, Kept, KeptAgent, Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.routing.profile import Profile
 from changeover.routing.statistics import Measured
 from changeover.stores.feed import Feed, bell_of
