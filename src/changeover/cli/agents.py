@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from changeover.relay.tables import KeptAgent
     from changeover.routing.profile import Profile
 
-app = typer.Typer(help="Agents: what each one is for, and which of them get handoffs.", no_args_is_help=True)
+app = typer.Typer(help="List, describe, enable and disable agents.", no_args_is_help=True)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="ID", help="The agent's id.", show_default=False)]
 OptionalTeam = Annotated[
@@ -30,7 +30,7 @@ OptionalTeam = Annotated[
 
 @app.command("list")
 def list_agents(team: OptionalTeam = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List agents: those that the store describes and, if a team is given, those that it declares."""
+    """List the agents that the store describes and the team declares."""
     from changeover.cli.terminal.render import print_json, print_table
 
     found = _listed(team, store)
@@ -77,7 +77,10 @@ def add(  # noqa: PLR0913 - each is a declared option
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Describe an agent, instead of what its code or the store says. Teams on the store see it within seconds."""
+    """Describe an agent, in place of its profile in code or store.
+
+    Teams on the store see the change within seconds.
+    """
     with errors_reported():
         from changeover.errors import MisconfiguredError
         from changeover.routing.profile import Profile, profile_faults
@@ -92,7 +95,10 @@ def add(  # noqa: PLR0913 - each is a declared option
 
 @app.command()
 def remove(id: AgentArgument, store: StoreOption = None) -> None:
-    """Remove an agent: teams on the store hand nothing to it, even if their code declares it."""
+    """Remove an agent: no team on the store hands over to it.
+
+    This holds for agents that are declared in code too.
+    """
     for_agent(store, id, lambda opened: opened.log.agents.remove(id))
     say(f"{id} is removed; to undo that: changeover agents enable {id}")
 
@@ -106,7 +112,10 @@ def enable(id: AgentArgument, store: StoreOption = None) -> None:
 
 @app.command()
 def disable(id: AgentArgument, store: StoreOption = None) -> None:
-    """Hand nothing to an agent until it is enabled. It finishes the work that it has."""
+    """Hand nothing to an agent until it is enabled.
+
+    It finishes the work that it has.
+    """
     for_agent(store, id, lambda opened: opened.log.agents.switch(id, False))
     say(f"{id} gets no handoffs; to change that: changeover agents enable {id}")
 

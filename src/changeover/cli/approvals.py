@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from changeover.cli.exits import EXITS, errors_reported
+from changeover.cli.exits import add_exits, errors_reported
 from changeover.cli.options import (
     ByOption,
     DecidingTeamOption,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "withdrawn", "all"]
 
-app = typer.Typer(help="Approvals: requests that wait for a person.", no_args_is_help=True)
+app = typer.Typer(help="List and decide requests that wait for a person.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -39,7 +39,7 @@ def list_approvals(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List requests to people, newest first; by default those that are pending."""
+    """List requests to people, by default those that are pending."""
     from changeover.cli.terminal.prompt import kind_words, matter_words
     from changeover.cli.terminal.render import print_list, when
 
@@ -75,7 +75,7 @@ def approve(
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Approve a request, or grant a permission. The run continues here."""
+    """Approve a request, or grant a permission."""
     from changeover.guards.approval import Approve
 
     _decide(id, Approve(), (by, role), (team, store), as_json)
@@ -92,7 +92,7 @@ def reject(  # noqa: PLR0913 - each is a declared option
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Reject a request, with a note for the agent. The run continues here."""
+    """Reject a request, with a note for the agent."""
     from changeover.guards.approval import Reject
 
     _decide(id, Reject(note), (by, role), (team, store), as_json)
@@ -109,7 +109,7 @@ def answer(  # noqa: PLR0913 - each is a declared option
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a request yourself: a task, an escalation, or a call that then is not made. The run continues here."""
+    """Answer a task, an escalation, or in place of a call."""
     from changeover.guards.approval import Respond
 
     _decide(id, Respond(text), (by, role), (team, store), as_json)
@@ -128,14 +128,15 @@ def route(  # noqa: PLR0913 - each is a declared option
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give the work to another member: a task, an escalation, or a handoff to approve. The run continues here."""
+    """Give a task, an escalation or a handoff to another member."""
     from changeover.guards.approval import Edit
 
     _decide(id, Edit(receiver=receiver), (by, role), (team, store), as_json)
 
 
 for command in (approve, reject, answer, route):
-    command.__doc__ = f"{command.__doc__}\n\n{EXITS}"
+    command.__doc__ = f"{command.__doc__}\n\nThe run continues here."
+add_exits(approve, reject, answer, route)
 
 
 def _decide(

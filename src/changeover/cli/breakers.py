@@ -13,7 +13,7 @@ from changeover.cli.options import JsonOption, StoreOption, for_agent, in_store
 if TYPE_CHECKING:
     from changeover.guards.breaker import Circuit
 
-app = typer.Typer(help="Circuit breakers: receivers that failed too often and get no handoffs.", no_args_is_help=True)
+app = typer.Typer(help="List, open and reset the circuit breakers of receivers.", no_args_is_help=True)
 
 ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The id of the agent.", show_default=False)]
 
@@ -30,14 +30,14 @@ def list_breakers(store: StoreOption = None, as_json: JsonOption = False) -> Non
 
 @app.command("open")
 def open_breaker(receiver: ReceiverArgument, store: StoreOption = None) -> None:
-    """Open a breaker: no team on this store hands over to the receiver until the breaker is reset."""
+    """Open a breaker: the receiver gets no handoffs until it is reset."""
     for_agent(store, receiver, lambda opened: opened.log.breakers.force(receiver, time.time()))
     say(f"{receiver} gets no handoffs; to change that: changeover breakers reset {receiver}")
 
 
 @app.command("reset")
 def reset_breaker(receiver: ReceiverArgument, store: StoreOption = None) -> None:
-    """Reset a breaker: the receiver gets handoffs again at once, and its failures are forgotten."""
+    """Reset a breaker: the receiver gets handoffs again at once."""
     if in_store(store, lambda opened: opened.log.breakers.reset(receiver, time.time())):
         say(f"{receiver} gets handoffs again")
     else:

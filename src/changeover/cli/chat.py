@@ -27,7 +27,10 @@ def chat(  # noqa: PLR0913 - each is a declared option
     no_handoffs: NoHandoffsOption = False,
     role: RoleOption = None,
 ) -> None:
-    """Talk with a team, and decide its approvals here. Ctrl-C or Ctrl-D leaves; the conversation is kept."""
+    """Talk with a team, and decide its approvals.
+
+    Ctrl-C or Ctrl-D leaves; the conversation is kept.
+    """
     first = {"agent": agent, "user": user, "context": variables(context)}
     with errors_reported():
         from changeover.cli.teams import working_team

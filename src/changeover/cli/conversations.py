@@ -21,7 +21,7 @@ def conversations(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List conversations: the active agent, the status, and how many handoffs were made."""
+    """List conversations, newest first."""
     from changeover.cli.terminal.render import print_list, when
 
     async def find(opened: OpenStore) -> list[Any]:

@@ -10,12 +10,15 @@ import typer
 from changeover.cli.exits import Exit, errors_reported, say, tell
 from changeover.cli.options import JsonOption, StoreOption, store_of, store_to_make
 
-app = typer.Typer(help="The store: create, upgrade and check its tables.", no_args_is_help=True)
+app = typer.Typer(help="Create, upgrade and check the tables of a store.", no_args_is_help=True)
 
 
 @app.command()
 def upgrade(store: StoreOption = None) -> None:
-    """Create the tables, or upgrade them. Run it while no older process uses the store."""
+    """Create the tables, or upgrade them.
+
+    Run it while no older process uses the store.
+    """
     with errors_reported():
         from changeover.errors import ChangeoverError, StoreUnavailable
         from changeover.stores.store import database_of, upgrade_store
@@ -36,7 +39,10 @@ def upgrade(store: StoreOption = None) -> None:
 
 @app.command()
 def current(store: StoreOption = None) -> None:
-    """Print the version of the tables. Exit code 1 if this version of changeover cannot read them."""
+    """Print the version of the tables.
+
+    Exit code 1 if this version of changeover cannot read them.
+    """
     with errors_reported():
         from changeover.stores.sql.schema import VERSION
         from changeover.stores.views import existing, version_of
@@ -50,7 +56,10 @@ def current(store: StoreOption = None) -> None:
 
 @app.command()
 def check(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Read every conversation from its log. Exit code 1 if the tables are not current or a conversation is damaged."""
+    """Read every conversation from its log.
+
+    Exit code 1 if the tables are not current or a conversation is damaged.
+    """
     from changeover.cli.terminal.render import print_json
 
     with errors_reported():

@@ -46,7 +46,10 @@ class Finding(NamedTuple):
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Check Python, packages, API keys (by name only) and the store. Exit code 1 if something is wrong."""
+    """Check Python, packages, API keys and the store.
+
+    Keys are shown by name only. Exit code 1 if something is wrong.
+    """
     from changeover.cli.terminal.render import print_json, print_table
 
     findings = list(_findings(store))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from inspect import cleandoc
 
 import typer
 
@@ -31,6 +32,12 @@ EXITS = (
     "Exit codes: 0 fine, 1 the run failed or something is wrong, 2 wrong use, 3 the run waits for a person"
     " or a worker, 130 interrupted."
 )
+
+
+def add_exits(*commands: Callable[..., None]) -> None:
+    """Append the exit codes to the help of commands that run a team."""
+    for command in commands:
+        command.__doc__ = f"{cleandoc(command.__doc__ or '')}\n\n{EXITS}"
 
 
 class Mistake(Exception):

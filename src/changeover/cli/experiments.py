@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from changeover.routing.statistics import Outcomes
     from changeover.routing.verdict import Comparison, Verdict
 
-app = typer.Typer(help="Experiments: variants that were tried, and how their outcomes compare.", no_args_is_help=True)
+app = typer.Typer(help="List experiments, and compare the outcomes of their variants.", no_args_is_help=True)
 
 TeamOption = Annotated[
     str | None,
@@ -59,7 +59,7 @@ def show_experiment(
     measure: MeasureOption = "success",
     as_json: JsonOption = False,
 ) -> None:
-    """Show an experiment: the outcome of each variant, how they differ, and the confidence intervals."""
+    """Show the outcome of each variant, and how they differ."""
     with errors_reported():
         found = {each.name: (each, outcomes) for each, outcomes in _found(store, team)}
         if name not in found:

@@ -35,7 +35,7 @@ def graph(
     format: Annotated[Format, typer.Option("--format", help="The format of the drawing.")] = "text",
     store: StoreOption = None,
 ) -> None:
-    """Draw a team (agents, tools, handoffs, delegates) or the handoffs of a conversation."""
+    """Draw a team, or the handoffs of a conversation."""
     from changeover.cli.teams import is_team
 
     with errors_reported():

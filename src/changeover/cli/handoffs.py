@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from changeover.cli.exits import EXITS, Exit, Mistake, errors_reported, one_line, say, tell
+from changeover.cli.exits import Exit, Mistake, add_exits, errors_reported, one_line, say, tell
 from changeover.cli.options import (
     ByOption,
     DecidingTeamOption,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 State = Literal["PENDING", "ACCEPTED", "REJECTED", "WORKING", "COMPLETE", "FAILED", "TIMEOUT", "RETURNED"]
 
-app = typer.Typer(help="Handoffs: which agent passed work to which, and why.", no_args_is_help=True)
+app = typer.Typer(help="List and show handoffs; find, retry and cancel stuck ones.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -147,7 +147,10 @@ def cancel(
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel a handoff that is under way or waits in the queue. If its sender continues, it continues here."""
+    """Cancel a handoff that is under way or waits in the queue.
+
+    If its sender continues, it continues here.
+    """
     if team is None:
         raise typer.BadParameter(
             "only its team knows what follows when a handoff ends: give it as --team TEAM, or set CHANGEOVER_TEAM",
@@ -170,7 +173,7 @@ def cancel(
         raise typer.Exit(asyncio.run(report.print(cancelled, as_json)))
 
 
-cancel.__doc__ = f"{cancel.__doc__}\n\n{EXITS}"
+add_exits(cancel)
 
 
 async def _cancel(team: Team, id: str, by: str, reason: str) -> None:

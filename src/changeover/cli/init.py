@@ -117,7 +117,10 @@ FILES = {"team.py": TEAM, "test_team.py": TEST, "README.md": README, ".gitignore
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The folder to create.", show_default=False)],
 ) -> None:
-    """Create a small project: a team that works offline, a test for it, and a README. Nothing is overwritten."""
+    """Create a small project with a team, a test and a README.
+
+    The team works offline. Existing files are never overwritten.
+    """
     with errors_reported():
         folder = Path(name)
         if not name or not re.fullmatch(r"[A-Za-z0-9._ -]+", folder.resolve().name):

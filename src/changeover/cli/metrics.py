@@ -45,7 +45,10 @@ def metrics(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show handoffs per agent and per pair of agents: count, success rate, durations, tokens and cost."""
+    """Show the success, durations, tokens and cost of handoffs.
+
+    There is a row for each agent and for each pair of agents.
+    """
     seconds = window_seconds(window)
 
     async def find(opened: OpenStore) -> Metrics:

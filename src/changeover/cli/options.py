@@ -77,9 +77,12 @@ RoleOption = Annotated[
     ),
 ]
 ByOption = Annotated[
-    str | None, typer.Option("--by", help="The person who decides. Default: the login name.", show_default=False)
+    str | None,
+    typer.Option("--by", metavar="NAME", help="The person who decides. Default: the login name.", show_default=False),
 ]
-UserOption = Annotated[str | None, typer.Option("--user", help="The user who speaks.", show_default=False)]
+UserOption = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="The user who speaks.", show_default=False)
+]
 ConversationOption = Annotated[
     str | None,
     typer.Option(

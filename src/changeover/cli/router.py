@@ -13,7 +13,7 @@ from changeover.cli.options import JsonOption, StoreOption, in_store
 if TYPE_CHECKING:
     from changeover.routing.experience import Standing
 
-app = typer.Typer(help="The router: how well agents did the tasks that were routed to them.", no_args_is_help=True)
+app = typer.Typer(help="Show and reset what the router has learned about agents.", no_args_is_help=True)
 
 BAR_WIDTH = 10
 
@@ -30,7 +30,10 @@ def show_standings(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how well agents did, by capability, the best first. The range is the 90 % interval of the worth."""
+    """Show how well agents did, by capability, the best first.
+
+    The range is the 90 % interval of the worth.
+    """
     from changeover.engines.lessons import standings
 
     found = in_store(store, lambda opened: standings(opened.log.experience, capability, agent))
@@ -42,7 +45,10 @@ def show_standings(
 
 @app.command("reset")
 def reset_learning(capability: CapabilityOption = None, agent: AgentOption = None, store: StoreOption = None) -> None:
-    """Forget the outcomes of past tasks, of all capabilities and agents unless one is named. Conversations are kept."""
+    """Forget the outcomes of past tasks.
+
+    Without options, of all capabilities and agents. Conversations are kept.
+    """
     from changeover.engines.lessons import reset
 
     gone = in_store(store, lambda opened: reset(opened.log.experience, time.time(), capability, agent))

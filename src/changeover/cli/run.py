@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from changeover.cli.exits import EXITS, Exit, errors_reported, tell
+from changeover.cli.exits import Exit, add_exits, errors_reported, tell
 from changeover.cli.options import (
     AgentOption,
     ContextOption,
@@ -44,7 +44,10 @@ def run(  # noqa: PLR0913 - each is a declared option
     as_json: JsonOption = False,
     no_handoffs: NoHandoffsOption = False,
 ) -> None:
-    """Send a message to a team and print its answer. On a terminal, handoffs are shown as they happen."""
+    """Send a message to a team and print its answer.
+
+    On a terminal, handoffs are shown as they happen.
+    """
     options = {
         "conversation": conversation,
         "agent": agent,
@@ -68,7 +71,10 @@ def resume(
     as_json: JsonOption = False,
     no_handoffs: NoHandoffsOption = False,
 ) -> None:
-    """Continue a conversation that was interrupted, or retry the step that failed; else print its last answer."""
+    """Continue a conversation that was interrupted or failed.
+
+    A failed step is retried. If nothing is left to do, the last answer is printed.
+    """
     with errors_reported():
         from changeover.cli.teams import working_team
         from changeover.cli.terminal.run_report import NextCommands, RunReport, resume_shown
@@ -78,8 +84,7 @@ def resume(
         raise typer.Exit(_exit_code(report.print(lambda: resume_shown(found, conversation), as_json)))
 
 
-run.__doc__ = f"{run.__doc__}\n\n{EXITS}"
-resume.__doc__ = f"{resume.__doc__}\n\n{EXITS}"
+add_exits(run, resume)
 
 
 def variables(given: list[str] | None) -> dict[str, Any]:

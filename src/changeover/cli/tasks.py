@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Status = Literal["pending", "running", "waiting", "completed", "failed", "cancelled"]
 
-app = typer.Typer(help="Tasks: the work of one agent within a run.", no_args_is_help=True)
+app = typer.Typer(help="List and show tasks: the work of one agent within a run.", no_args_is_help=True)
 
 
 @app.command("list")

@@ -45,7 +45,9 @@ def worker(  # noqa: PLR0913 - each is a declared option
     store: TeamStoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
-    """Claim tickets of agents and work on them. Any number of workers may share a store.
+    """Claim tickets of agents and work on them.
+
+    Any number of workers may share a store.
 
     SIGTERM or Ctrl-C: it stops claiming, finishes its tickets, and gives back those that are unfinished after --grace.
 

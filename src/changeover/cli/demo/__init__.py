@@ -30,7 +30,10 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Watch five agents of a support desk hand over to one another. No model, no key and no network needed."""
+    """Watch five agents of a support desk hand over to one another.
+
+    It needs no model, no key and no network.
+    """
     if chat and crash:
         raise typer.BadParameter("choose one", param_hint="--chat and --crash")
     with errors_reported():
