@@ -101,7 +101,7 @@ def test_what_a_worker_has_done_is_there_for_whoever_asked(drained: dict[str, Do
 def test_a_worker_that_finds_nothing_to_do_says_so(drained: dict[str, Done]):
     first, *_, last = drained["again"].stdout.splitlines()
     assert " serves billing, research on " in first
-    assert re.fullmatch(r"nothing was to be done, in \d+\.\d s", last)
+    assert re.fullmatch(r"no tickets, in \d+\.\d s", last)
 
 
 def test_the_queue_is_not_drained_while_a_sender_goes_on_with_what_came_back(shop: Path):
@@ -183,7 +183,7 @@ def test_a_worker_that_is_stopped_finishes_what_it_has_and_takes_nothing_more(sh
     with Started("worker", "shop.py", at=shop) as worker:
         worker.until("takes       slow      patient:3.0")
         worker.hears(signal.SIGTERM)
-        worker.until("stops: SIGTERM; 1 at work, for 30 s at most; once more: give back at once\n")
+        worker.until("stops: SIGTERM; 1 in work, for 30 s at most; a second signal gives them back at once\n")
         asked(shop, "triage")
         (shop / "go").touch()
         code, text = worker.ends()
@@ -213,7 +213,7 @@ def test_a_second_signal_ends_the_wait_at_once(shop: Path):
     with Started("worker", "shop.py", "--grace", "600", at=shop) as worker:
         worker.until("takes")
         worker.hears(signal.SIGINT)
-        worker.until("stops: SIGINT; 1 at work, for 600 s at most")
+        worker.until("stops: SIGINT; 1 in work, for 600 s at most")
         worker.hears(signal.SIGINT)
         code, text = worker.ends()
     assert (code, [what for what, *_ in lines(text)]) == (0, ["takes", "given back"])

@@ -59,7 +59,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
 
     with errors_reported():
         from changeover.cli.teams import working_team
-        from changeover.cli.terminal.worker_process import Serving
+        from changeover.cli.terminal.worker_process import WorkerProcess
         from changeover.stores.memory.log import MemoryLog
         from changeover.stores.store import database_of
 
@@ -71,7 +71,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
         served = _named(agents) if agents is not None else _pulled(found, team)
         terms = {"concurrency": concurrency, "lease": lease, "grace": grace, "name": name}
         shown = database_of(where).shown if where else ""
-        asyncio.run(Serving(found, served, terms, shown, as_json).serve(drain))
+        asyncio.run(WorkerProcess(found, served, terms, shown, as_json).serve(drain))
 
 
 def _named(agents: str) -> list[str]:

@@ -34,7 +34,7 @@ FINDINGS = {
 }
 MANUALS = {
     "e42": "Errors, p. 12: sign out, update the app, sign in again. E42 does not come back",
-    "twice": "Terms, 7.2: what was charged twice goes back within three days, by whoever sees both payments",
+    "twice": "Terms, 7.2: a double charge is refunded within three days",
     "refund": "Terms, 7.1: a payment can be sent back for 30 days",
     "password": "Login, p. 3: the mail with the new password comes within ten minutes; look into the spam too",
     "install": "Start, p. 1: download, open, follow the three steps; it takes 200 MB",

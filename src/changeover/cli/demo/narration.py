@@ -76,7 +76,7 @@ class Narration:
         at = recorded.conversation
         match recorded.event:
             case FunctionReturned(text=""):
-                self.page.line(Text("plain Python: a rule says who works next", "dim"))
+                self.page.line(Text("plain Python: a rule decides which agent is next", "dim"))
             case ModelReplied(text=text) | FunctionReturned(text=text):
                 self._reply(at, clean(text))
             case ToolFinished(call=id, text=text):
