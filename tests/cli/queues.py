@@ -1,4 +1,4 @@
-"""A team of which some are served by claims, for tests of workers: as a file, and what is left in its queue."""
+"""A team with agents that workers serve, as a file; and tickets in its queue."""
 
 import asyncio
 from pathlib import Path

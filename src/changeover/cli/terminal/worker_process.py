@@ -78,7 +78,9 @@ class WorkerReport:
     def stops(self, why: str) -> None:
         """Print that the worker claims nothing more."""
         most = f"{self._serves['grace']:g} s"
-        held = f"; {self.held} in work, for {most} at most; a second signal gives them back at once" if self.held else ""
+        held = (
+            f"; {self.held} in work, for {most} at most; a second signal gives them back at once" if self.held else ""
+        )
         self._tell("stopping", _plain(f"stops: {why}{held}"), {"why": why, "held": self.held})
 
     def is_over(self) -> None:
@@ -142,7 +144,9 @@ class WorkerProcess:
     def __init__(self, team: Team, agents: Sequence[str], terms: dict[str, Any], store: str, as_json: bool) -> None:
         self._team, self._agents = team, agents
         self._worker = Worker(team, agents, news=self._on_news, **terms)
-        self._report = WorkerReport({**terms, "worker": self._worker.name, "agents": list(agents), "store": store}, as_json)
+        self._report = WorkerReport(
+            {**terms, "worker": self._worker.name, "agents": list(agents), "store": store}, as_json
+        )
         self._reporting: set[asyncio.Task[None]] = set()
         self._working: asyncio.Future[None] | None = None
         self._stopped = False
