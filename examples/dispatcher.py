@@ -1,6 +1,6 @@
 """A dispatcher: plain Python decides which agent answers. It needs no model, so it is free and deterministic.
 
-The dispatcher is a Function member. It reads the message, and returns a Command: go to an agent, with context taken from
+The dispatcher is a Function member. It reads the message and returns a Command: go to an agent, with context taken from
 the message, or end the run with an answer. Replies are scripted: no key, no network.
 
     python examples/dispatcher.py

@@ -42,7 +42,7 @@ def by_id(done: Done) -> dict[str, dict[str, object]]:
     return {each["id"]: each for each in json.loads(done.stdout)}
 
 
-def test_what_is_said_of_an_agent_is_kept_and_shown(shop: Path):
+def test_a_profile_is_stored_and_shown(shop: Path):
     done = one_by_one(
         {
             "upgrade": ("db", "upgrade"),
@@ -76,7 +76,7 @@ def test_what_is_said_of_an_agent_is_kept_and_shown(shop: Path):
     assert re.fullmatch(f"{heads}\n{row}\n", done["list"].stdout)
 
 
-def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Path):
+def test_agents_of_code_and_store_can_be_disabled_removed_and_enabled(shop: Path):
     team = "plain.py:make"
     done = one_by_one(
         {
@@ -110,7 +110,7 @@ def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Pat
     assert (done["run"].returncode, "I am here." in done["run"].stdout) == (0, True)
 
 
-def test_what_yaml_says_of_agents_lands_in_their_profiles_and_whoever_looks_makes_no_store(shop: Path):
+def test_profiles_come_from_yaml_and_reading_them_creates_no_store(shop: Path):
     found = by_id(changeover("agents", "list", "shop.yaml", "--json", at=shop))
     assert found["desk"] == {
         "id": "desk",
@@ -128,7 +128,7 @@ def test_what_yaml_says_of_agents_lands_in_their_profiles_and_whoever_looks_make
     assert not (shop / "changeover.db").exists()
 
 
-def test_what_cannot_be_is_said_plainly(shop: Path):
+def test_an_impossible_profile_is_refused_with_a_reason(shop: Path):
     done = one_by_one(
         {
             "id": ("agents", "add", "no id!"),

@@ -105,7 +105,7 @@ def misfits(place: Path, ids: dict[str, str]) -> dict[str, Done]:
     return one_by_one(commands, place)
 
 
-def test_on_a_terminal_a_run_shows_who_declined_and_why_and_who_is_asked_next(place: Path):
+def test_on_a_terminal_a_run_shows_each_rejection_and_the_next_receiver(place: Path):
     sent, code = on_a_terminal(*run("tour", "seen"), at=place, NO_COLOR="1")
     assert (code, CONTROL.findall(sent)) == (0, [])
     assert sent.splitlines() == [
@@ -123,7 +123,7 @@ def test_on_a_terminal_a_run_shows_who_declined_and_why_and_who_is_asked_next(pl
     assert "\x1b[31m  billing rejects it: 100 EUR at most\x1b[0m" in coloured
 
 
-def test_a_delegate_that_nobody_takes_is_told_to_its_sender(place: Path):
+def test_a_sender_learns_that_no_agent_took_its_delegate(place: Path):
     sent, code = on_a_terminal(*run("lost", "lost"), at=place, NO_COLOR="1")
     assert code == 0
     assert "  lost ⇄ closed: Anybody?\n  closed rejects it: it takes no handoffs\n  lost is told, and" in sent
@@ -186,7 +186,7 @@ def test_approvals_are_listed_with_their_kind_and_for_whom(begun: dict[str, Done
         ("route to nobody", "no agent is called 'nobody'; this team has: tour, "),
     ],
 )
-def test_a_decision_that_does_not_fit_is_told_with_what_would(misfits: dict[str, Done], name: str, told: str):
+def test_a_decision_that_does_not_fit_is_refused_with_those_that_fit(misfits: dict[str, Done], name: str, told: str):
     done = misfits[name]
     assert done.returncode == 1
     assert told in done.stderr

@@ -36,7 +36,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_people_see_who_is_left_alone_and_have_their_say_in_it(shop: Path):
+def test_breakers_are_listed_opened_and_reset(shop: Path):
     listed = changeover("breakers", "list", at=shop)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert re.fullmatch(
@@ -57,7 +57,7 @@ def test_people_see_who_is_left_alone_and_have_their_say_in_it(shop: Path):
     assert again.stderr == "'clerk' has no failures; see: changeover breakers list\n"
 
 
-def test_where_nobody_has_failed_it_says_so(tmp_path: Path):
+def test_a_store_without_failures_says_so(tmp_path: Path):
     assert changeover("db", "upgrade", at=tmp_path).returncode == 0
     done = changeover("breakers", "list", at=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "no receiver has failed\n")

@@ -91,7 +91,7 @@ def test_an_unknown_agent_ends_a_chat_before_anything_is_recorded(folder: Path):
     assert done.stderr == "changeover: no agent is called 'sales'; this team has: broken, echo, front\n"
 
 
-def test_a_chat_asks_nobody_about_what_waits_for_a_worker(tmp_path: Path):
+def test_a_chat_does_not_ask_the_user_about_tickets_for_workers(tmp_path: Path):
     chat = ["chat", "shop.py", "--conversation", "ada"]
     told = (
         "The conversation ada waits for a worker:\n"
@@ -107,7 +107,7 @@ def test_a_chat_asks_nobody_about_what_waits_for_a_worker(tmp_path: Path):
     assert (code, again.count(told)) == (0, 2)  # once it is opened, and once Enter is pressed
 
 
-def test_what_workers_did_meanwhile_is_shown_when_it_is_asked_for(tmp_path: Path):
+def test_enter_shows_what_workers_did_meanwhile(tmp_path: Path):
     shop = made(tmp_path)
     with Started("chat", "shop.py", "--conversation", "ada", at=shop) as chat:
         chat.types("hi\nand now?\n")

@@ -105,7 +105,7 @@ def test_a_rejected_handoff_finds_another_receiver(demo: str):
     assert re.search(tried, demo, re.M)
 
 
-def test_what_nobody_takes_is_decided_by_a_person(demo: str):
+def test_a_task_that_no_agent_takes_is_decided_by_a_person(demo: str):
     escalated = (
         r"^REJECTED +billing rejects it: .*\n\n"
         r"ESCALATION no agent takes this from goodwill, so a person decides\n"
@@ -154,7 +154,7 @@ def test_a_store_that_was_chosen_may_hold_the_demo_several_times(tmp_path: Path)
     assert "graph demo-2 --store" in printed(*store)
 
 
-def test_a_store_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path):
+def test_a_store_that_cannot_be_opened_is_an_error_of_one_line(tmp_path: Path):
     done = changeover("demo", "--store", str(tmp_path / "no" / "such" / "desk.db"))
     assert done.returncode == 1
     assert done.stderr.startswith("changeover: ")
@@ -231,7 +231,7 @@ def test_a_refund_is_asked_about_in_the_chat(answer: str, sent: bool):
         ("A month for free", "answered by you: A month for free\n"),
     ],
 )
-def test_what_nobody_takes_is_asked_about_in_the_chat(typed: str, shown: str):
+def test_a_task_that_no_agent_takes_is_asked_about_in_the_chat(typed: str, shown: str):
     page = chat("Please refund 112 EUR for order 1077", "And what do I get for my trouble, goodwill?", "", typed)
     assert handoffs(page)[:3] == [("triage", "billing"), ("accounts", "goodwill"), ("goodwill", "billing")]
     assert "HANDOFF    triage ──▶ accounts  try 2\n" in page
@@ -249,7 +249,7 @@ def test_an_empty_line_ends_the_chat_and_the_command_it_names_goes_on(tmp_path: 
     assert "technical" in finished(graph, NO_COLOR="1").stdout
 
 
-def test_who_leaves_at_the_question_is_asked_again_next_time(tmp_path: Path):
+def test_a_user_who_leaves_at_a_request_is_asked_again_next_time(tmp_path: Path):
     left = chat("Please refund the second payment of order 1042", store=tmp_path / "desk.db")
     assert "sent back" not in left
     page = chat("y", store=tmp_path / "desk.db")
@@ -289,11 +289,11 @@ def test_without_a_command_there_is_help():
     assert (done.returncode, done.stdout) == (0, changeover("--help").stdout)
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     assert re.fullmatch(r"changeover \d+\.\d+\.\d+\n", changeover("--version").stdout)
 
 
-def test_a_command_that_does_not_exist_is_told_so_without_a_traceback():
+def test_an_unknown_command_is_an_error_without_a_traceback():
     done = changeover("dmeo")
     assert (done.returncode, done.stdout) == (2, "")
     assert "No such command 'dmeo'" in done.stderr

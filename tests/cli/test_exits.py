@@ -124,7 +124,7 @@ def assert_nothing_was_made(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_told_in_words_and_ends_with_1(name: str, place: Path):
+def test_a_mistake_is_one_line_and_exit_code_1(name: str, place: Path):
     args, said = WRONG[name]
     done = changeover(*args, at=place)
     assert (done.returncode, done.stdout) == (1, "")

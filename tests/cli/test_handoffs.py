@@ -42,14 +42,14 @@ def left_by_workers(folder: Path, agent: str, times: int) -> None:
     asyncio.run(take())
 
 
-def test_where_nothing_is_stuck_it_says_so(shop: Path):
+def test_a_store_without_stuck_work_says_so(shop: Path):
     assert changeover("db", "upgrade", at=shop).returncode == 0
     done = changeover(*STUCK, at=shop)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is stuck\n")
     assert found(shop) == []
 
 
-def test_a_ticket_that_nobody_has_is_stuck_with_the_command_that_helps(shop: Path):
+def test_an_unclaimed_ticket_is_stuck_with_the_command_that_helps(shop: Path):
     asked(shop, "triage")
     done = changeover(*STUCK, at=shop)
     assert (done.returncode, done.stderr, CONTROL.findall(done.stdout)) == (3, "", [])
@@ -77,7 +77,7 @@ def test_what_to_type_names_the_store_and_the_team_if_they_are_known(shop: Path)
     assert done.stdout.endswith("    changeover worker shop.py --agents billing --store sqlite:///changeover.db\n")
 
 
-def test_what_a_live_worker_has_is_not_stuck(shop: Path):
+def test_a_ticket_of_a_live_worker_is_not_stuck(shop: Path):
     asked(shop, "patient")
     with Started("worker", "shop.py", at=shop) as worker:
         worker.until("takes")
@@ -89,7 +89,7 @@ def test_what_a_live_worker_has_is_not_stuck(shop: Path):
         )
 
 
-def test_what_a_person_is_asked_about_is_not_stuck_and_cannot_be_tried_again(shop: Path):
+def test_an_escalated_ticket_is_not_stuck_and_cannot_be_retried(shop: Path):
     asked(shop, "boss")
     left_by_workers(shop, "research", 3)
     assert changeover("worker", "shop.py", "--drain", "--agents", "billing", at=shop).returncode == 0
@@ -113,7 +113,7 @@ def test_a_ticket_whose_worker_died_says_how_often_it_was_taken(shop: Path):
     }
 
 
-def test_a_ticket_that_was_taken_too_often_can_be_tried_again(shop: Path):
+def test_a_ticket_that_was_claimed_too_often_can_be_retried(shop: Path):
     asked(shop, "triage")
     left_by_workers(shop, "billing", 3)
     (told,) = found(shop)
@@ -190,7 +190,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     return one_by_one(commands, folder)
 
 
-def test_a_cancelled_handoff_goes_back_to_its_sender_who_goes_on(ended: dict[str, Done]):
+def test_a_cancelled_handoff_returns_to_its_sender_which_continues(ended: dict[str, Done]):
     assert (ended["delegate"].returncode, ended["delegate"].stdout) == (0, "Found out.\n")
     assert (ended["transfer"].returncode, ended["transfer"].stdout) == (0, "Then I will.\n")
     assert re.search(r"^state +RETURNED$", ended["shown"].stdout, re.M)
@@ -205,7 +205,7 @@ def test_a_message_that_is_cancelled_ends_its_run(ended: dict[str, Done]):
 
 
 @pytest.mark.parametrize("what", ["delegate", "transfer", "message"])
-def test_what_is_over_cannot_be_cancelled(ended: dict[str, Done], what: str):
+def test_an_ended_handoff_cannot_be_cancelled(ended: dict[str, Done], what: str):
     done = ended[f"{what} again"]
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith(" has ended: RETURNED\n")
@@ -219,7 +219,7 @@ def test_what_is_over_cannot_be_cancelled(ended: dict[str, Done], what: str):
         ("message", "billing:2 has ended: cancelled"),
     ],
 )
-def test_what_is_over_cannot_be_tried_again(ended: dict[str, Done], what: str, why: str):
+def test_an_ended_handoff_cannot_be_retried(ended: dict[str, Done], what: str, why: str):
     done = ended[f"{what} retried"]
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"changeover: {why}")

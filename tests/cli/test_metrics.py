@@ -63,7 +63,7 @@ def seen(office: Path) -> dict[str, Done]:
     return one_by_one(COMMANDS, office)
 
 
-def test_agents_and_pairs_are_told_on_plain_lines(seen: dict[str, Done]):
+def test_agents_and_pairs_are_plain_lines_in_a_pipe(seen: dict[str, Done]):
     done = seen["all"]
     assert (done.returncode, done.stderr, CONTROL.findall(done.stdout)) == (0, "", [])
     assert [re.split(r" {2,}", line) for line in done.stdout.splitlines()] == [
@@ -84,7 +84,7 @@ def test_a_window_leaves_out_what_was_before_it(seen: dict[str, Done]):
     assert (seen["of the last second"].returncode, seen["of the last second"].stdout) == (0, "")
 
 
-def test_programs_are_told_everything(seen: dict[str, Done]):
+def test_json_has_every_figure(seen: dict[str, Done]):
     told = json.loads(seen["as JSON"].stdout)
     assert (told["since"], sorted(told["agents"]), told["totals"]["success_rate"]) == (
         None,
@@ -109,14 +109,14 @@ def test_a_window_may_be_longer_than_any_calendar(seen: dict[str, Done]):
     assert (told["since"], sorted(told["agents"])) == ("0001-01-03T00:00:00.000+00:00", ["clerk", "desk", "shy"])
 
 
-def test_of_whom_there_is_nothing_it_says_so(seen: dict[str, Done]):
+def test_an_agent_without_handoffs_is_a_message(seen: dict[str, Done]):
     done = seen["of a stranger"]
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "ada has no handoffs in the last 2h\n"
 
 
 @pytest.mark.parametrize("name", ["of no time", "of yesterday"])
-def test_what_is_no_length_of_time_is_wrong_use(seen: dict[str, Done], name: str):
+def test_a_window_that_is_not_a_duration_is_wrong_use(seen: dict[str, Done], name: str):
     assert (seen[name].returncode, seen[name].stdout) == (2, "")
     assert "is not a duration, such as 90s, 15m, 1h or 7d" in " ".join(seen[name].stderr.replace("│", " ").split())
 
@@ -152,5 +152,5 @@ def test_a_terminal_gets_bars_and_lines_that_fit(office: Path, columns: int, bar
         (72 * 3600, "3d"),
     ],
 )
-def test_a_length_of_time_is_told_in_one_unit(seconds: float, words: str):
+def test_a_duration_is_shown_in_one_unit(seconds: float, words: str):
     assert duration(seconds) == words

@@ -57,7 +57,7 @@ def test_what_to_type_next_can_be_typed_and_a_project_without_a_name_is_not_made
     assert [file.name for file in tmp_path.iterdir()] == ["my shop"]
 
 
-def test_a_store_is_made_told_and_checked(folder: Path):
+def test_a_store_is_created_reported_and_checked(folder: Path):
     store = ["--store", "sqlite:///made.db"]
     commands = {
         "made": ["db", "upgrade", *store],

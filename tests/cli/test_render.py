@@ -13,7 +13,7 @@ def test_text_for_a_terminal_keeps_newlines_and_loses_every_other_control_charac
     assert one_line(NASTY) == "31mred tab next"
 
 
-def test_whatever_prints_makes_its_text_safe(capsys: pytest.CaptureFixture[str]):
+def test_every_print_function_makes_its_text_safe(capsys: pytest.CaptureFixture[str]):
     say(NASTY)
     tell(NASTY)
     print_record({"name": NASTY})

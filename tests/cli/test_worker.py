@@ -68,7 +68,7 @@ def test_an_agent_without_a_model_waits_for_a_program_and_for_no_worker(tmp_path
     assert "changeover worker" not in done.stderr
 
 
-def test_a_worker_drains_the_queue_and_tells_what_became_of_each(drained: dict[str, Done]):
+def test_a_worker_drains_the_queue_and_reports_each_ticket(drained: dict[str, Done]):
     worker = drained["worker"]
     assert (worker.returncode, worker.stderr, CONTROL.findall(worker.stdout)) == (0, "", [])
     first, *_, before_last, last = worker.stdout.splitlines()
@@ -92,7 +92,7 @@ def test_a_worker_drains_the_queue_and_tells_what_became_of_each(drained: dict[s
     assert re.fullmatch(r"2 done, 1 failed, 1 declined, in \d+\.\d s", last)
 
 
-def test_what_a_worker_has_done_is_there_for_whoever_asked(drained: dict[str, Done]):
+def test_the_sender_gets_the_result_of_a_worker(drained: dict[str, Done]):
     assert drained["triage"].stdout == "Sent back.\n"
     assert drained["boss"].stdout == "Found out.\n"
     assert drained["hopeful"].stdout == "Then I will.\n"
@@ -151,7 +151,7 @@ def test_on_a_terminal_lines_fit_and_are_coloured(shop: Path):
     assert "\x1b[1m" in coloured
 
 
-def test_a_worker_serves_only_whom_it_is_told_to(shop: Path):
+def test_a_worker_serves_only_the_named_agents(shop: Path):
     asked(shop, "triage", "boss")
     done = changeover("worker", "shop.py", "--drain", "--agents", "research", at=shop)
     assert {agent for _, agent, *_ in lines(done.stdout)} == {"research"}
@@ -193,7 +193,7 @@ def test_a_worker_that_is_stopped_finishes_what_it_has_and_takes_nothing_more(sh
     assert answer(shop, "patient") == "At last."
 
 
-def test_what_is_not_finished_when_grace_is_over_is_given_back(shop: Path):
+def test_tickets_unfinished_after_the_grace_period_are_given_back(shop: Path):
     asked(shop, "patient")
     with Started("worker", "shop.py", "--grace", "0.2", at=shop) as worker:
         worker.until("takes")
@@ -219,7 +219,7 @@ def test_a_second_signal_ends_the_wait_at_once(shop: Path):
     assert (code, [what for what, *_ in lines(text)]) == (0, ["takes", "given back"])
 
 
-def test_what_a_killed_worker_had_another_finishes(shop: Path):
+def test_the_ticket_of_a_killed_worker_is_finished_by_another(shop: Path):
     asked(shop, "patient")
     with Started("worker", "shop.py", "--lease", "1", at=shop) as first:
         first.until("takes")
@@ -250,7 +250,7 @@ def test_two_workers_share_a_queue_and_nothing_is_done_twice(shop: Path):
     assert sorted(ticket for what, _, ticket, _ in told if what == "takes") == ["boss:3.0", "hopeful:3.0", "triage:3.0"]
 
 
-def test_a_worker_goes_on_when_nobody_reads_along(shop: Path):
+def test_a_worker_continues_when_its_pipe_is_closed(shop: Path):
     asked(shop, "triage", "boss")
     command = [sys.executable, "-m", "changeover", "worker", "shop.py", "--drain", "--concurrency", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=shop, env=environment()) as worker:

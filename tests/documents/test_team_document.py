@@ -117,7 +117,7 @@ def members(document: TeamDocument) -> dict[str, object]:
     return {member.id: member for member in document.members}
 
 
-def test_it_gives_what_code_would():
+def test_a_document_gives_the_declarations_that_code_would():
     document = read(TEAM)
     variables = [Variable("order_id"), Variable("amount", "number", False, "In EUR")]
     approval = Approval(expires=60.0, on_expiry="approve")
@@ -140,7 +140,7 @@ def test_it_gives_what_code_would():
     }
 
 
-def test_it_says_who_takes_what_and_who_is_a_person():
+def test_people_alternatives_and_conditions_are_read():
     found = members(read(PEOPLE))
     ways: list[str | Handoff | Delegate] = [
         handoff("billing", alternatives=["accounts", "ana"], timeout=2.5),
@@ -160,7 +160,7 @@ def test_it_says_who_takes_what_and_who_is_a_person():
     }
 
 
-def test_it_says_what_receivers_see():
+def test_strategies_and_briefings_are_read():
     document = read(STRATEGIES)
     summary = Summary(needs=("prices",), max_tokens=200, exclude=("tool:look",))
     ways: list[str | Handoff | Delegate] = [
@@ -180,7 +180,7 @@ def test_it_says_what_receivers_see():
     }
 
 
-def test_what_agents_have_in_common_is_written_once():
+def test_agents_may_share_keys_by_a_merge():
     text = "agents:\n - &one {id: a, model: offline, description: first, handoffs: []}\n - {<<: *one, id: b}\n"
     first, second = read(text).members
     assert (first, second) == (

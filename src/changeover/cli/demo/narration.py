@@ -175,8 +175,8 @@ class Narration:
         self.wait(0.25)
 
     def _answer(self, at: str, back: HandoffReturned) -> None:
-        said = f" answers: {_short(back.response or back.error)}"
-        self._nested(at, f"{self.page.marks.bottom} ", self.page.name(back.receiver), said)
+        answer = f" answers: {_short(back.response or back.error)}"
+        self._nested(at, f"{self.page.marks.bottom} ", self.page.name(back.receiver), answer)
         self._back(handoff_id(at, back.call))
 
     def _back(self, handoff: str) -> None:

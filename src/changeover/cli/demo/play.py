@@ -39,7 +39,7 @@ def show_summary(page: Page, handoffs: Sequence[HandoffRecord], past: Sequence[R
 
 
 def _steps(page: Page, handoffs: Sequence[HandoffRecord]) -> Iterator[tuple[int, list[Text | str]]]:
-    """A staircase: each transfer leads one step down, and whoever was only asked stands on the step of the asker."""
+    """The lines of a staircase: each transfer leads one step down; delegates stand on the step of their sender."""
     marks, margin = page.marks, 0
     for index, handoff in enumerate(handoffs, 1):
         name = page.name(handoff.receiver)
