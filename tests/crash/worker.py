@@ -61,7 +61,7 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Where a process stops itself, until somebody lets it go on."""
+    """Where a process stops itself until the test continues it."""
 
     at: int
     """At which append, counted from 1."""
@@ -128,7 +128,7 @@ class StoppingLog(PassingLog):
 
 
 def _wait_for_the_end_of_a_transaction(file: str) -> None:
-    """Whoever is stopped while it has locked a file of SQLite keeps everybody waiting, and nobody can help that."""
+    """A process that is stopped while it holds SQLite's file lock blocks all others, which cannot be avoided."""
     connection = sqlite3.connect(file, timeout=5, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ROLLBACK")
@@ -178,7 +178,7 @@ async def _say(team: Team, say: Say, order: Order, notes: Notes) -> None:
 
 
 def options(say: Say) -> RunOptions:
-    """Beside the text: all that the answer must not take from what was said before, which may come in any order."""
+    """The key beside the text: messages may come in any order, so the answer depends on nothing before."""
     context = {"order": say.key}
     return RunOptions(conversation=say.conversation, key=say.key, agent=AGENTS[0], context=context)
 
@@ -198,7 +198,7 @@ def _fork(order: Order) -> int:
 def main() -> None:
     furnish()
     Play(lambda *noted: None).team(None)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     for line in sys.stdin:
         print(_fork(msgspec.json.decode(line, type=Order)), flush=True)
 

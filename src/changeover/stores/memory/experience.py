@@ -19,13 +19,13 @@ from changeover.stores.memory.table import MemoryTable
 from changeover.stores.tables import RESETS
 
 Costs = Callable[[str], float | None]
-"""What was spent in a conversation, if that is known."""
+"""The cost of a conversation; None if it is unknown."""
 
 OUTCOMES = frozenset({Standing.COMPLETE, Standing.FAILED, Standing.TIMEOUT})
 
 
 class Course(Struct):
-    """How a handoff went whose receiver was looked for."""
+    """The course of a handoff whose receiver was found by capability."""
 
     capability: str
     agent: str

@@ -23,7 +23,7 @@ from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.queue import MemoryQueue
 from changeover.stores.memory.table import MemoryTable
 from changeover.stores.memory.trials import MemoryTrials, Tree
-from changeover.stores.tables import AGENTS, CONTEXTS, StoredAgents, StoredContexts
+from changeover.stores.tables import AGENTS, CONTEXTS, MEASURES, MeasureRow, StoredAgents, StoredContexts
 
 if TYPE_CHECKING:
     from changeover.relay.projection.rows import Rows
@@ -50,11 +50,10 @@ class MemoryLog:
         self._tallies: dict[str, Tally] = {}
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
         """The spending of ended runs by conversation, each with the entry that ended the run."""
-        self._own: dict[str, dict[str, float]] = {}
-        """Users' measures of each root."""
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
         self._contexts = MemoryTable(CONTEXTS, self._lock)
+        self._measures = MemoryTable(MEASURES, self._lock)
         self._breakers = MemoryBreakers(self._lock)
         self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
         self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
@@ -170,7 +169,7 @@ class MemoryLog:
 
     @property
     def trials(self) -> MemoryTrials:
-        return MemoryTrials(self._tried)
+        return MemoryTrials(self._all_trees, self._measure)
 
     async def forget(self, root: str) -> bool:
         with self._lock:
@@ -186,7 +185,7 @@ class MemoryLog:
                 self._spent.pop(conversation, None)
             self._contexts.forget(root)
             self._tallies.pop(root, None)
-            self._own.pop(root, None)
+            self._measures.forget(root)
             return self._trees.pop(root, None) is not None
 
     def may_begin(self) -> bool:
@@ -227,11 +226,15 @@ class MemoryLog:
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
 
-    def _tried(self, root: str | None) -> list[Tree]:
-        """All trees, or the tree of one root, for experiments."""
+    def _all_trees(self) -> list[Tree]:
         with self._lock:
-            roots = list(self._trees) if root is None else [root] if root in self._trees else []
-            return [self._tree_of(each) for each in roots]
+            return [self._tree_of(root) for root in self._trees]
+
+    def _measure(self, row: MeasureRow) -> None:
+        with self._lock:
+            if row.conversation not in self._trees:
+                raise ConversationNotFound(row.conversation)
+            self._measures.put_locked(row)
 
     def _tree_of(self, root: str) -> Tree:
         entries = list(self._trees[root])
@@ -242,7 +245,7 @@ class MemoryLog:
             for each in together
         }
         over = root not in self._running and root not in self._resting
-        return Tree(root, entries, spent, over, self._own.setdefault(root, {}))
+        return Tree(root, entries, spent, over, self._measures.starting(root))
 
     def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
         """Raise UnderWay if a run of the tree has not ended, or work of it waits in the queue."""

@@ -33,7 +33,8 @@ class LessonStatements:
 
 
 def _is_outcome() -> sa.ColumnElement[bool]:
-    """A handoff that ended with a result, an error or a timeout. RETURNED with a reason: recalled, or a condition."""
+    """True if the handoff has an outcome. A receiver that returns without a reason brings the result; with one, it was
+    recalled or asked for more."""
     over = h.state.in_([sa.literal_column(f"'{state}'") for state in ("COMPLETE", "FAILED", "TIMEOUT")])
     return sa.or_(over, sa.and_(h.state == sa.literal_column("'RETURNED'"), h.reason.is_(None)))
 
