@@ -109,7 +109,7 @@ async def _found(log: Log, views: Views, least: float, store: str | None) -> lis
 async def _retried(log: Log, views: Views, id: str) -> str:
     """Who had it, and who may take it now; raises Mistake if there is nothing to take."""
     from changeover.engines.local import tickets
-    from changeover.relay.queue import worker_of
+    from changeover.ids import worker_of
 
     found = await log.queue.tickets(id)
     if found and found[0].rests:

@@ -1,8 +1,8 @@
 """The queue: tickets, claims and the protocol by which a store keeps them.
 
-The log says what is to be done and what came of it; the queue only says whose turn it is. A ticket exists from the
-entry that makes work outstanding to the entry after which it is not, and the worker that holds it shows its token with
-every entry that it writes for it.
+The log holds the work and its outcome; the queue only says which worker may do it. A ticket exists from the entry that
+makes work outstanding to the entry that ends it. The worker that holds it shows its token with every entry that it
+writes for it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ from typing import Protocol
 from msgspec import Struct
 
 from changeover.facts import Ticket
+from changeover.ids import claim_token
 from changeover.relay.sanitize import text_of
 
 SPACING = 1.0
-"""By how many seconds the tickets of one tree stand apart at least, as if they had come one after the other: who fans
-out to a hundred receivers does not stand before everybody else a hundred times."""
+"""Least distance in seconds between the tickets of one tree in the queue, so that a fan-out to a hundred receivers does
+not delay all other conversations."""
 
 
 def token_of(worker: str, number: str) -> str:
-    """What a worker shows for what it takes, as every store gives it back: who it is, and a number of its own."""
-    return f"{text_of(worker)}#{number}".replace("\0", "\ufffd")
-
-
-def worker_of(token: str) -> str:
-    """Who shows this token."""
-    return token.rpartition("#")[0] or token
+    """The token of a claim: the worker's name in a form that every store keeps, and a number of its own."""
+    return claim_token(text_of(worker), number)
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -36,10 +32,10 @@ class Claim(Struct, frozen=True, gc=False):
 
     ticket: str
     token: str
-    """Whose it is; whoever takes again has another, also the same worker."""
+    """Token of the holder; each claim has a new one, even by the same worker."""
     ends: bool = False
-    """The claim is over with the entry that shows it: if the ticket is still open then, anybody may take it, whatever
-    deadline there was for taking it first."""
+    """Whether the claim ends with the entry that shows it; a ticket that is still open then can be claimed again, even
+    after its claim deadline."""
 
 
 class Taken(Struct, frozen=True, gc=False):
@@ -48,61 +44,61 @@ class Taken(Struct, frozen=True, gc=False):
     ticket: Ticket
     token: str
     attempt: int
-    """The how-manieth claim this is; those that were given back in good order do not count."""
+    """Claim number of this ticket, from 1, without claims that were returned in good order."""
 
 
 class Queued(Struct, frozen=True, gc=False):
-    """How a ticket stands."""
+    """The state of a ticket."""
 
     ticket: Ticket
     attempts: int = 0
     owner: str = ""
-    """The token of whoever holds it; nothing if nobody does, or not in time."""
+    """Token of the holder; empty without one, or if its lease has run out."""
     until: float | None = None
     rests: bool = False
-    """Its agent took it up, and now waits for a person or a delegate: there is nothing to claim until they are done."""
+    """Whether its agent waits for a person or a delegate, so that there is nothing to claim."""
 
 
 class Bell(Protocol):
-    """Rings when there may be something to take."""
+    """Signals that there may be tickets to claim."""
 
     async def wait(self) -> None:
-        """Until it has rung since the last time."""
+        """Wait for a signal since the last one."""
         ...
 
 
 class Queue(Protocol):
-    """The tickets of a store. Times of leases are by the store's own clock, deadlines by the caller's."""
+    """The tickets of a store. Leases use the store's clock, deadlines the caller's."""
 
     async def take(
         self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
     ) -> list[Taken]:
-        """Claim up to `limit` tickets of these agents that nobody holds, and count each as taken once more: the highest
-        priority first, then the earliest deadline, then the oldest. Those that nobody took before their
-        deadline, that rest, or that were taken `most` times are left alone."""
+        """Claim up to `limit` free tickets of these agents and count the claim: the highest priority first, then the
+        earliest deadline, then the oldest. Tickets past their claim deadline, resting ones, and those claimed
+        `most` times are skipped."""
         ...
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:
-        """Hold these for so much longer; the tickets that are still theirs."""
+        """Extend the leases of these claims; return the tickets that they still hold."""
         ...
 
     async def give_back(self, claim: Claim, counted: bool) -> bool:
-        """Let anybody take it; unless `counted`, as if this claim had never been. False if it was not theirs."""
+        """Release a claim; unless `counted`, its number is not used up. False if the claim did not hold the ticket."""
         ...
 
     async def worn_out(self, most: int) -> list[Queued]:
-        """Those that were taken `most` times, and that nobody holds now."""
+        """Free tickets that were claimed `most` times."""
         ...
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:
-        """Let anybody take it now, as if nobody ever had, whoever holds it; the deadline there was for taking it still
-        stands only if it is `offered`, and nobody has accepted it. False if there is no such ticket."""
+        """Clear the holder and the claim count of a ticket, so that it can be claimed now. Its claim deadline stays
+        only if it is `offered` and not accepted yet. False if there is no such ticket."""
         ...
 
     async def tickets(self, ticket: str | None = None) -> list[Queued]:
-        """All, or this one, in the order in which they would be taken."""
+        """All tickets, or this one, in claim order."""
         ...
 
     def listening(self, agents: Sequence[str]) -> AbstractContextManager[Bell]:
-        """Be told from now on when there may be something to take for these agents."""
+        """A bell that signals from now on when there may be tickets for these agents."""
         ...
