@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
     from changeover.routing.broker import Recommendation as Recommendation
+    from changeover.routing.experience import Learning as Learning
     from changeover.routing.experiment import Experiment as Experiment
-    from changeover.routing.learning import Learning as Learning
     from changeover.routing.profile import Profile as Profile
     from changeover.routing.routing import Routing as Routing
     from changeover.stores.store import Store as Store
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from changeover.tools.tool import tool as tool
     from changeover.worker import Worker as Worker
 
-# Lazy: importing the package costs nothing until a name is used.
+# The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
 _HOMES = {
     "AUTO": "agent.agent",
     "Accepted": "handoffs.answers",
@@ -127,7 +127,7 @@ _HOMES = {
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
     "Handover": "handoffs.strategies",
-    "Learning": "routing.learning",
+    "Learning": "routing.experience",
     "Ledger": "facts",
     "LimitedModel": "models.wrappers",
     "Limits": "guards.limits",

@@ -211,6 +211,12 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
     return TransferToAny(names, definition, tuple(definition.parameters["properties"]))
 
 
+def is_generic(tool: ToolDefinition) -> bool:
+    """True if this is the generic handoff tool; a declared handoff may have the same name."""
+    to = tool.parameters.get("properties", {}).get("to", {})
+    return tool.name == GENERIC and to.get("enum") == list(tool.receivers)
+
+
 def _context_asked(receivers: Sequence[Member]) -> dict[str, Any]:
     """The schema of the context variables that these receivers require; empty if they require none."""
     asked = {each.id: required_of(each) for each in receivers if required_of(each)}

@@ -1,4 +1,4 @@
-"""specialist(): delegation to an agent that the router finds by capability."""
+"""specialist(): delegation to an agent that the router finds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARAMETERS = ("specialist_type", "task", "reason", "context", "required_capabili
 
 @dataclass(frozen=True, kw_only=True)
 class Specialist(Delegate):
-    """One declared way to ask whoever fits."""
+    """A declared delegation to an agent that the router finds; made by `specialist()`."""
 
     among: tuple[str, ...] = ()
 
@@ -41,8 +41,11 @@ def specialist(
     expects: Any = None,
     guards: Sequence[Guard] = (),
 ) -> Specialist:
-    """Declare that an agent may ask for a specialist: the router chooses one of the team, or of those `among`, and its
-    result comes back. The model is told who there is. The rest is as with `delegate`."""
+    """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
+
+    `among` are the ids of the members to choose from (default: all). The model reads who there is. The other
+    parameters are those of `delegate`.
+    """
     return Specialist(
         receiver="",
         name=name,
@@ -100,7 +103,7 @@ class ToSpecialist(DelegateTo, frozen=True):
 
 
 def specialist_tool(declared: Specialist) -> ToSpecialist:
-    """The tool by which an agent asks for a specialist."""
+    """The move and the tool definition of a declared `specialist(…)`."""
     lead = "Give a task to a specialist and get the result back; you stay in charge, and answer the user."
     text = {"type": "string"}
     definition = ToolDefinition(
@@ -128,7 +131,7 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:
-    """What an agent is told that may ask for a specialist: who there is, and how to go about it."""
+    """Instructions for an agent that may ask for a specialist: how to do it, and who there is."""
     lines = [f"- {id}: {about}" if about else f"- {id}" for id, about in specialists]
     return (
         f"You can get help with {name}: it finds the specialist that fits, and brings back what that one found."

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from changeover.facts import Mode, State
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.routing.profile import Profile
 from changeover.routing.statistics import Measured
 

@@ -20,12 +20,12 @@ from changeover.relay.result import handoffs_in
 from changeover.relay.state import State
 from changeover.stores.codec import entry_of
 from changeover.stores.sql import schema
-from changeover.stores.sql.compiler import Compiler, Statement, bind
+from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind
 from changeover.stores.sql.database import Database
 from changeover.stores.sql.measures import SqlMeasures
-from changeover.stores.sql.ports import TrialReader
 from changeover.stores.sql.reader import Reader
-from changeover.stores.sql.statements import ONE, ZERO, statements
+from changeover.stores.sql.statements import statements
+from changeover.stores.sql.trials import TrialReader
 from changeover.stores.store import Store, database_of
 from changeover.stores.upgrade import version_found
 

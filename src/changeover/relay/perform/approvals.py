@@ -9,7 +9,7 @@ from changeover.errors import PackageError
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
 from changeover.handoffs.context import strip_metadata
-from changeover.handoffs.part import plain
+from changeover.handoffs.json_value import json_copy
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go
@@ -97,7 +97,7 @@ def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
 
 def _unkept(arguments: object) -> str:
     try:
-        plain(arguments)
+        json_copy(arguments)
     except PackageError as error:
         return f"no log can keep these arguments ({error})"
     return ""

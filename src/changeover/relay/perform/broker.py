@@ -12,8 +12,8 @@ from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
 from changeover.relay.perform.judge import JUDGE_TIMEOUT, consult
 from changeover.relay.ports import Directory, World
 from changeover.routing.broker import Found, Nobody, Recommendation, Undecided, decided, find_for_task, recommend
+from changeover.routing.experience import Learned
 from changeover.routing.judge import judge_prompt
-from changeover.routing.learning import Learned
 from changeover.routing.load import Load, Placement, Refuses, Takes, Waits
 from changeover.routing.profile import Profile, key
 from changeover.routing.registry import Registry

@@ -119,7 +119,7 @@ def _guided(world: World, seat: Seat) -> str:
 
 
 def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
-    context = command.context
+    context, own_instructions = command.context, instructions
     if context.handed or context.variables:
         instructions = briefed(instructions, context.variables, context.handed)
     if command.last:
@@ -134,6 +134,8 @@ def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
         command=command.id,
         attempt=command.attempt,
         turn=command.turn,
+        own_instructions=own_instructions,
+        context=context,
     )
 
 

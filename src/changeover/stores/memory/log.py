@@ -18,12 +18,12 @@ from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT
 from changeover.relay.projection.approvals import Pending
 from changeover.relay.queue import Claim
 from changeover.relay.tables import Measures
-from changeover.stores.memory.agents import MemoryAgents
-from changeover.stores.memory.breakers import MemoryBreakers
-from changeover.stores.memory.contexts import MemoryContexts
+from changeover.stores.breakers import MemoryBreakers
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.queue import MemoryQueue
+from changeover.stores.memory.table import MemoryTable
 from changeover.stores.memory.trials import MemoryTrials, Tree
+from changeover.stores.tables import AGENTS, CONTEXTS, StoredAgents, StoredContexts
 
 if TYPE_CHECKING:
     from changeover.stores.memory.measures import Kept
@@ -53,9 +53,9 @@ class MemoryLog:
         """What users measured of each root."""
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
-        self._contexts = MemoryContexts(self._lock)
+        self._contexts = MemoryTable(CONTEXTS, self._lock)
         self._breakers = MemoryBreakers(self._lock)
-        self._agents = MemoryAgents(self._lock, now)
+        self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
         self._lessons = MemoryLessons(self._lock, self._cost)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
@@ -88,11 +88,8 @@ class MemoryLog:
                 raise Conflict(conversation, entry.position, entry.cause)
             if root != conversation and root not in self._entries:
                 raise ConversationNotFound(root)
-            changed = self._breakers.weigh(circuits, entry.at) if circuits is not None else None
-            if reserve is not None:
-                self._spend(root, reserve)
-            if changed:
-                self._breakers.take(changed)
+            if circuits is not None or reserve is not None:
+                self._admit(entry, reserve, circuits)
             self._causes[cause] = end
             if entries is None:
                 self._entries[conversation] = [entry]
@@ -143,11 +140,11 @@ class MemoryLog:
         return self._queue
 
     @property
-    def contexts(self) -> MemoryContexts:
-        return self._contexts
+    def contexts(self) -> StoredContexts:
+        return StoredContexts(self._contexts)
 
     @property
-    def agents(self) -> MemoryAgents:
+    def agents(self) -> StoredAgents:
         return self._agents
 
     @property
@@ -208,7 +205,9 @@ class MemoryLog:
 
         with self._lock:
             trees = [list(tree) for tree in self._trees.values()]
-            return Kept(trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.opened))
+            return Kept(
+                trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.board.opened)
+            )
 
     def _cost(self, conversation: str) -> float | None:
         """What was spent there, as far as it has ended; None if nobody knows. By whoever has the lock."""
@@ -263,6 +262,16 @@ class MemoryLog:
         self._resting.discard(conversation)
         if root in self._resting and head is not None and head.status != "running":
             self._running.setdefault(root, "")
+
+    def _admit(self, entry: Entry, reserve: Reserve | None, circuits: Circuits | None) -> None:
+        """Raise CircuitsOpen or Exhausted; else count what the entry reserves, and change the circuits."""
+        board = self._breakers.board
+        if circuits is not None and (refusal := board.refusal(circuits, entry.at)):
+            raise refusal
+        if reserve is not None:
+            self._spend(entry.root, reserve)
+        if circuits is not None:
+            board.take(entry.at)
 
     def _spend(self, root: str, reserve: Reserve) -> None:
         tally = self._tallies.get(root, UNSPENT)
