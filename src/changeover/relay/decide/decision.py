@@ -149,7 +149,7 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
     if run.strikes > roster.second_chances:
         mistaken = _fault_of(state, run, seat, roster)
         if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
-            return Record(FellBack(state.task, f"nobody is called {mistaken.receiver!r}"))
+            return Record(FellBack(state.task, f"no agent is called {mistaken.receiver!r}"))
         return fail(run, mistaken)
     return _ask_model(state, run, phase, limits, roster)
 
