@@ -343,7 +343,9 @@ async def a_team_without_handoffs_sends_out_no_branches(stage: Stage) -> None:
 async def a_message_for_several_branches_is_refused_and_not_lost(stage: Stage) -> None:
     boss = Agent("boss", tools=[gives("spread", Command([Send("worker")], message="Be brief."))])
     team = stage.team([boss, Function("worker", lambda ctx: "never")], plays(calls(("spread", {}))))
-    assert "give it with a goto to an agent, and to each Send its task" in (await stage.say(team, "tea")).output
+    assert (
+        "message needs a goto to one agent; with Send(…), give each its task" in (await stage.say(team, "tea")).output
+    )
 
 
 @story

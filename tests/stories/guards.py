@@ -68,8 +68,8 @@ async def a_guard_that_cannot_judge_denies(stage: Stage) -> None:
     answers = [
         (ValueError("what?"), "ValueError: what?"),
         (True, "returned True"),
-        (Ask(odd), "gave Ask(question=5)"),
-        (Deny(odd), "gave Deny(reason=5)"),
+        (Ask(odd), "returned Ask(question=5)"),
+        (Deny(odd), "returned Deny(reason=5)"),
     ]
     for number, (answer, why) in enumerate(answers):
         members = [Agent("triage"), Agent("billing")]
@@ -328,7 +328,7 @@ async def with_a_fallback_an_agent_that_names_nobody_goes_on_alone(stage: Stage)
     team = stage.team([Agent("triage"), Agent("billing")], ScriptedModel(play), fallback=True)
     result = await stage.say(team, "Help!")
     assert (result.final_agent, result.fell_back) == ("triage", True)
-    assert result.output == "alone: nobody is called 'nobody'; go on by yourself"
+    assert result.output == "alone: no agent is called 'nobody'; go on by yourself"
 
 
 @story

@@ -135,7 +135,7 @@ async def another_package_with_the_same_key_is_an_error(stage: Stage) -> None:
     ticket = await team.submit(package(), key="once")
     for other in (package(text="count them again"), package("deputy"), package(priority=5)):
         told = await error(KeyConflict, team.submit(other, key="once"))
-        assert (told.key, "'once' was given before" in str(told)) == ("once", True)
+        assert (told.key, "'once' was used before" in str(told)) == ("once", True)
     await worked_off(stage, team, "clerk", brings("Three."))
     assert (await outcome(team, ticket)).result == "Three."
 

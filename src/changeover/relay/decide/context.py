@@ -70,7 +70,8 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     variables = merge_variables(state.variables, offer.variables, offer.merge)
     seat = roster.seats.get(offer.receiver)
     agent = seat.agent if isinstance(seat, Seat) else None
-    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, call.call.name)
+    move = roster.move_of(offer.sender, call.call.name)
+    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move)
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
     brief = _brief(state, run, turn, offer)

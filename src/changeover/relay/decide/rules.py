@@ -122,9 +122,8 @@ GUARDED_MOVES = (Transfer, DelegateTo)
 def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> Record | SeekApproval:
     """The offer if conditions, guards and rules allow it; else the refusal, or the question to a person. Only the
     call that first asks for a handoff can wait for a person: branches and alternatives are refused instead."""
-    turn, call = proposal.turn, proposal.call
+    call, move = proposal.call, proposal.move
     waits = proposal.origin in ("call", "command")
-    move = roster.move_of(turn.agent, call.call.name)
     if waits and isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
         return _denied(state, run, proposal, offer, closed)
     answer = _ask_guards(state, run, call, offer, move, roster)
@@ -135,12 +134,13 @@ def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, r
         return ruled
     if isinstance(ruled, Deny):
         return _denied(state, run, proposal, offer, ruled.reason)
+    question = answer if isinstance(answer, Ask) else None
+    if question is None and not ruled and not (waits and proposal.turn.rule):
+        return Record(offer)
     if waits:
-        return _ask_people(state, run, proposal, offer, (answer, ruled), roster)
-    if isinstance(answer, Ask):
-        return _denied(state, run, proposal, offer, f"{NEEDS_APPROVAL}: {answer.question}")
-    names = ", ".join(rule.name for rule in ruled)
-    return _denied(state, run, proposal, offer, f"{NEEDS_APPROVAL}: {names}") if ruled else Record(offer)
+        return _ask_people(state, run, proposal, offer, (question, ruled), roster)
+    asked = question.question if question else ", ".join(rule.name for rule in ruled)
+    return _denied(state, run, proposal, offer, f"{NEEDS_APPROVAL}: {asked}")
 
 
 def _ask_people(
@@ -148,19 +148,17 @@ def _ask_people(
     run: Run,
     proposal: Proposal,
     offer: HandoffOffered,
-    asking: tuple[Answer, list[Rule]],
+    asking: tuple[Ask | None, list[Rule]],
     roster: Roster,
 ) -> Record | SeekApproval:
     """The question that a guard or a rule wants put to a person, or the offer if none is left."""
-    (answer, ruled), turn, call = asking, proposal.turn, proposal.call
-    if isinstance(answer, Ask) and not call.permitted:
+    (guard, ruled), turn, call = asking, proposal.turn, proposal.call
+    if guard is not None and not call.permitted:
         if turn.deaf:
-            return fail(run, RefusalFault(turn.agent, f"{NEEDS_APPROVAL}: {answer.question}"))
+            return fail(run, RefusalFault(turn.agent, f"{NEEDS_APPROVAL}: {guard.question}"))
         who = (call.id, state.task, turn.agent, call.call.name)
-        return Record(ApprovalRequested(*who, offer.variables, offer.receiver, answer.question))
-    return (next_approval(state, run, (turn, call), offer, ruled, roster) if ruled or turn.rule else None) or Record(
-        offer
-    )
+        return Record(ApprovalRequested(*who, offer.variables, offer.receiver, guard.question))
+    return next_approval(state, run, (turn, call), offer, ruled, roster) or Record(offer)
 
 
 def _ask_guards(

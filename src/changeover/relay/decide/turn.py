@@ -78,8 +78,9 @@ def _offer_branch(
     """Offer one branch of a Command to its receiver."""
     assert isinstance(call.phase, DIRECTED)
     errand = call.phase.directive.sends[index]
+    move = roster.move_of(turn.agent, call.call.name)
     intent = Intent(errand.receiver, errand.task, errand.context, Mode.DELEGATE)
-    proposal = Proposal(turn, call, intent, "branch", call_id(call.id, index), guarded=not turn.code)
+    proposal = Proposal(turn, call, move, intent, "branch", call_id(call.id, index), guarded=not turn.code)
     return _listed(propose(state, run, proposal, roster))
 
 
@@ -87,8 +88,8 @@ def _offer_goto(
     state: State, run: Run, turn: Turn, call: OpenCall, directive: Directive, roster: Roster
 ) -> Record | Sequence[Command]:
     """Offer the conversation to the receiver that a Command names."""
-    intent = Intent(directive.goto, directive.message)
-    proposal = Proposal(turn, call, intent, "command", call.id, guarded=not turn.code)
+    move, intent = roster.move_of(turn.agent, call.call.name), Intent(directive.goto, directive.message)
+    proposal = Proposal(turn, call, move, intent, "command", call.id, guarded=not turn.code)
     return _listed(propose(state, run, proposal, roster))
 
 
