@@ -119,6 +119,11 @@ class Team(Overseer):
         return twin
 
     @property
+    def declared(self) -> Declared:
+        """The declarations that this team was built from."""
+        return self._declared
+
+    @property
     def roster(self) -> Roster:
         """Who is in the team, and which ways lead from one member to another."""
         return self._world.roster

@@ -1,8 +1,8 @@
-"""The queue: tickets, claims and the protocol by which a store keeps them.
+"""The queue: tickets, claims and the port by which a store keeps them.
 
-The log holds the work and its outcome; the queue only says which worker may do it. A ticket exists from the entry that
-makes work outstanding to the entry that ends it. The worker that holds it shows its token with every entry that it
-writes for it.
+The log holds the work and its results; the queue only decides which worker does it. A ticket exists from the entry that
+makes work outstanding to the entry that ends it. The worker that holds a ticket proves it with a token on every entry
+that it appends.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from changeover.ids import claim_token
 from changeover.relay.sanitize import text_of
 
 SPACING = 1.0
-"""Least distance in seconds between the tickets of one tree in the queue, so that a fan-out to a hundred receivers does
-not delay all other conversations."""
+"""Minimum seconds between the turns of two tickets of one tree: a fan-out to a hundred receivers does not delay all
+other conversations."""
 
 
 def token_of(worker: str, number: str) -> str:
-    """The token of a claim: the worker's name in a form that every store keeps, and a number of its own."""
+    """The token of a claim, in characters that every store keeps: the worker and a number of its own."""
     return claim_token(text_of(worker), number)
 
 
@@ -32,10 +32,10 @@ class Claim(Struct, frozen=True, gc=False):
 
     ticket: str
     token: str
-    """Token of the holder; each claim has a new one, even by the same worker."""
+    """Identifies the owner; each claim has another, also of the same worker."""
     ends: bool = False
-    """Whether the claim ends with the entry that shows it; a ticket that is still open then can be claimed again, even
-    after its claim deadline."""
+    """The claim ends with the entry that carries it: if the ticket is open then, any worker may claim it, without a
+    claim deadline."""
 
 
 class Taken(Struct, frozen=True, gc=False):
@@ -44,61 +44,62 @@ class Taken(Struct, frozen=True, gc=False):
     ticket: Ticket
     token: str
     attempt: int
-    """Claim number of this ticket, from 1, without claims that were returned in good order."""
+    """Claim number of this ticket, from 1; claims that were given back uncounted do not count."""
 
 
 class Queued(Struct, frozen=True, gc=False):
-    """The state of a ticket."""
+    """A ticket and its claim."""
 
     ticket: Ticket
     attempts: int = 0
     owner: str = ""
-    """Token of the holder; empty without one, or if its lease has run out."""
+    """The token of the claim that holds it; empty if there is none, or its lease has run out."""
     until: float | None = None
+    """When the lease of the owner runs out."""
     rests: bool = False
-    """Whether its agent waits for a person or a delegate, so that there is nothing to claim."""
+    """True while its agent waits for a person or a delegate: it cannot be claimed."""
 
 
 class Bell(Protocol):
-    """Signals that there may be tickets to claim."""
+    """Rings when there may be a ticket to claim."""
 
     async def wait(self) -> None:
-        """Wait for a signal since the last one."""
+        """Return once it has rung since the last call."""
         ...
 
 
 class Queue(Protocol):
-    """The tickets of a store. Leases use the store's clock, deadlines the caller's."""
+    """The tickets of a store. Leases are timed by the store's clock, deadlines by the caller's."""
 
     async def take(
         self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
     ) -> list[Taken]:
-        """Claim up to `limit` free tickets of these agents and count the claim: the highest priority first, then the
-        earliest deadline, then the oldest. Tickets past their claim deadline, resting ones, and those claimed
-        `most` times are skipped."""
+        """Claim up to `limit` free tickets of these agents for `lease` seconds, and count an attempt of each: the
+        highest priority first, then the earliest deadline, then the oldest. Skip tickets that rest, that were claimed
+        `most` times, or whose deadline passed before their first claim."""
         ...
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:
-        """Extend the leases of these claims; return the tickets that they still hold."""
+        """Extend the leases of these claims; returns the tickets whose claims still hold."""
         ...
 
     async def give_back(self, claim: Claim, counted: bool) -> bool:
-        """Release a claim; unless `counted`, its number is not used up. False if the claim did not hold the ticket."""
+        """End a claim; unless `counted`, its attempt is not counted. False if the claim does not hold."""
         ...
 
     async def worn_out(self, most: int) -> list[Queued]:
-        """Free tickets that were claimed `most` times."""
+        """The tickets that were claimed `most` times and are not held now."""
         ...
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:
-        """Clear the holder and the claim count of a ticket, so that it can be claimed now. Its claim deadline stays
-        only if it is `offered` and not accepted yet. False if there is no such ticket."""
+        """Free a ticket, also from its owner, and clear its attempts. Its deadline is kept only if it is `offered` and
+        not accepted yet. False if there is no such ticket."""
         ...
 
     async def tickets(self, ticket: str | None = None) -> list[Queued]:
-        """All tickets, or this one, in claim order."""
+        """All tickets, or this one, in the order in which they would be claimed."""
         ...
 
     def listening(self, agents: Sequence[str]) -> AbstractContextManager[Bell]:
-        """A bell that signals from now on when there may be tickets for these agents."""
+        """A bell that rings when there may be a ticket to claim for these agents."""
         ...

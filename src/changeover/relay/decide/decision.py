@@ -249,24 +249,31 @@ NOBODY: Mapping[str, Tripped] = {}
 
 
 def settle(
-    state: State, roster: Roster, at: float, events: Iterable[Event], tripped: Mapping[str, Tripped] = NOBODY
+    state: State,
+    roster: Roster,
+    at: float,
+    events: Iterable[Event],
+    tripped: Mapping[str, Tripped] = NOBODY,
+    apply: Callable[[Event], None] | None = None,
 ) -> tuple[list[Event], Sequence[Command]]:
     """Apply the events and all decisions that need no effect; return what to append and what is left to perform.
 
-    `tripped` holds the open circuits that the store found, by the calls of their offers.
+    `tripped` holds the open circuits that the store found, by the calls of their offers. `apply` takes the place of
+    `state.apply` for a caller that also reads each event.
     """
     state.at = at
+    apply = apply or state.apply
     batch = list(events)
     for event in batch:
-        state.apply(event)
+        apply(event)
     # One decision at a time: each may change the next one.
     while isinstance(decision := decide(state, roster), Record):
-        state.apply(decision.event)
+        apply(decision.event)
         batch.append(decision.event)
         if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
             # Right after its offer: any other place would shift the ids that the store checked.
             batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
-            state.apply(verdict)
+            apply(verdict)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
             phase.turn.give_out(call_of(command.id))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def ask(state: State, run: Run, event: ApprovalRequested) -> None:
-    request = request_of(state.id, event, state.at)
+    request, state.work.status = request_of(state.id, event, state.at), "waiting"
     if isinstance(run.phase, Thinking):
         run.phase = Awaiting(run.phase.due, request)
     elif found := run.find(event.call):
@@ -67,6 +67,7 @@ def _let_pass(call: OpenCall, rule: str) -> None:
 
 
 def rule(state: State, run: Run, event: ApprovalDecided) -> None:
+    state.work.go_on()
     if isinstance(run.phase, Awaiting):
         if _is_about(run.phase.request, event):
             run.verdict, run.phase = event, Thinking(run.phase.due)
