@@ -23,6 +23,7 @@ UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known w
 
 
 find = Run.find
+"""For modules outside the fold that still import it from here."""
 
 
 def intend(state: State, run: Run, event: ToolStarted) -> None:
