@@ -12,10 +12,10 @@ from changeover.facts import HandoffRecord, HandoffResult, Mode, Ticket, TicketS
 from changeover.facts import State as Standing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import worker_of
 from changeover.relay.events import UserSpoke
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Log
-from changeover.relay.queue import worker_of
 from changeover.relay.result import handoffs_of, result_of
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State
