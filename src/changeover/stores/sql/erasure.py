@@ -9,7 +9,7 @@ from changeover.errors import UnderWay
 from changeover.ids import handoff_range
 from changeover.relay.projection.admission import CLAIMABLE, ENDED, UNFINISHED
 from changeover.stores.sql.database import Row, Session, Write
-from changeover.stores.sql.side_jobs import SideJob, Transaction
+from changeover.stores.sql.jobs import SideJob, Transaction
 from changeover.stores.sql.statements import Statements
 
 

@@ -22,12 +22,11 @@ from changeover.stores.sql.breakers import SqlBreakers
 from changeover.stores.sql.database import Database, Row, Session
 from changeover.stores.sql.erasure import Erasure, Forget
 from changeover.stores.sql.experience import SqlLessons
-from changeover.stores.sql.jobs import Append, Own, Release
+from changeover.stores.sql.jobs import Append, OpenStore, Own, Release
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.lists import SqlLists
 from changeover.stores.sql.queue import SqlQueue
 from changeover.stores.sql.reader import Reader, Together
-from changeover.stores.sql.side_jobs import OpenStore
 from changeover.stores.sql.statements import FeedStatements, Statements, statements
 from changeover.stores.sql.table import SqlTable
 from changeover.stores.sql.trials import SqlTrials

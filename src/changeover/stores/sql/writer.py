@@ -14,10 +14,9 @@ from changeover.stores.feed import Feed
 from changeover.stores.sql.batch import Batch
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.sql.erasure import Forget
-from changeover.stores.sql.jobs import LARGEST, Append, Job, tell
+from changeover.stores.sql.jobs import LARGEST, Append, Job, SideJob, Waiting, tell
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.locks import Places
-from changeover.stores.sql.side_jobs import SideJob, Waiting
 from changeover.stores.sql.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
