@@ -63,7 +63,7 @@ async def team(request: pytest.FixtureRequest) -> AsyncIterator[Team]:
 
 
 async def measured(team: Team, experiment: str = "words") -> list[Measured]:
-    return await team.on_engine(lambda engine: engine.log.trials.measured(experiment))
+    return await team.log.trials.measured(experiment)
 
 
 async def test_what_came_of_conversations_is_the_same_on_every_store(team: Team):
@@ -96,7 +96,7 @@ async def test_a_cost_that_nobody_knows_is_left_out(team: Team):
 async def test_whoever_took_no_part_is_not_counted(team: Team):
     await team.run("plain", conversation="a")
     assert await measured(team, "another") == []
-    assert await team.on_engine(lambda engine: engine.log.trials.variants()) == {"words": [variant_of(WORDS, "a")]}
+    assert await team.log.trials.variants() == {"words": [variant_of(WORDS, "a")]}
 
 
 async def test_a_root_that_is_not_there_cannot_be_measured(team: Team):

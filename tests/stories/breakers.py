@@ -280,7 +280,7 @@ async def of_many_branches_to_a_receiver_that_is_left_alone_each_is_told(stage: 
     if stage.lives == 1:
         await team.force_breaker("clerk")
     assert (await stage.say(team, "how many?")).output == f"20: { ({FORCED}) }"
-    entries = await team.on_engine(lambda engine: engine.log.read("story"))
+    entries = await team.log.read("story")
     found = [sum(isinstance(each, CircuitFound) for each in entry.events) for entry in entries]
     assert [count for count in found if count] == [20]  # in one entry, and so by one retry
 

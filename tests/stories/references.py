@@ -129,7 +129,7 @@ async def what_has_expired_is_taken_away_with_the_next_that_is_kept_for_a_time(s
     ref = address([Note(first.output)]).removeprefix("context://")
     await clock.advance(61)
     await stage.say(team, ORDER, conversation="second")
-    kept = await team.on_engine(lambda engine: engine.log.contexts.get("first", ref))
+    kept = await team.log.contexts.get("first", ref)
     assert kept is None or stage.lives > 1
 
 

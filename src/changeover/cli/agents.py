@@ -152,7 +152,7 @@ async def _kept(team: str, store: str | None) -> list[KeptAgent]:
 
     meant, _ = working_team(team, store)
     try:
-        return await meant.on_engine(lambda engine: engine.log.agents.all())
+        return await meant.log.agents.all()
     finally:
         await meant.close()
 

@@ -108,13 +108,13 @@ async def _found(log: Log, views: Views, least: float, store: str | None) -> lis
 
 async def _retried(log: Log, views: Views, id: str) -> str:
     """Who had it, and who may take it now; raises Mistake if there is nothing to take."""
-    from changeover.engines.local import tickets
     from changeover.relay.queue import worker_of
+    from changeover.ticket import retry
 
     found = await log.queue.tickets(id)
     if found and found[0].rests:
         raise Mistake(f"{id} waits for a person or a delegate, and for no worker; see: changeover approvals list")
-    if not found or not await tickets.retry(log, id):
+    if not found or not await retry(log, id):
         raise Mistake(await _why_not(views, id))
     had = f"{worker_of(found[0].owner)} has {id} no longer: it" if found[0].owner else id
     return f"{had} waits for a worker of {found[0].ticket.agent}, as if nobody had ever taken it"

@@ -48,7 +48,12 @@ class Taken(Struct, frozen=True, gc=False):
     ticket: Ticket
     token: str
     attempt: int
-    """The how-manieth claim this is; those that were given back in good order do not count."""
+    """Claim number of this ticket, from 1; claims that were given back do not count."""
+
+    @property
+    def claim(self) -> Claim:
+        """The claim that the worker shows with every entry for this ticket."""
+        return Claim(self.ticket.id, self.token)
 
 
 class Queued(Struct, frozen=True, gc=False):
