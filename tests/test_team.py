@@ -379,7 +379,7 @@ async def test_every_error_of_a_run_has_its_result():
 
 
 @pytest.mark.parametrize("mode", [Mode.DELEGATE, Mode.TRANSFER])
-async def test_what_a_program_offered_in_vain_is_offered_again_when_it_is_resumed(mode: Mode):
+async def test_what_a_program_offered_in_vain_is_next_offer_when_it_is_resumed(mode: Mode):
     members, store = [Agent("desk"), Agent("clerk")], MemoryLog()
     offered = HandoffPackage(Task("count"), metadata=Metadata(receiver="clerk", mode=mode, conversation="c"))
     async with Team(members, model=ScriptedModel({}), store=store, limits=Limits(max_handoffs=0)) as strict:

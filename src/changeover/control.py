@@ -9,6 +9,7 @@ from changeover.errors import ApprovalError, ConversationNotFound, Misconfigured
 from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
 from changeover.guards.approval import Decision, decision_fault, is_names
 from changeover.guards.breaker import Circuit
+from changeover.ids import below, split_request
 from changeover.inputs import check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
@@ -39,9 +40,9 @@ class Overseer(ABC):
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
         """The requests that await a person's decision: of a conversation and its delegates, or of the whole store."""
-        found, below = await self.log.approvals(), f"{conversation}/"
+        found, prefix = await self.log.approvals(), below(conversation or "")
         return [
-            each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(below)
+            each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(prefix)
         ]
 
     async def decide(
@@ -68,7 +69,7 @@ class Overseer(ABC):
         if isinstance(approval, Ticket):
             raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
         id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
-        if id.count(":") != 2:
+        if split_request(id) is None:
             raise ApprovalError(
                 f"{id!r} is not the id of an approval; `approvals()` lists those that are awaited", approval=id
             )

@@ -17,6 +17,7 @@ from changeover.facts import State as Standing
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, checked
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import child_id, split_handoff
 from changeover.inputs import check_texts
 from changeover.relay.claims import Accept, AnswerOffer, Finish, GiveBack
 from changeover.relay.package import handoff_of
@@ -179,7 +180,7 @@ async def result_of_ticket(log: Log, id: str, timeout: float | None = None) -> H
 
 
 async def _state(log: Log, id: str) -> State:
-    conversation = id.rpartition(":")[0]
+    conversation, _ = split_handoff(id)
     return State(conversation).fold(await log.read(conversation))
 
 
@@ -210,7 +211,7 @@ async def _result(log: Log, state: State, id: str) -> HandoffResult | None:
         return _of_handoff(record, state.id, outcome) if outcome else None
     if set(TRANSITIONS[record.state]) - {Signal.RETURN} or (_run(state, id) and record.state is Standing.REJECTED):
         return None
-    child = State(f"{state.id}/{id.rpartition(':')[2]}")
+    child = State(child_id(state.id, split_handoff(id)[1]))
     child.fold(await log.read(child.id))
     return _of_handoff(record, state.id, child.last)
 

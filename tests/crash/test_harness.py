@@ -260,7 +260,7 @@ async def test_a_log_that_lets_a_message_be_said_twice_is_noticed():
 
 async def test_a_log_that_changes_what_was_said_is_noticed():
     model = ScriptedModel(lambda agent, messages, tools: says(messages[0].text))
-    with pytest.raises(KeyConflict, match="was given before, to something else"):
+    with pytest.raises(KeyConflict, match="was used before, for another input"):
         await crash.survives(Team([Agent("solo")], model=model), one_message, open_log=ChangesTheQuestion)
 
 

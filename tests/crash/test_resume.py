@@ -191,7 +191,7 @@ async def test_a_key_that_was_used_before_returns_what_was_recorded(shared_store
         assert await team.run("first", conversation="c", key="k") == first
     async with (later := Desk(shared_store, echo)).team as team:
         assert await team.run("first", conversation="c", key="k") == first
-        with pytest.raises(KeyConflict, match="'k' was given before, to something else: 'first'"):
+        with pytest.raises(KeyConflict, match="'k' was used before, for another input: 'first'"):
             await team.run("something else", conversation="c", key="k")
         assert later.model.requests == []
         assert (await team.run("third", conversation="c", key="another")).output == "you said third"

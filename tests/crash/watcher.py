@@ -6,9 +6,9 @@ from typing import Any
 from changeover import ApprovalRequest, HandoffRecord, Mode, Recorded
 from changeover.facts import State as Standing
 from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import call_of
 from changeover.messages import Assistant
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RunResumed
-from changeover.relay.ids import call_of
 from changeover.relay.result import handoffs_of
 from changeover.relay.run import TURNING, Awaiting, Stopping
 from changeover.relay.state import State

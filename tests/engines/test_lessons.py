@@ -12,7 +12,7 @@ from changeover.messages import Message, ToolResult
 from changeover.relay.events import RollbackRequested
 from changeover.relay.ports import Log
 from changeover.relay.tables import MOST, Lesson
-from changeover.routing.learning import DEFAULT, Learned
+from changeover.routing.experience import DEFAULT, Learned
 from changeover.routing.statistics import draw
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.log import MemoryLog

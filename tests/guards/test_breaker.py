@@ -71,7 +71,7 @@ def test_a_breaker_allows_what_nothing_is_known_of():
             Tripped(WHO, 1, 1e300),
             "the circuit of clerk is open after 1 failure; it is tried again at 9999-12-30 00:00:00 UTC",
         ),
-        (Tripped(WHO, 0, None), "the circuit of clerk was opened by hand, and stays so until somebody resets it"),
+        (Tripped(WHO, 0, None), "the circuit of clerk was opened by hand, and stays open until somebody resets it"),
     ],
 )
 def test_a_breaker_says_why_a_receiver_is_left_alone_and_until_when(tripped: Tripped, told: str):

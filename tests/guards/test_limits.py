@@ -34,12 +34,12 @@ from changeover.tools.tool import ToolDefinition
         ({"timeout": float("inf")}, "timeout is inf; give a number above 0, or None for no limit"),
         ({"timeout": True}, "timeout is True; give a number above 0, or None for no limit"),
         ({"on_limit": "cry"}, "on_limit is 'cry'; give 'raise' or 'tell'"),
-        ({"auto": "dice"}, "auto is 'dice'; say Limits.tier('auto')"),
+        ({"auto": "dice"}, "auto is 'dice'; use Limits.tier('auto')"),
     ],
 )
 def test_limits_that_make_no_sense_are_told_so(said: dict[str, Any], fault: str):
     assert Limits(**said).faults() == [fault]
-    with pytest.raises(MisconfiguredError, match=r"limit|give|say"):
+    with pytest.raises(MisconfiguredError, match=r"limit|give|use"):
         Team([Agent("a")], model=ScriptedModel({"a": [says("")]}), limits=Limits(**said))
 
 
@@ -154,7 +154,7 @@ def test_a_tally_is_kept_as_it_is():
         ("max_turns", 3, None, "the run needs more than max_turns=3"),
         ("max_tokens", 10_000, 10_250, "the run has used up max_tokens=10000: it has spent 10250"),
         ("max_cost", 0.5, 0.75, "the run has used up max_cost=0.5: it has spent 0.75"),
-        ("max_cost", 0.5, None, "max_cost=0.5 cannot be kept, for what a call costs is not known"),
+        ("max_cost", 0.5, None, "max_cost=0.5 cannot be enforced: the cost of a call is unknown"),
         ("timeout", 2.5, 3.1, "the run took longer than timeout=2.5 seconds"),
     ],
 )

@@ -32,9 +32,9 @@ def breaks(ctx: RunContext) -> bool:
         (is_vip, True),
         (lambda ctx: ctx.agent == "senior", False),
         (breaks, Misjudged("KeyError: 'tier'")),
-        (lambda ctx: None, Misjudged("it gave a NoneType, and not True or False")),
-        (lambda ctx: 1, Misjudged("it gave a int, and not True or False")),
-        (later, Misjudged("it gave a coroutine, and not True or False")),
+        (lambda ctx: None, Misjudged("it returned a NoneType, not True or False")),
+        (lambda ctx: 1, Misjudged("it returned a int, not True or False")),
+        (later, Misjudged("it returned a coroutine, not True or False")),
         (lambda: True, None),
     ],
 )
@@ -109,7 +109,7 @@ def test_what_a_rule_may_not_be_is_told_with_what_it_may(options: dict[str, Any]
     [
         ("vip", "the team has rules='vip'; give a list of Rule(…)s"),
         pytest.param([is_vip], f"the team has the rule {is_vip!r}; give Rule(…)", id="no rule"),
-        ([Rule("", if_=is_vip, deny="no")], "rule '' needs a name, in words"),
+        ([Rule("", if_=is_vip, deny="no")], "rule '' needs a name"),
         ([Rule("a", if_=is_vip, deny="no")] * 2, "2 rules are called 'a'; give each a name of its own"),
     ],
 )

@@ -59,7 +59,7 @@ async def later() -> bool:
         (1, "accepts returned 1, of type int; return Accepted(…), Rejected(…), Conditional(…), True or False"),
         ({"ok": True}, "accepts returned {'ok': True}, of type dict; return Accepted(…), "),
         (Rejected, "of type StructMeta; return Accepted(…), "),
-        ("too busy", "accepts returned the text 'too busy'; if it says why not, return Rejected(it)"),
+        ("too busy", "accepts returned the text 'too busy'; to decline, return Rejected(reason)"),
     ],
 )
 def test_anything_else_is_named(given: object, message: str):
@@ -70,7 +70,7 @@ def test_anything_else_is_named(given: object, message: str):
 
 def test_what_has_to_be_awaited_is_no_answer_yet():
     unfinished = later()
-    with pytest.raises(TypeError, match="has to be awaited first"):
+    with pytest.raises(TypeError, match="returned an awaitable"):
         answer_of(unfinished)
     unfinished.close()
 
@@ -91,5 +91,5 @@ def test_what_has_to_be_awaited_is_no_answer_yet():
 def test_an_answer_that_could_not_be_kept_is_refused(kind: Any, values: dict[str, Any], path: str):
     with pytest.raises(TypeError) as caught:
         answer_of(kind(**values))
-    assert f"accepts returned {kind.__name__}(…) with what it cannot hold: " in str(caught.value)
+    assert f"accepts returned {kind.__name__}(…) with a wrong value: " in str(caught.value)
     assert f"at `{path}`" in str(caught.value)

@@ -234,19 +234,22 @@ async def test_what_a_file_is_is_told_by_what_it_holds_or_is_called(given: Any, 
         ("nix.png", "the file 'nix.png' cannot be read: No such file or directory"),
         (Path(), "the file '.' cannot be read: Is a directory"),
         ("nul\0.png", "cannot be read: embedded null byte"),
-        ("/dev/zero", "'/dev/zero' is a device or a pipe, and no file"),
-        (7, "a file is given by its path, its address or as a File, not as int"),
+        ("/dev/zero", "'/dev/zero' is a device or a pipe, not a file"),
+        (7, "give a file as a path, a URL or a File, not as int"),
         (File(), "a File is empty"),
         (File(name="x.png"), "the file 'x.png' is empty"),
-        (File(PNG, url="https://example.org/x.png"), "has both bytes and an address"),
-        (File(b"\0\1", name="x.bin"), "it cannot be told what x.bin is; say it: File(data, 'image/png')"),
+        (File(PNG, url="https://example.org/x.png"), "has both data and a url"),
+        (File(b"\0\1", name="x.bin"), "the media type of x.bin is unknown; give it: File(data, 'image/png')"),
         (File(b"BM..", "image/bmp", "x.bmp"), "x.bmp is image/bmp, which no model reads; they read: 3gp, aac, "),
-        (File(JPEG, "image/png", "x.png"), "x.png is no image/png, but image/jpeg"),
-        (File(b"text", name="x.pdf"), "x.pdf is no application/pdf"),
-        (File(b"\xff\xfe", name="x.txt"), "x.txt should be text/plain, and is no text in UTF-8"),
-        (File(url="ftp://example.org/x.png"), "'ftp://example.org/x.png' is no address that a model can read"),
-        ("https:///x.png", "'https:///x.png' is no address that a model can read"),
-        ("https://example.org/x", "it cannot be told what https://example.org/x is; say it: File(url=…, media_type="),
+        (File(JPEG, "image/png", "x.png"), "x.png is not image/png, but image/jpeg"),
+        (File(b"text", name="x.pdf"), "x.pdf is not application/pdf"),
+        (File(b"\xff\xfe", name="x.txt"), "x.txt should be text/plain, but it is not UTF-8 text"),
+        (File(url="ftp://example.org/x.png"), "'ftp://example.org/x.png' is not a URL that a model can read"),
+        ("https:///x.png", "'https:///x.png' is not a URL that a model can read"),
+        (
+            "https://example.org/x",
+            "the media type of https://example.org/x is unknown; give it: File(url=…, media_type=",
+        ),
         (File(b"x" * (LARGEST + 1)), "the files have 20.0 MB together, and a message takes 20 MB"),
     ],
 )
@@ -273,7 +276,7 @@ async def test_all_that_is_wrong_with_files_is_told_together():
         await team.run("What is this?", files=["nix.png", File()])
     assert len(told.value.faults) == 2
     alone: Any = "nix.png"
-    with pytest.raises(MisconfiguredError, match="files must be a list, not str; a single one stands in a list too"):
+    with pytest.raises(MisconfiguredError, match="files must be a list, not str; put a single file in a list too"):
         await team.run("What is this?", files=alone)
 
 

@@ -5,15 +5,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from changeover import Agent, Team, Variable, delegate, handoff, tool
 from changeover.facts import Handed, Mode
-from changeover.handoffs.context import briefed
 from changeover.handoffs.strategies import MessageOnly
 from changeover.messages import Assistant, Call, Note, Reply, ToolResult, User
 from changeover.models.offline import OfflineModel
 from changeover.relay.ports import Request
 from changeover.relay.stream import RunFinished, TextDelta
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
 
 MARK = "(offline)"
@@ -264,7 +265,7 @@ async def test_an_agent_of_a_team_without_handoffs_does_what_it_can():
     assert (result.final_agent, result.handoff_chain) == ("triage", [])
 
 
-def request(*messages, agent="b", tools=(), instructions="") -> Request:
+def request(*messages, agent="b", tools=(), instructions="", context=None) -> Request:
     return Request(
         agent=agent,
         instructions=instructions,
@@ -275,6 +276,7 @@ def request(*messages, agent="b", tools=(), instructions="") -> Request:
         command="1",
         attempt=1,
         turn=0,
+        context=context,
     )
 
 
@@ -311,18 +313,22 @@ async def test_who_sees_only_a_message_does_not_hand_on():
 
 
 async def test_a_task_that_another_agent_gave_is_not_passed_on():
-    given = briefed("You sew.", {"colour": "blue"}, Handed("a", "blue silk", "ask_b", "", 0, 0.0, 0, ["a", "b"], 2))
+    handed = Handed("a", "blue silk", "ask_b", "", 0, 0.0, 0, ["a", "b"], 2)
+    context = RunContext("c", "c@1", "b", "1", variables={"colour": "blue"}, handed=handed)
     for author, calls in (("a", 0), ("user", 1)):
-        asked = request(User("blue silk", author), tools=(GENERIC,), instructions=given)
+        asked = request(User("blue silk", author), tools=(GENERIC,), instructions="You sew.", context=context)
         assert len((await OfflineModel().reply(asked)).calls) == calls
 
 
-async def test_variables_are_read_from_the_briefing_as_it_is_written():
+async def test_context_variables_fill_arguments_and_excluded_ones_do_not():
     dye = ToolDefinition("dye", "Dye silk.", {"properties": {"colour": {"type": "string"}}, "required": ["colour"]})
-    given = briefed("You sew.", {"colour": "blue ``` red"}, None)
-    reply = await OfflineModel().reply(request(User("dye silk"), tools=(dye,), instructions=given))
+    context = RunContext("c", "c@1", "b", "1", variables={"colour": "blue ``` red"})
+    reply = await OfflineModel().reply(request(User("dye silk"), tools=(dye,), context=context))
     assert reply.calls[0].args == {"colour": "blue ``` red"}
     assert reply.calls[0].id == "call_1_0"
+    handed = Handed("a", "", "", "", 0, 0.0, 0, ["a", "b"], 2, exclude=("variable:colour",))
+    hidden = replace(context, handed=handed)
+    assert (await OfflineModel().reply(request(User("dye silk"), tools=(dye,), context=hidden))).calls == ()
 
 
 async def test_three_agents_may_hand_the_same_words_on_and_the_next_one_answers():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from changeover.models.offline_arguments import Known, fill
+from changeover.models.offline.arguments import Known, fill
 
 DEFINED = {"Size": {"enum": ["big", "small"]}, "Round": {"$ref": "#/$defs/Round"}}
 ARGUMENTS = [

@@ -18,7 +18,7 @@ from changeover import Agent, Function, Team, Usage, delegate
 from changeover.errors import ModelError
 from changeover.messages import Assistant, Call, Reply, User
 from changeover.models.provider import PydanticAIModel
-from changeover.models.provider_errors import trouble
+from changeover.models.provider_errors import model_error
 from changeover.models.response import MOST_SEGMENTS
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import ScriptedModel, delegates, says
@@ -144,7 +144,7 @@ async def test_the_retries_of_the_client_are_switched_off():
 def test_an_error_says_who_what_and_whether_to_try_again(
     error: Exception, retryable: bool, wait: float | None, words: str
 ):
-    told = trouble(error, "p:m", "a")
+    told = model_error(error, "p:m", "a")
     assert (told.retryable, told.retry_after, told.agent) == (retryable, wait, "a")
     assert words in str(told)
 

@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, UserPro
 
 from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
 from changeover.models.quotation import Marks, texts_of
-from changeover.models.request import GO_ON, written
+from changeover.models.request import CONTINUE, history_for
 from changeover.relay.ports import Request
 from changeover.tools.tool import ToolDefinition
 from tests.models.nasty_texts import BREAKS, FAKES, TEXTS, asked, tamed, threads
@@ -23,7 +23,7 @@ PLAIN = "[[team:"
 def wrote(asking: Request) -> tuple[list[ModelMessage], str]:
     """The messages of a request as its provider gets them, and the mark by which our lines are known."""
     marks = Marks(lambda: texts_of(asking))
-    messages = written(asking.messages, asking.agent, (), marks)
+    messages = history_for(asking.messages, asking.agent, (), marks)
     return messages, announced(marks.explained(asking.instructions), asking.instructions)
 
 
@@ -48,7 +48,7 @@ def told(thread: Sequence[Message]) -> list[Read]:
         before = message
     # Providers take the last word to be the user's.
     ended = not read or (read[-1][0] == "said" and isinstance(before, Assistant))
-    return [each for each in [*read, *([("user", GO_ON)] if ended else [])] if each != ("user", "")]
+    return [each for each in [*read, *([("user", CONTINUE)] if ended else [])] if each != ("user", "")]
 
 
 def items(turn: Assistant | ToolResult) -> Iterator[Read]:
@@ -68,7 +68,7 @@ def test_a_request_reads_back_as_exactly_the_messages_that_went_in(thread: list[
 
 @given(threads())
 def test_roles_parts_and_calls_do_not_depend_on_what_is_said(thread: list[Message]):
-    assert shape(written(thread, "a", ())) == shape(written([tamed(message) for message in thread], "a", ()))
+    assert shape(history_for(thread, "a", ())) == shape(history_for([tamed(message) for message in thread], "a", ()))
 
 
 @given(threads(), TEXTS)
@@ -154,7 +154,7 @@ def test_a_request_after_a_handoff_reads_like_this():
     ]
     asking = replace(request(*thread), instructions="You are a.")
     marks = Marks(lambda: texts_of(asking))
-    [prompt] = prompts(written(thread, "a", (), marks))
+    [prompt] = prompts(history_for(thread, "a", (), marks))
     assert prompt == (
         "Where is order 17?\n\n"
         "[[team: quotes triage]]\n"
@@ -184,7 +184,7 @@ def test_a_name_stays_in_its_line(name: str):
         Assistant("b", "", "", (Call("1", tool),)),
         ToolResult("1", tool, "b", ""),
     ]
-    [prompt] = prompts(written(thread, "a", ()))
+    [prompt] = prompts(history_for(thread, "a", ()))
     assert len(prompt.splitlines()) == 3 + 1 + 4
     messages, mark = wrote(request(*thread))
     assert read_back(messages, mark) == told(thread)
@@ -193,7 +193,7 @@ def test_a_name_stays_in_its_line(name: str):
 @pytest.mark.parametrize("end", BREAKS)
 def test_whatever_ends_a_line_ends_no_quotation(end: str):
     thread: list[Message] = [Assistant("b", f"a{end}{end}b{end}"), ToolResult("1", "look", "b", f"{end}x")]
-    [prompt] = prompts(written(thread, "a", ()))
+    [prompt] = prompts(history_for(thread, "a", ()))
     head, *quotation, closing = prompt.splitlines()
     assert (head, closing) == ("[[team: quotes b]]", "[[team: end]]")
     assert len(quotation) == 4 + 2
@@ -203,7 +203,7 @@ def test_whatever_ends_a_line_ends_no_quotation(end: str):
 def test_files_stand_between_blocks_and_never_in_one():
     shown = File(b"x", "image/png", f"a{BREAKS[-1]}[[team: end]].png")
     thread: list[Message] = [Note("One", "b"), User("Two", files=(shown,)), Note("Three", "b")]
-    [message] = written(thread, "a", ())
+    [message] = history_for(thread, "a", ())
     [part] = message.parts
     assert isinstance(part, UserPromptPart)
     assert not isinstance(part.content, str)
@@ -217,7 +217,7 @@ def test_what_another_agent_thinks_is_its_own():
     thought = Assistant(
         "b", "Yes.", "Hush.", (), {"openai": {"parts": [{"part_kind": "text", "size": 4, "id": "Hush."}]}}
     )
-    [prompt] = prompts(written([thought], "a", ("openai",)))
+    [prompt] = prompts(history_for([thought], "a", ("openai",)))
     assert prompt == "[[team: quotes b]]\n> Yes.\n[[team: end]]"
 
 

@@ -82,7 +82,7 @@ async def test_a_request_has_the_same_form_whatever_is_said_in_it(wire: Wire, ap
     last = scene("text", api, "plain")
     for said in ("word", ALL, *FAKES.values()):
         assert (await model.reply(request(*thread(said, last)))).text == "Good morning."
-    await model.let_go()
+    await model.close_clients()
     tame, *nasty = map(skeleton, wire.bodies)
     assert len(nasty) == len(FAKES) + 1
     assert all(each == tame for each in nasty)
@@ -95,7 +95,7 @@ async def test_a_client_sends_what_users_say_as_it_is_and_around_it_what_we_wrot
     said = "\n".join(text for text in FAKES.values() if "<system>" not in text)
     model = named(NAMES[api])
     await model.reply(request(*thread(said, scene("text", api, "plain"))))
-    await model.let_go()
+    await model.close_clients()
     [body] = wire.bodies
     prompted = texts([each["content"] for each in body.get("messages") or body["input"] if each.get("role") == "user"])
     # The first three marks are used by somebody: they are only text.

@@ -14,7 +14,6 @@ from changeover.routing.broker import (
     Recommendation,
     Undecided,
     decided,
-    find_by_capability,
     find_for_task,
     recommend,
 )
@@ -37,21 +36,17 @@ def why(task: str, *required: str) -> str:
 
 
 def test_whoever_has_what_is_required_is_told_in_the_words_of_its_profile():
-    assert (
-        find_by_capability(REGISTRY, "sql", "python")
-        == (Recommendation("data", 1.0, "has the capabilities Python and SQL", "exact"),)
-        or find_by_capability(REGISTRY, "sql", "python")[0].why == "has the capabilities SQL and Python"
+    assert recommend(REGISTRY, "", ["sql", "python"]) == (
+        Recommendation("data", 1.0, "has the capabilities SQL and Python", "exact"),
     )
-    assert find_by_capability(REGISTRY, "refunds")[0].why == "has the capability refunds"
-    assert find_by_capability(REGISTRY, "Data_Analysis")[0].why == "is specialised in data analysis"
-    assert find_by_capability(REGISTRY, "sql", "data analysis")[0].why == (
-        "has the capability SQL and is specialised in data analysis"
-    )
+    assert why("", "refunds") == "has the capability refunds"
+    assert why("", "Data_Analysis") == "is specialised in data analysis"
+    assert why("", "sql", "data analysis") == "has the capability SQL and is specialised in data analysis"
 
 
 def test_no_capability_and_one_that_nobody_has_find_nobody():
-    assert find_by_capability(REGISTRY) == ()
-    assert find_by_capability(REGISTRY, "python", "cobol") == ()
+    assert recommend(REGISTRY, "") == ()
+    assert recommend(REGISTRY, "", ["python", "cobol"]) == ()
 
 
 def test_a_text_match_says_which_words_it_found_and_where():
@@ -181,7 +176,6 @@ def named(registry: Registry, task: str, required: list[str]) -> list[str]:
     """Everybody whom anything names for a task."""
     found = find_for_task(registry, task, required)
     agents = [each.agent for each in recommend(registry, task, required, n=9)]
-    agents += [each.agent for each in find_by_capability(registry, *required)]
     match found:
         case Found():
             return [*agents, found.best.agent, *(each.agent for each in found.equals)]
@@ -213,7 +207,6 @@ def test_the_order_of_registration_changes_nothing(orders, task, required):
     one, other = map(Registry, orders)
     assert recommend(one, task, required) == recommend(other, task, required)
     assert find_for_task(one, task, required) == find_for_task(other, task, required)
-    assert find_by_capability(one, *required) == find_by_capability(other, *required)
 
 
 @given(profiles, tasks, required)

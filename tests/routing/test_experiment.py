@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.handoffs.strategies import Full, Recent, Summary
+from changeover.handoffs.strategies import Full, Recent
+from changeover.handoffs.summary import Summary
 from changeover.routing.experiment import Experiment, variant_of
 from changeover.routing.statistics import draw, draws
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from bench.routing import by_text, hits
 from changeover.errors import MisconfiguredError
-from changeover.routing.embedding import MeaningMatch, load_wordllama
 from changeover.routing.match import LONGEST, WordMatch, rank, shared
 from changeover.routing.profile import Profile
 from changeover.routing.registry import Registry
+from changeover.routing.vectors import MeaningMatch, load_wordllama
 from changeover.routing.words import stem, words
 from tests.routing.sample_profiles import PROFILES
 from tests.routing.sample_tasks import TASKS
@@ -209,7 +209,7 @@ def test_wordllama_finds_more_than_words_do_and_never_asks_the_network(monkeypat
 
 def test_routing_imports_neither_numpy_nor_wordllama():
     program = (
-        "import sys, changeover.routing.broker, changeover.routing.embedding;"
+        "import sys, changeover.routing.broker, changeover.routing.vectors;"
         "sys.exit(bool({'numpy', 'wordllama', 'bm25s'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == 0

@@ -6,9 +6,9 @@ import pytest
 from changeover import Agent, Function, Person
 from changeover.errors import UnknownAgentError
 from changeover.routing.broker import recommend
-from changeover.routing.embedding import MeaningMatch
 from changeover.routing.profile import Profile, profile_of
 from changeover.routing.registry import Registry
+from changeover.routing.vectors import MeaningMatch
 
 PY = Profile("py", description="Mends clocks.", capabilities=("Python", "unit-tests"))
 DB = Profile("db", description="Asks databases.", specialization="data analysis", capabilities=("sql", "python"))

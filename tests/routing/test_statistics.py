@@ -38,6 +38,11 @@ def test_the_quantile_undoes_the_distribution(a, b, p):
     assert beta_cdf(a, b, beta_quantile(a, b, p)) == pytest.approx(p, abs=1e-9)
 
 
+@pytest.mark.parametrize(("a", "b"), [(2, 1), (3, 1), (500, 1), (0.5, 0.5)])
+def test_a_draw_next_to_1_gives_a_sample_next_to_1(a, b):
+    assert beta_quantile(a, b, 1 - 2**-53) == pytest.approx(1, abs=1e-9)
+
+
 @given(PARAMETERS, PARAMETERS, st.floats(0, 1), st.floats(0, 1))
 def test_a_larger_draw_never_gives_a_smaller_sample(a, b, one, other):
     least, most = sorted((one, other))

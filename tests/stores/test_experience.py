@@ -25,7 +25,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.ports import Head, Log, Spending
 from changeover.relay.tables import Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.testing.crash import Died, MortalLog

@@ -76,7 +76,7 @@ async def money_is_limited_as_tokens_are(stage: Stage) -> None:
 async def a_price_that_nobody_knows_ends_a_run_whose_cost_is_limited(stage: Stage) -> None:
     team = one_who_looks(stage, looks_and_looks(10), Limits(max_cost=0.1))
     error = await stage.error(EconomicLimitExceeded, team, "go")
-    assert "max_cost=0.1 cannot be kept, for what a call costs is not known" in str(error)
+    assert "max_cost=0.1 cannot be enforced: the cost of a call is unknown" in str(error)
     assert error.ledger is not None
     assert (error.ledger.turns, error.ledger.cost) == (1, None)
 

@@ -263,7 +263,7 @@ async def a_worker_that_fails_says_why_to_whoever_waits(stage: Stage) -> None:
         ticket = await team.submit(package(mode=mode, conversation=mode))
         result = await brought(stage, team, ticket, clerk=breaks("the press is down"))
         assert came(result) == ("clerk", "FAILED", "")
-        assert result.error == "whoever worked for 'clerk' gave up: the press is down"
+        assert result.error == "the worker of 'clerk' gave up: the press is down"
         assert (await team.status(ticket)).state == "FAILED"
         assert await team.claim("clerk") == []
         await assert_at_rest(team, mode)
@@ -274,7 +274,7 @@ async def a_model_whose_delegates_worker_fails_is_told_why(stage: Stage) -> None
     team = stage.team([boss(), pulled("clerk")], cast(boss=asks(delegates("clerk", "count"))))
     result = await said(stage, team, "how many?", clerk=breaks("the press is down"))
     [back] = came_back(result)
-    assert (back.success, back.error) == (False, "whoever worked for 'clerk' gave up: the press is down")
+    assert (back.success, back.error) == (False, "the worker of 'clerk' gave up: the press is down")
     assert chain(result) == [("clerk", "FAILED", 1)]
 
 
@@ -282,7 +282,7 @@ async def a_model_whose_delegates_worker_fails_is_told_why(stage: Stage) -> None
 async def a_run_whose_receivers_worker_fails_has_failed(stage: Stage) -> None:
     failing = said(stage, desk(stage), "charged twice", billing=breaks("the press is down"))
     told = await error(WorkerError, failing)
-    assert (told.agent, str(told)) == ("billing", "whoever worked for 'billing' gave up: the press is down")
+    assert (told.agent, str(told)) == ("billing", "the worker of 'billing' gave up: the press is down")
     assert told.result is not None
     assert chain(told.result) == [("billing", "FAILED", 1)]
 

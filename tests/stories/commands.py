@@ -479,10 +479,10 @@ async def what_is_received_has_the_metrics_of_the_run_so_far(stage: Stage) -> No
 BAD: dict[str, tuple[Command, str]] = {
     "key": (Command(update={"contxt": {}}), "update holds 'contxt', which is unknown; it may hold context, artifacts"),
     "output": (Command("writer", {"output": "x"}), "'output', which is the run's answer; give it only with goto=END"),
-    "nobody": (Command(""), "goto is '', which is nobody"),
+    "nobody": (Command(""), "goto is empty"),
     "none": (Command([]), "goto is []; give the id of an agent, a Send(…) or a list of them, or END"),
     "reserved": (Command(update={"context": {"_handoff_from": "me"}}), "'_handoff_from', which only Changeover writes"),
-    "artifact": (Command(update={"artifacts": {"cup": 7}}), "['cup'] is 7; give a reference, a str, or None"),
+    "artifact": (Command(update={"artifacts": {"cup": 7}}), "['cup'] is 7; give a reference (str), or None"),
     "state": (Command(update={"workflow_state": {"step": 1}}), "holds 'step', which is unknown; it holds phase: str"),
     "json": (Command(update={"context": {"it": object()}}), "which JSON cannot hold"),
 }

@@ -154,7 +154,7 @@ async def whoever_lacks_context_three_times_has_a_person_asked(stage: Stage) -> 
 
 
 @story
-async def what_was_given_back_may_be_offered_again_and_is_escalated_at_once(stage: Stage) -> None:
+async def what_was_given_back_may_be_next_offer_and_is_escalated_at_once(stage: Stage) -> None:
     turns = [hands_off(receiver, "refund") for receiver in ("billing", "sales", "tech", "billing", "late")]
     team = stage.team(
         [triage(), *unwilling("billing", "sales", "tech"), Agent("late")],

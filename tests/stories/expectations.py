@@ -113,7 +113,7 @@ async def whoever_has_to_mend_an_answer_reads_what_is_wrong_with_it(stage: Stage
         return says(f'{{"n": {len(told)}, "what": "{told[0].partition(":")[0]}"}}' if told else BAD)
 
     result = await stage.say(shop(stage, NUMBER, clerk), "how many?")
-    assert result.output == '{"n": 1, "what": "the result does not have the form that is expected"}'
+    assert result.output == '{"n": 1, "what": "the result does not have the expected form"}'
 
 
 @story
@@ -163,7 +163,7 @@ async def a_delegate_whose_answer_never_fits_comes_back_without_success(stage: S
     result = await stage.say(team, "how many?")
     [back] = came_back(result)
     assert (back.success, back.response, back.iterations) == (False, "", 2)
-    assert back.error.startswith("what 'clerk' answered is not what was expected: ")
+    assert back.error.startswith("the result of 'clerk' is not what was expected: ")
     assert (result.status, result.final_agent, chain(result)) == ("completed", "boss", [("clerk", "FAILED", 1)])
     assert await judgements(team) == ([False, False], 1)
 
@@ -174,7 +174,7 @@ async def whoever_is_expected_to_answer_in_a_form_is_told_so(stage: Stage) -> No
     await stage.say(shop(stage, wanted, says(GOOD)), "how many?")
     await stage.say(works(stage, wanted, says(GOOD)), "how many?", conversation="other")
     for request in stage.requests("clerk"):
-        for line in ("must be JSON", '"integer"', "- It is exact.", "- a check that its sender makes"):
+        for line in ("must be JSON", '"integer"', "- It is exact.", "- a check by the sender"):
             assert line in request.instructions
     for request in [*stage.requests("triage"), *stage.requests("boss")]:
         assert "must be JSON" not in request.instructions
@@ -288,7 +288,7 @@ async def whoever_a_delegate_hands_on_to_has_to_answer_as_expected(stage: Stage)
         assert (back.agent, back.success, back.response) == ("clerk", success, GOOD if success else "")
         assert [not each.problem for each in await events(team, ResultJudged, name)] == [False, success]
         if not success:
-            assert "'expert' answered" in back.error
+            assert "result of 'expert'" in back.error
 
 
 @story

@@ -9,7 +9,7 @@ from changeover.facts import Ledger
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import HandoffOffered, ReceiverChosen
-from changeover.routing.learning import Standing
+from changeover.routing.experience import Standing
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.specialists import wants

@@ -67,7 +67,7 @@ async def a_guard_that_cannot_judge_denies(stage: Stage) -> None:
     odd: Any = 5
     answers = [
         (ValueError("what?"), "ValueError: what?"),
-        (True, "gave True"),
+        (True, "returned True"),
         (Ask(odd), "gave Ask(question=5)"),
         (Deny(odd), "gave Deny(reason=5)"),
     ]
@@ -188,7 +188,7 @@ async def agents_that_hand_the_same_around_are_stopped_and_told_the_cycle(stage:
         team = stage.team(members, ScriptedModel(goes_round(*ring)))
         result = await stage.say(team, "Who takes it?", conversation="-".join(ring))
         cycle = " → ".join([*ring, ring[0], ring[1]])
-        assert result.output == f"refused: deadlock: {cycle} goes round, and nothing was achieved on the way"
+        assert result.output == f"refused: deadlock: {cycle} goes round without progress"
         assert len(result.handoff_chain) == len(ring)
 
 

@@ -127,7 +127,7 @@ async def an_agent_that_is_told_of_the_limit_answers_itself(stage: Stage) -> Non
 
 
 @story
-async def handoffs_are_offered_again_in_the_next_run_after_a_limit(stage: Stage) -> None:
+async def handoffs_are_next_offer_in_the_next_run_after_a_limit(stage: Stage) -> None:
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         if agent == "a" and isinstance(messages[-1], ToolResult):
             return says(f"[{shown(tools)}]")

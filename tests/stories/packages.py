@@ -229,7 +229,7 @@ async def a_limit_of_the_team_holds_for_packages_too(stage: Stage) -> None:
 
 
 @story
-async def a_package_that_is_offered_again_under_its_key_is_done_once(stage: Stage) -> None:
+async def a_package_that_is_next_offer_under_its_key_is_done_once(stage: Stage) -> None:
     team = office(stage, Agent("clerk"))
     first, *others = await asyncio.gather(*(team.offer(package()) for _ in range(5)))
     assert first.result == "Three."

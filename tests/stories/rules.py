@@ -295,7 +295,7 @@ async def a_rule_that_cannot_be_judged_leads_nowhere_and_says_so_once(stage: Sta
         result = await stage.say(team, "Hello", conversation=where)
         assert (result.output, result.final_agent) == ("I do it.", "triage")
         [failed] = await events(team, RuleFailed, where)
-        assert failed.reason == ("KeyError: 'tier'", "it gave a str, and not True or False")[number]
+        assert failed.reason == ("KeyError: 'tier'", "it returned a str, not True or False")[number]
 
 
 @story

@@ -77,7 +77,7 @@ async def assert_lost(claim: TicketClaim) -> None:
     for what, do in DOING.items():
         told = await error(ClaimLost, do(claim))
         assert told.ticket == claim.ticket.id, what
-        assert f"the claim on {claim.ticket.id!r} does not hold any more" in str(told), what
+        assert f"the claim on {claim.ticket.id!r} is no longer valid" in str(told), what
 
 
 async def error(kind: type[E], doing: Awaitable[Any]) -> E:

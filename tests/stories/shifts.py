@@ -97,10 +97,10 @@ async def a_worker_holds_what_it_works_on_however_long_that_takes(stage: Stage) 
     hold = Hold()
     team = office(stage, pulled("clerk"), clerk=keeps_working(hold))
     ticket = await team.submit(package())
-    async with at_work(stage, team, "clerk", lease=0.06):
+    async with at_work(stage, team, "clerk", lease=0.4):
         if stage.lives == 1:
             await hold.begun.wait()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.6)
             status = await team.status(ticket)
             assert (status.state, status.owner, status.attempts) == ("WORKING", "wanda", 1)
             assert await team.claim("clerk") == []

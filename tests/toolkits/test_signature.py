@@ -242,7 +242,7 @@ def test_a_method_without_its_object_is_a_fault():
 def test_all_faults_of_a_function_are_found_at_once():
     def odd(*orders: int, call: Callable[[], int], amount: Decimal, _handoff_from: str) -> None: ...
 
-    words = ["*orders", "'amount'", "'call'", "'_handoff_from'"]
+    words = ["*orders", "'amount'", "'_handoff_from'", "'call'"]
     for word, fault in zip(words, FunctionToolkit([odd]).faults, strict=True):
         assert fault.startswith("tool 'odd' ")
         assert word in fault

@@ -94,9 +94,9 @@ def test_a_goto_that_is_not_understood_is_shown_but_not_at_length():
     ("goto", "words"),
     [
         (Send(3), "goto.receiver is 3; give a str"),  # type: ignore[arg-type]
-        (Send(""), "goto.receiver is '', which is nobody; give the id of an agent"),
+        (Send(""), "goto.receiver is empty; give the id of an agent"),
         ([Send("a"), Send(None)], "goto[1].receiver is None; give a str"),  # type: ignore[arg-type]
-        (["a", ""], "goto[1] is '', which is nobody; give the id of an agent"),
+        (["a", ""], "goto[1] is empty; give the id of an agent"),
         (["a", 3], "goto[1] is 3; give the id of an agent or Send(receiver, context, task)"),
         ([END], "goto[0] is END; give the id of an agent or Send(receiver, context, task)"),
         ([["a"]], "goto[0] is ['a']; give the id of an agent or Send(receiver, context, task)"),
@@ -123,7 +123,7 @@ def test_one_bad_branch_spoils_them_all():
 @pytest.mark.parametrize("goto", [None, END, Send("writer"), ["writer", "editor"]])
 def test_a_message_without_a_receiver_is_refused_and_not_lost(goto: Any):
     assert complaint(Command(goto, message="Write it.")) == (
-        "message is for one receiver; give it with a goto to an agent, and to each Send its task"
+        "message needs a goto to one agent; with Send(…), give each its task"
     )
 
 
@@ -166,7 +166,7 @@ def test_a_part_of_the_workflow_state_leaves_the_others_as_they_are():
         ({"artifacts": ["draft"]}, "update['artifacts'] is ['draft']; give a dict of names to values"),
         (
             {"artifacts": {"draft": 3}},
-            "update['artifacts']['draft'] is 3; give a reference, a str, or None while it is not made",
+            "update['artifacts']['draft'] is 3; give a reference (str), or None while there is none",
         ),
         ({"artifacts": {"draft": {"at": "a.md"}}}, "update['artifacts']['draft'] is {'at': 'a.md'}; give a reference"),
         ({"artifacts": {None: "a.md"}}, "update['artifacts'] has the key None; give names, each a str"),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from changeover.relay.ports import Log
 from changeover.relay.tables import MOST, Lesson, Lessons, Unlearned
-from changeover.routing.learning import DEFAULT, Learned, Learning, Standing, summary, update
+from changeover.routing.experience import DEFAULT, Learned, Learning, Standing, summary, update
 from changeover.routing.profile import key
 
 MANY = 100

@@ -13,6 +13,7 @@ from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, Us
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import HandoffRecord, Mode, State
+from changeover.ids import child_id, split_handoff
 
 
 class Way(Struct, frozen=True):
@@ -96,7 +97,7 @@ def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord]) -> Cour
     """The course of a conversation by its handoffs; those of its delegates stand within theirs."""
     within: dict[str, list[HandoffRecord]] = {}
     for record in handoffs:
-        within.setdefault(record.id.rpartition(":")[0], []).append(record)
+        within.setdefault(split_handoff(record.id)[0], []).append(record)
     own = within.get(title, [])
     return Course(title, _name(own[0].sender) if own else first, tuple(_step(record, within) for record in own))
 
@@ -195,8 +196,8 @@ def _specialists(sender: str, move: ToSpecialist, roster: Roster) -> Iterator[st
 
 
 def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step:
-    conversation, _, call = record.id.rpartition(":")
-    inner = within.get(f"{conversation}/{call}", []) if record.mode is Mode.DELEGATE else []
+    conversation, call = split_handoff(record.id)
+    inner = within.get(child_id(conversation, call), []) if record.mode is Mode.DELEGATE else []
     return Step(
         _name(record.sender),
         record.receiver,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isfinite
 
-from changeover.agent.team_faults import SLUG
+from changeover.agent.agent import SLUG
 from changeover.errors import MisconfiguredError
 from changeover.relay.tables import Trials, Tried
 from changeover.routing.experiment import Experiment

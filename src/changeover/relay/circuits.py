@@ -11,6 +11,7 @@ from changeover.facts import HandoffRecord, Mode
 from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault, WorkerFault
 from changeover.guards.breaker import CircuitBreaker, Ended
 from changeover.guards.guard import Tripped
+from changeover.ids import call_of, handoff_id, split_handoff
 from changeover.relay.budget import heeding
 from changeover.relay.decide.decision import NOBODY
 from changeover.relay.events import (
@@ -28,7 +29,6 @@ from changeover.relay.events import (
     RunStarted,
 )
 from changeover.relay.fold.calls import find
-from changeover.relay.ids import call_of
 from changeover.relay.ports import Circuits
 from changeover.relay.run import TURNING
 from changeover.relay.state import State
@@ -93,7 +93,7 @@ class Reading:
 
     def offer(self, event: HandoffOffered) -> None:
         if self._breaker(event.sender, event.call):
-            self.offers[event.call] = (f"{self._state.id}:{event.call}", event.receiver)
+            self.offers[event.call] = (handoff_id(self._state.id, event.call), event.receiver)
 
     def decline(self, event: HandoffRejected) -> None:
         # Who declines at once, or is left alone, was offered nothing.
@@ -140,7 +140,7 @@ class Reading:
         record = self._record(call)
         sender, began = (record.sender, record.at) if record else (self._state.agent, self._state.at)
         if breaker := self._breaker(sender, call):
-            self.ended.append(Ended(f"{self._state.id}:{call}", receiver, ok, began, breaker))
+            self.ended.append(Ended(handoff_id(self._state.id, call), receiver, ok, began, breaker))
 
     def _breaker(self, sender: str, call: str) -> CircuitBreaker | None:
         """What counts the failures of whom this member hands over to by this call: its own, else the team's."""
@@ -159,7 +159,7 @@ class Reading:
 
     def _record(self, call: str) -> HandoffRecord | None:
         """The record of a handoff: it was in hand before, or is one of the last, which these events made."""
-        id = f"{self._state.id}:{call}"
+        id = handoff_id(self._state.id, call)
         for record in (*self._before, *self._state.handoffs[-self._events :]):
             if record is not None and record.id == id:
                 return record
@@ -167,7 +167,7 @@ class Reading:
 
 
 def _call(handoff: str) -> str:
-    return handoff.rpartition(":")[2]
+    return split_handoff(handoff)[1]
 
 
 def _blames(fault: Fault | None) -> bool:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from changeover.errors import ClaimLost, HandoffNotFound
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted, Answer
+from changeover.ids import Mark, child_id, command_id, run_id, split_handoff
 from changeover.relay.commands import AskReceiver
 from changeover.relay.decide.answers import question
 from changeover.relay.events import (
@@ -73,11 +74,11 @@ class Submit(Struct, frozen=True, gc=False):
 
 def _ticket_of_run(state: State, run: int) -> Ticket:
     """The ticket of the first offer of a run; if its receiver rejected it, others follow it."""
-    ref = f"{state.id}@{run}"
+    ref = run_id(state.id, run)
     record = next((each for each in handoffs_of(state) if each.run_id == ref), None)
     if record is None:
         raise HandoffNotFound(ref)
-    place = f"{state.id}/{record.id.rpartition(':')[2]}" if record.mode is Mode.DELEGATE else state.id
+    place = child_id(state.id, split_handoff(record.id)[1]) if record.mode is Mode.DELEGATE else state.id
     ticket = Ticket(
         id=record.id, agent=record.receiver, conversation=state.id, place=place, root=state.root, at=record.at
     )
@@ -118,7 +119,9 @@ class AnswerOffer(Once, Struct, frozen=True, gc=False):
             raise ClaimLost(self.taken.ticket.id, ENDED)
         event = in_time(self._event(question(state, *found)), found[2], world.clock.now())
         ends = not isinstance(event, HandoffAccepted)
-        return Append(f"{found[2].offer.call}^", [event], claim=replace(self.taken.claim, ends=ends))
+        return Append(
+            command_id(found[2].offer.call, Mark.QUESTION), [event], claim=replace(self.taken.claim, ends=ends)
+        )
 
     def outcome(self, state: State, append: Append) -> Event:
         return append.events[0]
@@ -164,7 +167,7 @@ class Finish(Once, Struct, frozen=True, gc=False):
             event = in_time(accepted, found[2], world.clock.now())
             both = isinstance(event, HandoffAccepted)
             events = [event, self._event(event.receiver, state.position)] if both else [event]
-            return Append(f"{event.call}^", events, claim=claim)
+            return Append(command_id(event.call, Mark.QUESTION), events, claim=claim)
         phase = leg_of(state, ticket).phase
         if not isinstance(phase, Thinking):
             raise ClaimLost(ticket.id, "somebody is at work on it")
@@ -217,7 +220,7 @@ class DeclineOffer(Once, Struct, frozen=True, gc=False):
             return Settled(None)
         offer = found[2].offer
         declined = HandoffRejected(offer.call, state.task, offer.receiver, self.reason, worn_out=True)
-        return Append(f"{offer.call}^", [declined])
+        return Append(command_id(offer.call, Mark.QUESTION), [declined])
 
     def outcome(self, state: State, append: Append) -> None:
         return None
@@ -225,7 +228,7 @@ class DeclineOffer(Once, Struct, frozen=True, gc=False):
 
 def offer_in(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
     """The offer that a ticket stands for, if it has no answer yet."""
-    call, run = ticket.id.rpartition(":")[2], state.run
+    call, run = split_handoff(ticket.id)[1], state.run
     found = find(run, call, Offered) if run and state.id == ticket.conversation else None
     if run is None or found is None or not isinstance(phase := found[1].phase, Offered):
         return None

@@ -13,10 +13,10 @@ from changeover.facts import State as Standing
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task, history_of
 from changeover.handoffs.tokens import count
+from changeover.ids import call_of, handoff_id, split_handoff
 from changeover.messages import View
 from changeover.relay.commands import AskReceiver
 from changeover.relay.events import UserSpoke
-from changeover.relay.ids import call_of
 from changeover.relay.run import Run
 from changeover.relay.state import State
 
@@ -30,7 +30,7 @@ def package_of(command: AskReceiver) -> HandoffPackage:
     made = packed is not None and bool(packed.briefing or packed.messages)
     said = packed.messages if packed is not None and made else command.thread
     return HandoffPackage(
-        Task(described or offer.receiver, id=f"{context.conversation}:{offer.call}"),
+        Task(described or offer.receiver, id=handoff_id(context.conversation, offer.call)),
         Context(
             original_request=context.input,
             summary=packed.briefing if packed is not None else "",
@@ -100,7 +100,7 @@ def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
         known = given.get("context")
         context = json.dumps(known, ensure_ascii=False) if known else ""
         who["estimated_tokens"] = max(1, count(f"{task['description']}\n{context}"))
-    return _with(given, who, {"id": task.get("id") or f"{where}:{offer.call}"})
+    return _with(given, who, {"id": task.get("id") or handoff_id(where, offer.call)})
 
 
 def _with(given: dict[str, Any], metadata: dict[str, Any], task: dict[str, Any]) -> HandoffPackage:
@@ -180,5 +180,5 @@ def _tries(result: RunResult) -> list[HandoffRecord]:
     chain = result.handoff_chain
     if not chain:
         return []
-    call = call_of(chain[0].id.rpartition(":")[2])
-    return [record for record in chain if call_of(record.id.rpartition(":")[2]) == call]
+    call = call_of(split_handoff(chain[0].id)[1])
+    return [record for record in chain if call_of(split_handoff(record.id)[1]) == call]

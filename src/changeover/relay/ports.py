@@ -16,7 +16,7 @@ from changeover.relay.events import Entry, Event
 from changeover.relay.queue import Claim, Queue, Taken
 from changeover.relay.stream import Recorded, StreamItem, TextDelta, ThinkingDelta
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
-from changeover.routing.learning import Learned
+from changeover.routing.experience import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing
@@ -46,6 +46,10 @@ class Request(Struct, frozen=True, kw_only=True, gc=False):
     attempt: int
     turn: int
     """How often this agent's model was called in this conversation before."""
+    own_instructions: str | None = None
+    """The agent's instructions without the briefing below them; None if there is no briefing."""
+    context: RunContext | None = None
+    """The facts that the briefing tells in words: the variables, and the handoff under which the agent works."""
 
 
 class Model(Protocol):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from msgspec import Struct
@@ -19,6 +18,18 @@ from changeover.facts import State as Standing
 from changeover.guards.approval import Decision, verdict_words
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.handoffs.protocol import Signal, advance
+from changeover.ids import (
+    Mark,
+    call_of,
+    child_id,
+    command_id,
+    input_cause,
+    key_cause,
+    request_id,
+    split_handoff,
+    split_request,
+    split_run,
+)
 from changeover.relay.events import (
     ApprovalDecided,
     CancelRequested,
@@ -31,7 +42,6 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.fold.rollback import under_way
-from changeover.relay.ids import call_of
 from changeover.relay.perform.approvals import misfit
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim
@@ -111,8 +121,6 @@ class Once:
 
 
 ROOT = Started()
-LONGEST = 512
-"""How many bytes of a caller's key are stored as they are; a longer one is stored as its hash."""
 
 
 class Say(Struct, frozen=True, gc=False):
@@ -130,14 +138,14 @@ class Say(Struct, frozen=True, gc=False):
 
     def key(self, state: State) -> str:
         # A conversation without entries has no keys. If that changes meanwhile, the append raises Conflict.
-        return _cause(self.given_key) if self.given_key and state.position else ""
+        return key_cause(self.given_key) if self.given_key and state.position else ""
 
     def step(self, state: State, world: World) -> Append:
         if self.alone and (state.run or state.inbox):
             raise Busy(state.id)
         events: list[Event] = [self.spoken] if state.position else [self.opening, self.spoken]
         run = state.position or 1  # position 0 of a log is its opening
-        return Append(_cause(self.given_key) if self.given_key else f"said@{run}", events, run)
+        return Append(key_cause(self.given_key) if self.given_key else input_cause("said", run), events, run)
 
     def outcome(self, state: State, append: Append) -> RunRef:
         return RunRef(state.id, append.run)
@@ -151,13 +159,6 @@ class Say(Struct, frozen=True, gc=False):
         ):
             raise KeyConflict(self.given_key.removeprefix("offer:"), said.text)
         return RunRef(state.id, run)
-
-
-def _cause(key: str) -> str:
-    """A caller's key as a cause, which no command's id can equal."""
-    # Indexes limit the length of a text, and PostgreSQL cannot store every character.
-    whole = key.encode("utf-8", "surrogatepass")
-    return f"key:{key if len(whole) <= LONGEST and key.isprintable() else sha256(whole).hexdigest()}"
 
 
 def _said(state: State, run: int) -> UserSpoke | None:
@@ -190,7 +191,7 @@ class Resume(Once, Struct, frozen=True, gc=False):
             raise ConversationNotFound(state.id)
         run = state.last.run.id
         if state.last.resumable:
-            return Append(f"again@{state.position}", [RunResumed(run)], run)
+            return Append(input_cause("again", state.position), [RunResumed(run)], run)
         return Settled(RunRef(state.id, run))
 
     def outcome(self, state: State, append: Append) -> RunRef:
@@ -216,7 +217,7 @@ class CancelRun(Once, Struct, frozen=True, gc=False):
             raise ConversationNotFound(state.id)
         opens = self.opening is not None and not state.position
         events: list[Event] = [self.opening, self.request] if opens and self.opening else [self.request]
-        return Append(f"cancel@{state.position}", events, run or (under_way[0] if under_way else 0))
+        return Append(input_cause("cancel", state.position), events, run or (under_way[0] if under_way else 0))
 
     def outcome(self, state: State, append: Append) -> int | None:
         return append.run
@@ -238,15 +239,15 @@ class Cancel(Struct, frozen=True, gc=False):
 
     @property
     def conversation(self) -> str:
-        return self.id.partition(":" if ":" in self.id else "@")[0]
+        return split_handoff(self.id)[0] or split_run(self.id)[0]
 
     def target(self, state: State) -> CancelRun | RollBack | None:
         """The request that ends it; None if nothing is under way. Raises ConversationNotFound for an unknown id."""
         request = CancelRequested(by=self.by, reason=self.reason)
-        if ":" in self.id:
+        if split_handoff(self.id)[0]:
             return self._handoff(state, request)
-        _, named, run = self.id.partition("@")
-        if not state.position or (named and not RUN.fullmatch(run)):
+        run = split_run(self.id)[1]
+        if not state.position or (self.id != state.id and not RUN.fullmatch(run)):
             raise ConversationNotFound(self.id)
         return CancelRun(state.id, replace(request, run=int(run or 0)))
 
@@ -258,13 +259,13 @@ class Cancel(Struct, frozen=True, gc=False):
             return self._message(state, request)
         if record.state not in (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING):
             return None
-        call, taken = self.id.partition(":")[2], record in state.handoffs
+        call, taken = split_handoff(self.id)[1], record in state.handoffs
         if taken and state.run and any(offer.call == call for offer in delegated(state.run)):
-            return CancelRun(f"{state.id}/{call}", request, Started(state.root, state.id, state.depth + 1))
+            return CancelRun(child_id(state.id, call), request, Started(state.root, state.id, state.depth + 1))
         # A person's answer may still have to be judged, so such a delegate may be over although its handoff is not.
         if (not taken or record.mode is Mode.DELEGATE) and not (state.run and state.run.spoken.package):
             return RollBack(self.id, self.reason or "cancelled", self.by)
-        return CancelRun(state.id, replace(request, run=int(record.run_id.rpartition("@")[2])))
+        return CancelRun(state.id, replace(request, run=int(split_run(record.run_id)[1])))
 
     def _message(self, state: State, request: CancelRequested) -> CancelRun | None:
         """The run of a message to an agent that workers serve, whose ticket has this id."""
@@ -284,16 +285,17 @@ class RollBack(Once, Struct, frozen=True, gc=False):
 
     @property
     def conversation(self) -> str:
-        return self.id.rpartition(":")[0]
+        return split_handoff(self.id)[0]
 
     def step(self, state: State, world: World) -> Append | Settled[HandoffRecord] | Later:
-        record, call = self._record(state), self.id.rpartition(":")[2]
+        record, call = self._record(state), split_handoff(self.id)[1]
         advance(record.state, Signal.RETURN)
         if under_way(state, call):
             return Settled(record)
         if state.run is not None and isinstance(state.run.phase, Stopping):
             return Later()  # a run that is stopping ignores the request
-        return Append(f"{call}<@{state.position}", [RollbackRequested(call, self.reason, self.by)])
+        cause = input_cause(command_id(call, Mark.CLEANUP), state.position)
+        return Append(cause, [RollbackRequested(call, self.reason, self.by)])
 
     def outcome(self, state: State, append: Append) -> HandoffRecord:
         return self._record(state)
@@ -316,21 +318,23 @@ class Decide(Struct, frozen=True, gc=False):
 
     @property
     def conversation(self) -> str:
-        return self.id.rsplit(":", 2)[0]
+        return self._split()[0]
 
-    @property
-    def _call(self) -> str:
-        return self.id.rsplit(":", 2)[1]
+    def _split(self) -> tuple[str, str]:
+        """The conversation and the call of the request."""
+        if (found := split_request(self.id)) is None:
+            raise ApprovalError(f"{self.id!r} is not the id of an approval", approval=self.id)
+        return found
 
-    @property
-    def _event(self) -> ApprovalDecided:
-        return ApprovalDecided(self._call, self.id.rsplit(":", 2)[2], self.decision, self.by)
+    def _event(self, digest: str) -> ApprovalDecided:
+        return ApprovalDecided(self._split()[1], digest, self.decision, self.by)
 
     def key(self, state: State) -> str:
-        return "" if _pending(state, self._call) else f"{self._call}!"
+        call = self._split()[1]
+        return "" if _pending(state, call) else command_id(call, Mark.DECISION)
 
     def step(self, state: State, world: World) -> Append:
-        request = _pending(state, self._call)
+        request = _pending(state, self._split()[1])
         if request is None:
             raise self._unasked()
         if request.id != self.id:
@@ -338,7 +342,7 @@ class Decide(Struct, frozen=True, gc=False):
         if wrong := unauthorised(request, self.by, self.roles) or misfit(world, request, self.decision):
             raise ApprovalError(f"this decision cannot hold: {wrong}", approval=self.id)
         roles = tuple(role for role in request.roles if role in self.roles)
-        return Append(f"{self._call}!", [replace(self._event, roles=roles)])
+        return Append(command_id(request.call, Mark.DECISION), [replace(self._event(request.digest), roles=roles)])
 
     def outcome(self, state: State, append: Append) -> None:
         return None
@@ -349,7 +353,8 @@ class Decide(Struct, frozen=True, gc=False):
         before = next((event for event in events if isinstance(event, ApprovalDecided)), None)
         if before is None:
             raise self._unasked()
-        if replace(before, roles=()) != self._event:
+        same = request_id(*self._split(), before.digest) == self.id
+        if not same or replace(before, roles=()) != self._event(before.digest):
             by = "by nobody in time" if before.expired else f"by {before.by or 'somebody'}"
             raise ApprovalError(f"this was {verdict_words(before.decision)} already, {by}", approval=self.id)
 
@@ -401,7 +406,9 @@ class Expire(Once, Struct, frozen=True, gc=False):
         if elapsed < self.timeout:
             return Settled(now + max(self.timeout - elapsed, AGAIN))
         # The cause names the position: a run that is resumed may run out of time again.
-        return Append(f"timeout@{state.position}", [LimitReached("timeout", self.timeout, 0, round(elapsed, 3))])
+        return Append(
+            input_cause("timeout", state.position), [LimitReached("timeout", self.timeout, 0, round(elapsed, 3))]
+        )
 
     def outcome(self, state: State, append: Append) -> float:
         return 0.0

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from changeover.errors import error_of
 from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Ticket, Usage
+from changeover.ids import offer_of, run_id
 from changeover.messages import Message
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import Entry, HandoffReturned
@@ -46,7 +47,7 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
     return RunResult(
         output="",
         final_agent=state.agent,
-        run_id=f"{state.id}@{run}",
+        run_id=run_id(state.id, run),
         conversation_id=state.id,
         status="waiting",
         handoff_chain=[*state.handoffs[current.first :], *open_offers(state, current)] if current else [],
@@ -105,7 +106,7 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome, record: Seque
     run, given = outcome.run, outcome.run.spoken.given
     _, artifacts, workflow_state = outcome.travelling
     return HandoffReturned(
-        command.id.removesuffix("~"),
+        offer_of(command.id),
         command.task,
         command.receiver,
         success=not (outcome.fault or outcome.cancelled),

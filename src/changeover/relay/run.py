@@ -10,6 +10,7 @@ from changeover.facts import ApprovalRequest, DelegateResult, Handed, HandoffRec
 from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
+from changeover.ids import run_id
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
 from changeover.relay.turn import Travelling, Turn
 
@@ -208,7 +209,7 @@ class Run(Account):
 
     def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
         super().__init__()
-        self.id, self.ref = id, f"{conversation}@{id}"
+        self.id, self.ref = id, run_id(conversation, id)
         self.spoken, self.at, self.phase = spoken, at, phase
         self.first = first
         """How many handoffs the conversation had before."""

@@ -13,6 +13,7 @@ from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
 from changeover.handoffs.tokens import weight
+from changeover.ids import parent_of
 from changeover.messages import Message
 from changeover.relay import events
 from changeover.relay.commands import CleanUp
@@ -137,7 +138,7 @@ class State:
     @property
     def parent(self) -> str:
         """The conversation of whoever delegated to this one; nothing if it is a root."""
-        return self.id.rpartition("/")[0]
+        return parent_of(self.id)
 
     @property
     def travelling(self) -> Travelling:

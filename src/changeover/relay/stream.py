@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from changeover.facts import Mode, RunResult
+from changeover.ids import event_id
 from changeover.relay.events import Entry, Event, HandoffAccepted, HandoffRolledBack, RunStarted, Unreadable
 
 
@@ -43,7 +44,7 @@ class Recorded(Struct, frozen=True, gc=False):
     @property
     def id(self) -> str:
         """The same whenever and wherever this event is read."""
-        return f"{self.conversation}:{self.position}"
+        return event_id(self.conversation, self.position)
 
 
 class RunFinished(Struct, frozen=True, gc=False):

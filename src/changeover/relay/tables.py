@@ -6,7 +6,6 @@ once. Each tree keeps its own contexts. Nothing is written when a task ends: the
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from math import inf
 from typing import Protocol
@@ -14,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from changeover.facts import Mode, State
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.routing.profile import Profile
 from changeover.routing.statistics import Measured
 
@@ -150,12 +149,6 @@ class Contexts(Protocol):
     async def sweep(self, now: float) -> int:
         """Remove all that has expired by then; how many."""
         ...
-
-
-def context_id(body: str) -> str:
-    """The id of a context: the same for the same text, and for no other."""
-    # Half of a surrogate pair has no place in UTF-8, and still has to have an id.
-    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 MOST = 1_000

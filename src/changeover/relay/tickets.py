@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from changeover.facts import Mode, Ticket
+from changeover.ids import child_id, handoff_id, split_handoff
 from changeover.relay.commands import (
     AskReceiver,
     AwaitClaim,
@@ -39,7 +40,7 @@ def ticket_of(state: State, command: Command) -> Ticket | None:
         return _offered(state, command) if command.offer.queued else None
     if run is None or not run.ticket or kind not in OWN:
         return None
-    conversation = run.ticket.rpartition(":")[0]
+    conversation = split_handoff(run.ticket)[0]
     return Ticket(
         id=run.ticket, agent=state.agent, conversation=conversation, place=state.id, root=state.root, at=state.at
     )
@@ -47,9 +48,9 @@ def ticket_of(state: State, command: Command) -> Ticket | None:
 
 def _offered(state: State, command: AskReceiver) -> Ticket:
     offer = command.offer
-    place = f"{state.id}/{offer.call}" if offer.mode is Mode.DELEGATE else state.id
+    place = child_id(state.id, offer.call) if offer.mode is Mode.DELEGATE else state.id
     return Ticket(
-        id=f"{state.id}:{offer.call}",
+        id=handoff_id(state.id, offer.call),
         agent=offer.receiver,
         conversation=state.id,
         place=place,
@@ -66,13 +67,13 @@ def open_tickets(state: State) -> set[str]:
     if run is None or not has_tickets(state):
         return set()
     own = {run.ticket} if run.ticket else set()
-    return own | {f"{state.id}:{offer.call}" for offer, _ in _offers(run)}
+    return own | {handoff_id(state.id, offer.call) for offer, _ in _offers(run)}
 
 
 def is_offered(state: State, ticket: str) -> bool:
     """Whether nobody has accepted what this ticket stands for."""
     offers = _offers(state.run) if state.run else ()
-    return any(f"{state.id}:{offer.call}" == ticket and not delegated for offer, delegated in offers)
+    return any(handoff_id(state.id, offer.call) == ticket and not delegated for offer, delegated in offers)
 
 
 def resting(state: State, outstanding: Iterable[Command]) -> set[str]:
@@ -81,7 +82,7 @@ def resting(state: State, outstanding: Iterable[Command]) -> set[str]:
     if run is None or not has_tickets(state):
         return set()
     rests = {run.ticket} if run.ticket else set()
-    rests |= {f"{state.id}:{offer.call}" for offer, delegated in _offers(run) if not delegated}
+    rests |= {handoff_id(state.id, offer.call) for offer, delegated in _offers(run) if not delegated}
     for command in outstanding:
         ticket = command.ticket if isinstance(command, AwaitClaim) else ticket_of(state, command)
         if ticket is not None:

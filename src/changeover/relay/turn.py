@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.guards.approval import Edit
+from changeover.ids import branching_call, call_id
 from changeover.messages import Call, Message, ToolResult
 from changeover.relay.events import (
     ApprovalDecided,
@@ -273,7 +274,7 @@ class Turn:
 
     def send_out(self, branch: str) -> None:
         """Open the next branch of the call that it belongs to."""
-        id = branch.rpartition(".")[0]
+        id = branching_call(branch)
         sender = self.calls.get(id)
         if sender is None or not isinstance(phase := sender.phase, Directed | Fanned):
             return
@@ -292,7 +293,7 @@ class Turn:
     def branches(self, sender: OpenCall) -> list[OpenCall]:
         """The branches of a call, in the order in which they were sent."""
         sent = sender.phase.sent if isinstance(sender.phase, Fanned) else 0
-        return [self.calls[f"{sender.id}.{index}"] for index in range(sent)]
+        return [self.calls[call_id(sender.id, index)] for index in range(sent)]
 
     def withdraw(self) -> None:
         """Nothing is due any more but to call the delegates back."""
@@ -311,7 +312,7 @@ class Turn:
 
 def model_turn(position: int, agent: str, text: str, calls: tuple[Call, ...]) -> Turn:
     """What a model asked for in the reply at this position."""
-    return Turn(agent, text, [OpenCall(f"{position}.{index}", call, (index, 0)) for index, call in enumerate(calls)])
+    return Turn(agent, text, [OpenCall(call_id(position, index), call, (index, 0)) for index, call in enumerate(calls)])
 
 
 def function_turn(id: str, agent: str, directive: Directive, code: bool = False) -> Turn:

@@ -119,12 +119,6 @@ class Fit(NamedTuple):
     text: float
 
 
-def find_by_capability(registry: Registry, *capabilities: str) -> tuple[Recommendation, ...]:
-    """All that have all of these capabilities, by their ids."""
-    holders = registry.holding(*capabilities) if capabilities else ()
-    return tuple(Recommendation(profile.id, 1.0, has(profile, capabilities), "exact") for profile in holders)
-
-
 def recommend(registry: Registry, task: str, required: Sequence[str] = (), n: int = 3) -> tuple[Recommendation, ...]:
     """The best for a task, best first; where something is required, only those who have all of it."""
     needed = _needed(registry, task, required)

@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from changeover.agent.agent import Agent, Member
+from changeover.agent.agent import SLUG, Agent, Member
 from changeover.agent.roster import Trial, Trials
-from changeover.agent.team_faults import SLUG
 from changeover.handoffs.strategies import strategy_faults
 from changeover.routing.statistics import draw
 

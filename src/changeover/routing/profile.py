@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from changeover.agent.agent import Agent, Member, purpose
-from changeover.agent.team_faults import SLUG
+from changeover.agent.agent import SLUG, Agent, Member, purpose
 
 APART = re.compile(r"[\s_-]+")
 DIGITS = re.compile(r"\d+")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from changeover.facts import NoTakers
 from changeover.routing.broker import Recommendation
-from changeover.routing.learning import DEFAULT, Learned, Learning, reorder
+from changeover.routing.experience import DEFAULT, Learned, Learning, reorder
 from changeover.routing.load import Load, Placement, WhenBusy, busy_faults, by_load, place
 from changeover.routing.statistics import Draws
 

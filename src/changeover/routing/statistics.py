@@ -49,6 +49,8 @@ def beta_quantile(a: float, b: float, p: float) -> float:
         low, high = (low, x) if above > 0 else (x, high)
         # Newton's step where it stays between what is known to be too low and too high, else half of the way.
         x = x - step if low < x - step < high else (low + high) / 2
+        if not 0 < x < 1:
+            break  # no float lies between x and the end of the range
     return x
 
 

@@ -14,17 +14,18 @@ from msgspec import Struct
 
 from changeover.errors import ConversationNotFound, StoreUnavailable
 from changeover.facts import HandoffRecord
+from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.result import handoffs_in
 from changeover.relay.state import State
 from changeover.stores.codec import entry_of
 from changeover.stores.sql import schema
-from changeover.stores.sql.compiler import Compiler, Statement, bind
+from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind
 from changeover.stores.sql.database import Database
 from changeover.stores.sql.measures import SqlMeasures
-from changeover.stores.sql.ports import TrialReader
 from changeover.stores.sql.reader import Reader
-from changeover.stores.sql.statements import ONE, ZERO, statements
+from changeover.stores.sql.statements import statements
+from changeover.stores.sql.trials import TrialReader
 from changeover.stores.store import Store, database_of
 from changeover.stores.upgrade import version_found
 
@@ -172,7 +173,7 @@ class Views:
         of conversations, only roots if that is wanted."""
         values: dict[str, Any] = {**wanted, "limit": limit}
         if within is not None:
-            values |= {"conversation_": within, "prefix_": f"{within}/", "length_": len(within) + 1}
+            values |= {"conversation_": within, "prefix_": below(within), "length_": len(below(within))}
         query = _listing(self._database.dialect, kind, tuple(sorted(wanted)), within is not None, roots)
         return [record_of(kind, row) for row in await self._reader.rows(query(**values))]
 
@@ -192,7 +193,7 @@ class Views:
 
     async def tree(self, conversation: str) -> list[Entry]:
         """All that was recorded of a conversation and its delegates, in order."""
-        prefix = f"{conversation}/"
+        prefix = below(conversation)
         tree = self._feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
         return [entry_of(row) for row in await self._reader.rows(tree)]
 

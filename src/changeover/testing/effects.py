@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import Function, Person
 from changeover.agent.moves import UseTool
 from changeover.agent.roster import Seat
+from changeover.ids import effect_key
 from changeover.messages import Reply
 from changeover.relay.events import ToolFinished
 from changeover.relay.perform.callbacks import called
@@ -43,7 +44,7 @@ class Effects:
 
     def note(self, conversation: str, command: str, once: bool = False) -> None:
         self.conversations.add(conversation)
-        key = f"{conversation}:{command}"
+        key = effect_key(conversation, command)
         self.keys.add(key)
         if once:
             self.once.add(key)
@@ -59,7 +60,7 @@ class Effects:
     async def done(self, log: Log) -> set[str]:
         """The keys of those whose outcome the log holds."""
         entries = [entry for id in self.conversations for entry in await log.read(id)]
-        return {f"{entry.conversation}:{entry.cause}" for entry in entries}
+        return {effect_key(entry.conversation, entry.cause) for entry in entries}
 
     async def unknown(self, log: Log) -> bool:
         """Whether a tool was left without a known outcome."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from changeover.agent.handoff import tool_name
-from changeover.agent.moves import GENERIC
+from changeover.agent.moves import GENERIC, is_generic
 from changeover.errors import ModelError
 from changeover.facts import Usage
 from changeover.messages import Call, Message, Reply
@@ -37,10 +37,10 @@ class HandsOff(Call, frozen=True, kw_only=True):
         return Call("", tool.name, self.variables), self.message
 
     def _generic_knows(self, tools: Sequence[ToolDefinition]) -> bool:
-        return any(_is_generic(tool) and self.receiver in tool.receivers for tool in tools)
+        return any(is_generic(tool) and self.receiver in tool.receivers for tool in tools)
 
     def _declared(self, tools: Sequence[ToolDefinition]) -> ToolDefinition | None:
-        declared = [tool for tool in tools if tool.receivers == (self.receiver,) and not _is_generic(tool)]
+        declared = [tool for tool in tools if tool.receivers == (self.receiver,) and not is_generic(tool)]
         fitting = (tool for tool in declared if self.variables.keys() <= _properties(tool).keys())
         return next(fitting, declared[0] if declared else None)
 
@@ -135,11 +135,6 @@ def _calls_of(item: tuple[str, Mapping[str, Any] | str] | Reply) -> tuple[Call, 
             return (Call("", name, dict(args)),)
         case _:
             raise TypeError(f'a call is written ("tool", {{"arg": 1}}), hands_off(…) or delegates(…); not {item!r}')
-
-
-def _is_generic(tool: ToolDefinition) -> bool:
-    # A declared handoff may bear the same name in an agent that has no generic one.
-    return tool.name == GENERIC and "to" in _properties(tool)
 
 
 def _properties(tool: ToolDefinition) -> Mapping[str, Any]:

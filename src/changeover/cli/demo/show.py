@@ -17,7 +17,7 @@ from rich.text import Text
 from changeover.cli.demo.page import Page
 from changeover.cli.terminal.prompt import listed, request_words
 from changeover.cli.terminal.render import clean, line_of
-from changeover.cli.terminal.transcript import answer_words, offered_again
+from changeover.cli.terminal.transcript import answer_words, next_offer
 from changeover.facts import Mode
 from changeover.guards.approval import Edit, Reject, Respond, verdict_words
 from changeover.messages import Call
@@ -192,7 +192,7 @@ class Show:
 
     def _handoff(self, offer: HandoffOffered) -> None:
         page = self.page
-        again = Text(f"  try {offer.attempt}", "dim") if offered_again(offer) else ""
+        again = Text(f"  try {offer.attempt}", "dim") if next_offer(offer) else ""
         page.label("HANDOFF", page.name(offer.sender), f" {page.marks.arrow} ", page.name(offer.receiver), again)
         if again:  # whatever it says was read with the first offer
             self.wait(0.35)

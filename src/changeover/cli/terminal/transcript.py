@@ -12,6 +12,7 @@ from changeover.cli.terminal.prompt import listed
 from changeover.cli.terminal.render import clean, line_of
 from changeover.errors import limit_words
 from changeover.facts import Mode, RunResult
+from changeover.ids import call_of
 from changeover.messages import Call
 from changeover.relay.events import (
     AlternativeRefused,
@@ -36,7 +37,6 @@ from changeover.relay.events import (
     TierChosen,
     ToolFinished,
 )
-from changeover.relay.ids import call_of
 from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 
@@ -204,7 +204,7 @@ class Show:
         lead = Text(f"  {offer.sender} {arrow} {offer.receiver}", "yellow")
         if offer.attempt > 1:
             lead.append(f" (try {offer.attempt})")
-        if offered_again(offer):
+        if next_offer(offer):
             self._out.print(lead, soft_wrap=True)
             return
         same = offer.message.strip() == self._said.strip()
@@ -230,7 +230,7 @@ class Show:
         return drawn if self._fancy else typed
 
 
-def offered_again(offer: HandoffOffered) -> bool:
+def next_offer(offer: HandoffOffered) -> bool:
     """Whether it is the very call that others declined before; whatever it says was read then."""
     return call_of(offer.call) != offer.call
 

@@ -9,6 +9,7 @@ from changeover.engines.clock import done_by
 from changeover.engines.local.conversation import Conversation
 from changeover.errors import ChangeoverError, EngineError
 from changeover.facts import RunResult
+from changeover.ids import offer_of
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import CancelRequested, HandoffExpired, HandoffReturned
 from changeover.relay.requests import CancelRun, Say
@@ -62,7 +63,7 @@ class Children:
         if ended is not None:
             return await self._returned(child, command, runs[0], ended)
         await self._dispatcher.notify(child)
-        who = (command.id.removesuffix("~"), command.task, command.receiver)
+        who = (offer_of(command.id), command.task, command.receiver)
         reason = command.reason if isinstance(command, CancelChild) else "cancelled"
         return HandoffReturned(*who, success=False, error=reason, cancelled=True)
 

@@ -18,6 +18,7 @@ from changeover.errors import UNREADABLE, ClaimLost, EngineError
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted
 from changeover.handoffs.package import HandoffPackage
+from changeover.ids import claim_cause, input_cause, split_handoff
 from changeover.relay.claims import (
     ENDED,
     Accept,
@@ -136,7 +137,7 @@ class Claims:
                 raise ClaimLost(ticket.id)
             return
         lapsed = TicketLapsed(ticket.id, give.reason or "given back", give.by)
-        await self._note(ticket, f"back:{give.taken.token}", [lapsed], replace(claim, ends=True))
+        await self._note(ticket, claim_cause("back", give.taken.token), [lapsed], replace(claim, ends=True))
 
     async def _resume(self, taken: Taken, by: str, held: Held | None = None) -> None:
         """Record that a worker goes on with an accepted task and, if it is not the first, that its predecessor lapsed.
@@ -144,7 +145,7 @@ class Claims:
         ticket, taking = taken.ticket, TicketTaken(taken.ticket.id, by)
         await self._begin_delegate(ticket)
         events: list[Event] = [TicketLapsed(ticket.id, LAPSED), taking] if taken.attempt > 1 else [taking]
-        await self._note(ticket, f"taken:{taken.token}", events, taken.claim, held)
+        await self._note(ticket, claim_cause("taken", taken.token), events, taken.claim, held)
 
     async def _note(
         self,
@@ -178,7 +179,7 @@ class Claims:
         async with live.lock:
             await self._conversations.refresh(live)
             run = live.state.run
-            found = find(run, ticket.id.rpartition(":")[2], Delegated) if run else None
+            found = find(run, split_handoff(ticket.id)[1], Delegated) if run else None
             if run is None or found is None or not isinstance(phase := found[1].phase, Delegated):
                 raise ClaimLost(ticket.id, ENDED)
             command = run_child(live.state, run, *found, phase, self._directory.world.roster)
@@ -220,7 +221,7 @@ class Claims:
                     continue
                 live = await self._conversations.get(ticket.conversation)
                 # The cause names the end of the log: of several processes that sweep at once, one records it.
-                cause = f"worn:{ticket.id}@{live.state.position}"
+                cause = claim_cause("worn", input_cause(ticket.id, live.state.position))
                 await self._note(ticket, cause, [TicketLapsed(ticket.id, reason, worn_out=True)])
 
     async def serve(self, taken: Taken, by: str) -> End:

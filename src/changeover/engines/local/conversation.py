@@ -12,6 +12,7 @@ from typing import Any
 
 from changeover.errors import EngineError, WrittenByNewer, error_of
 from changeover.facts import ApprovalRequest, RunResult, Ticket
+from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
@@ -38,6 +39,7 @@ class Conversation:
         "epoch",
         "flight",
         "follower",
+        "halted",
         "known",
         "listener",
         "lock",
@@ -68,6 +70,9 @@ class Conversation:
         """True if the state in memory is ahead of the log or incomplete: fold again before using it."""
         self.missed = False
         """True if others appended to the log, and commands in flight were not yet checked against that."""
+        self.halted = False
+        """True if the store failed while this process worked on it; it still owns the conversation, so it has to go on
+        itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
         self.follower: asyncio.Task[None] | None = None
@@ -310,13 +315,13 @@ class Conversations:
         run = live.state.run
         if run is None:
             return live.state.last.run.spent().waited if live.state.last else 0.0
-        below = [await self.get(f"{live.state.id}/{offer.call}") for offer in delegated(run)]
+        below = [await self.get(child_id(live.state.id, offer.call)) for offer in delegated(run)]
         longest = max([await self.waited(child, now) for child in below], default=0.0)
         return run.waiting.until(now) + run.below.waited + longest
 
     def drop(self, root: str) -> None:
         """Remove a conversation and its delegates from the cache."""
-        for id in [id for id in self._cached if id.partition("/")[0] == root]:
+        for id in [id for id in self._cached if root_of(id) == root]:
             del self._cached[id]
 
     def fail(self, error: EngineError) -> None:

@@ -13,10 +13,11 @@ from changeover.agent.roster import Seat
 from changeover.engines.lessons import Recollection
 from changeover.engines.local.conversation import Conversation, Conversations
 from changeover.engines.local.holdings import Holdings
+from changeover.ids import child_id
 from changeover.relay.ports import Log, World
 from changeover.relay.tables import KeptAgent
 from changeover.relay.tickets import delegated
-from changeover.routing.learning import DEFAULT, Learned
+from changeover.routing.experience import DEFAULT, Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import overruled, registry_over, roster_over
 
@@ -108,6 +109,6 @@ class LiveDirectory:
         if live.state.agent == agent and (not run.ticket or self._holdings.claim_for(live.state)):
             yield live.state.id
         for offer in delegated(run):
-            child = self._conversations.cached(f"{live.state.id}/{offer.call}")
+            child = self._conversations.cached(child_id(live.state.id, offer.call))
             if offer.receiver == agent and not offer.queued and (child is None or not child.state.position):
-                yield f"{live.state.id}/{offer.call}"
+                yield child_id(live.state.id, offer.call)

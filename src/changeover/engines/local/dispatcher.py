@@ -17,8 +17,18 @@ from changeover.engines.local.recorder import Postponed, Recorder
 from changeover.engines.local.stream import Reading
 from changeover.engines.local.timeouts import Timeouts
 from changeover.engines.local.waits import Waits
-from changeover.errors import ClaimLost, Conflict, ConversationNotFound, EngineError, LeaseLost, Owned, StoreDamaged
+from changeover.errors import (
+    ClaimLost,
+    Conflict,
+    ConversationNotFound,
+    EngineError,
+    LeaseLost,
+    Owned,
+    StoreDamaged,
+    StoreUnavailable,
+)
 from changeover.facts import RunResult
+from changeover.ids import input_cause, intent_cause, is_root
 from changeover.relay.claims import End
 from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunChild
 from changeover.relay.decide.decision import awaits
@@ -136,7 +146,7 @@ class Dispatcher:
         """Go on with unfinished conversations that no live process works on."""
         for conversation in await self.log.unfinished():
             try:
-                if "/" not in conversation or not await self._is_run_by_parent(conversation):
+                if is_root(conversation) or not await self._is_run_by_parent(conversation):
                     await self.go_on_with(conversation)
             except StoreDamaged as error:  # the other conversations can still be recovered
                 logger.error("conversation %s cannot be taken up: %s", conversation, error)
@@ -202,6 +212,7 @@ class Dispatcher:
         except Exception as error:
             logger.exception("conversation %s stopped", live.state.id)
             live.stale = True
+            live.halted = isinstance(error, StoreUnavailable)
             live.flight.pop(current.id if current else "", None)
             self.waits.holdings.end([live.state.run.ticket] if live.state.run else [], End.LOST)
             live.fail(error)
@@ -232,7 +243,7 @@ class Dispatcher:
                 await self.conversations.refresh(live)
             if not awaits(live.state, command):
                 raise Conflict(live.state.id, live.state.position, command)
-            self.dispatch(live, await self.recorder.record(live, f"{command}:begun", [event]))
+            self.dispatch(live, await self.recorder.record(live, intent_cause(command), [event]))
         await self.notify(live)
         if not self.recorder.may_begin(live):
             raise LeaseLost("the lease ran out between the intent and the effect")
@@ -270,6 +281,7 @@ class Dispatcher:
             live.abandon()
             state = live.state
             if state.unreadable or not (state.run or state.inbox or state.rollbacks):
+                live.halted = False
                 return
             try:
                 epoch = self.recorder.epoch
@@ -279,7 +291,8 @@ class Dispatcher:
                 if await self.log.read(state.id, state.position):
                     live.stale = True  # the owner before us appended after this was read
                     continue
-                self.dispatch(live, await self.recorder.record(live, f"on@{state.position}", []))
+                self.dispatch(live, await self.recorder.record(live, input_cause("on", state.position), []))
+                live.halted = False
                 return
             except (Conflict, ClaimLost):
                 continue

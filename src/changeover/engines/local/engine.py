@@ -166,8 +166,8 @@ class LocalEngine:
             await asyncio.sleep(0)  # callers that waited are told before the loop ends
         self._dispatcher = None
         for model in (*self._declared.models.values(), self._declared.helper):
-            if let_go := getattr(model, "let_go", None):
-                await let_go()
+            if close_clients := getattr(model, "close_clients", None):
+                await close_clients()
 
     def _here(self) -> Dispatcher:
         """The dispatcher of the home loop; the store is opened when one is first needed."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from changeover.engines.local.conversation import Conversation
 from changeover.errors import EngineError
+from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.stream import recorded
 
@@ -98,7 +99,7 @@ class Followers:
         async with live.lock:
             state = live.state
             if entry.conversation != state.id:
-                if entry.conversation.startswith(f"{state.id}/"):
+                if entry.conversation.startswith(below(state.id)):
                     live.publish(list(recorded([entry])))
                 return
             if entry.position < state.position:
@@ -151,5 +152,6 @@ class Watch:
         """Go on with conversations to which other processes appended inputs."""
         for conversation, position in (await self._dispatcher.log.owned()).items():
             live = self._dispatcher.conversations.cached(conversation)
-            if live is None or ((live.missed or live.known < position) and not live.lock.locked()):
+            news = live is None or live.missed or live.halted or live.known < position
+            if news and not (live and live.lock.locked()):
                 await self._dispatcher.go_on_with(conversation)

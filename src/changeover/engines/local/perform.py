@@ -13,6 +13,7 @@ from changeover.engines.local.approvals import Approvals
 from changeover.engines.local.conversation import Conversation
 from changeover.facts import Mode
 from changeover.handoffs.answers import Rejected
+from changeover.ids import child_id, offer_of
 from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
@@ -93,7 +94,7 @@ class Performer:
         most = self._directory.capacity(receiver)
         if most is not None and isinstance(answer, HandoffAccepted):
             delegate = command.offer.mode is Mode.DELEGATE
-            place = f"{live.state.id}/{command.offer.call}" if delegate else live.state.id
+            place = child_id(live.state.id, command.offer.call) if delegate else live.state.id
             if not await self._directory.room(receiver, place):
                 return answered(command, Rejected(f"it works on {most} tasks, which is all it can do at once"))
             live.promised[command.id] = (receiver, place)  # until the log has it
@@ -104,4 +105,4 @@ class Performer:
         ticket = command.ticket
         assert ticket.deadline is not None
         await self._directory.world.clock.alarm(ticket.deadline)
-        return HandoffExpired(command.id.removesuffix("^"), command.task, ticket.agent, UNCLAIMED)
+        return HandoffExpired(offer_of(command.id), command.task, ticket.agent, UNCLAIMED)

@@ -9,6 +9,7 @@ from typing import Any
 from changeover.engines.local.conversation import Conversation
 from changeover.errors import ConversationNotFound
 from changeover.facts import RunResult
+from changeover.ids import event_id
 from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunResumed, RunStarted
 from changeover.relay.ports import Log
 from changeover.relay.requests import RunRef
@@ -68,7 +69,7 @@ class Reading:
             live.readers.remove(meanwhile.append)
         live.readers.append(self.put)
         run = _current_run(past, conversation)
-        begun = (index for index, each in enumerate(past) if each.id == f"{conversation}:{run}")
+        begun = (index for index, each in enumerate(past) if each.id == event_id(conversation, run))
         for item in [RunRef(conversation, run), *past[next(begun, 0) :], *meanwhile]:
             self.put(item)
 

@@ -9,6 +9,7 @@ from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.holdings import Holdings
 from changeover.engines.local.timeouts import Timeouts
 from changeover.facts import ApprovalRequest, Ticket
+from changeover.ids import parent_of
 from changeover.relay.claims import End
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunChild
 
@@ -85,7 +86,7 @@ class Waits:
                 parent.asleep = False
                 # Directly, not through the task that waits for the child: that task may be about to be cancelled.
                 self._dispatcher.soon(self._dispatcher.go_on_with(above))
-            above = above.rpartition("/")[0]
+            above = parent_of(above)
         if live.state.root != live.state.id:
             self._dispatcher.soon(self._dispatcher.go_on_with(live.state.root))
 

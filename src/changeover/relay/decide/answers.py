@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
@@ -16,17 +14,13 @@ from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_w
 from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
 from changeover.handoffs.context import merge_variables
-from changeover.handoffs.package import HandoffPackage
+from changeover.ids import Mark, Topic, command_id, topic_id
 from changeover.messages import View
-from changeover.relay.budget import crowded
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
 from changeover.relay.decide import broker
-from changeover.relay.decide.broker import Step
-from changeover.relay.decide.limits import REASONS, forbidden
-from changeover.relay.decide.offer import Asker, pack, strategy_of, travelling, until, within
-from changeover.relay.decide.rules import passed_on
+from changeover.relay.decide.context import pack
+from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.events import (
-    AlternativeRefused,
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
@@ -41,7 +35,6 @@ from changeover.relay.events import (
     RunCompleted,
     RunFailed,
 )
-from changeover.relay.ids import offered_again
 from changeover.relay.run import Replied, Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
@@ -53,7 +46,11 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
     if type(phase) is Offered and _is_taken_at_once(phase, roster) and not _unpacked(phase):
         return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
     if isinstance(phase, Asked):
-        return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)] if call.id in turn.ready else ()
+        return (
+            [AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)]
+            if call.id in turn.ready
+            else ()
+        )
     due = answer(state, run, turn, call, roster)
     return due if isinstance(due, Record) else [due] if due else ()
 
@@ -131,7 +128,9 @@ def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
     offer, context = phase.offer, context_of(state, run, phase.offer.call)
     package = run.spoken.package if turn.code else None
     thread = View(state.thread)
-    return AskReceiver(f"{offer.call}^", state.task, context, offer, thread, phase.until, package, phase.packed)
+    return AskReceiver(
+        command_id(offer.call, Mark.QUESTION), state.task, context, offer, thread, phase.until, package, phase.packed
+    )
 
 
 def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Record | None:
@@ -186,7 +185,7 @@ def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDe
     text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
     if offer.expected is not None and phase.problem is None:
         by = (offer.expected, offer.sender, call.call.name)
-        return JudgeResult(f"{offer.call}=result", state.task, text, *by, offer.call)
+        return JudgeResult(topic_id(offer.call, Topic.RESULT), state.task, text, *by, offer.call)
     who = (offer.call, state.task, offer.receiver)
     if phase.problem:
         error = str(ExpectationError(offer.receiver, phase.problem))
@@ -198,12 +197,11 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if named := _named(phase, roster):
-        too_many = forbidden(state, run, (call.id, named), roster)
-        return too_many or Record(_offer_to(state, run, (turn, call), phase, Step(named, run.spoken.queued), roster))
+        return from_refusal(state, run, (turn, call), Step(named, run.spoken.queued), "run", roster)
     if run.brokers(turn):
         if (step := broker.step(run, call, phase, roster)) is None:
             return _tell(state, turn, call, phase)
-        return Record(_offer_to(state, run, (turn, call), phase, step, roster))
+        return from_refusal(state, run, (turn, call), step, "", roster)
     asked = {*offer.declined_by, offer.receiver, *phase.refused}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.present and name not in asked]
     if offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out:
@@ -212,19 +210,8 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
         if not (run.fell_back or turn.rule):
             return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
     elif others and not phase.needs:
-        return _pass_on(state, run, (turn, call), phase, others[0], roster)
+        return from_refusal(state, run, (turn, call), Step(others[0], run.spoken.queued), "agents", roster)
     return _tell(state, turn, call, phase)
-
-
-def _pass_on(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> Record:
-    """Ask this one next, if nothing speaks against it."""
-    offer, (turn, call), limits = phase.offer, asker, run.limits or roster.limits
-    if crowded(state, run, receiver, limits):
-        reason = REASONS["max_agents"].format(limits.max_agents)
-        return Record(AlternativeRefused(offer.call, state.task, receiver, reason))
-    following = _offer_to(state, run, asker, phase, Step(receiver, run.spoken.queued), roster)
-    unjudged = turn.code or call.branch_of
-    return Record(following) if unjudged else passed_on(state, run, asker, offer.call, following, roster)
 
 
 def _named(phase: Declined, roster: Roster) -> str:
@@ -253,31 +240,6 @@ def _told(phase: Declined) -> str:
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
 
 
-def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step, roster: Roster) -> HandoffOffered:
-    """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
-    before, receiver = phase.offer, step.receiver
-    offer = replace(
-        before,
-        call=offered_again(before.call),
-        receiver=receiver,
-        attempt=before.attempt + len(phase.refused) + 1,
-        retry_of=f"{state.id}:{before.call}",
-        declined_by=(*before.declined_by, before.receiver, *phase.refused),
-        deadline=None,
-        queued=step.queued and not isinstance(roster.seats.get(receiver), Person),  # a person is asked at once
-        brokered=step.brokered,
-        needs_context=step.needs_context,
-        needs_permission=step.needs_permission,
-    )
-    offer = until(state, offer, phase.timeout, roster)
-    if asker[0].code and run.spoken.package is not None:
-        offer = within(HandoffPackage.from_dict(run.spoken.package), offer)
-    # Whoever gets its own task back starts nothing afresh.
-    asked = before.receiver if receiver == before.sender else receiver
-    strategy = strategy_of(state, before, asked, asker[1].call.name, roster)
-    return travelling(state, run, asker, offer, strategy, roster)
-
-
 def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:
     """Nobody wants it: a person picks a receiver, answers, or gives it back."""
     offer = phase.offer
@@ -289,7 +251,7 @@ def _ask(
     state: State, call: OpenCall, offer: HandoffOffered, kind: RequestKind, about: dict[str, Any] | None = None
 ) -> Record:
     """Put it into the inbox of people."""
-    id, who = f"{offer.call}={kind}", (offer.sender, call.call.name)
+    id, who = topic_id(offer.call, kind), (offer.sender, call.call.name)
     asked = about if about is not None else offer.variables
     message = offer.message or (state.run.spoken.text if state.run else "")
     return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, message, kind=kind))
@@ -305,7 +267,7 @@ def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Reco
     if found is None or turn.judged == "":
         return Record(RunCompleted(run.id, output))
     if turn.judged is None:
-        return [JudgeResult(f"{call.id}=end", state.task, output, *found, call.id)]
+        return [JudgeResult(topic_id(call.id, Topic.END), state.task, output, *found, call.id)]
     if run.repairs < REPAIRS and not turn.quiet:
         return Record(CallRefused(call.id, state.task, turn.judged, "result"))
     return Record(RunFailed(run.id, ResultFault(state.agent, turn.judged)))
@@ -317,7 +279,7 @@ def judge(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Se
     if found is None:
         return None
     if not phase.judged:
-        return [JudgeResult(f"{phase.at}=result", state.task, phase.text, *found)]
+        return [JudgeResult(topic_id(phase.at, Topic.RESULT), state.task, phase.text, *found)]
     if not phase.problem:
         return None
     if run.repairs < REPAIRS and isinstance(roster.seats.get(state.agent), Seat):

@@ -12,12 +12,14 @@ from changeover.guards.approval import Edit, Reject, Respond
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
 from changeover.handoffs.strategies import can_fetch
+from changeover.ids import Mark, Topic, call_of, command_id, topic_id, topic_of
 from changeover.messages import View
 from changeover.relay.budget import spent_up
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
-from changeover.relay.decide import answers, delegates, offer, rollback, rules
+from changeover.relay.decide import answers, delegates, rollback, rules
 from changeover.relay.decide.limits import overdue
 from changeover.relay.decide.turn import act
+from changeover.relay.decide.variants import record_first
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
@@ -33,7 +35,6 @@ from changeover.relay.events import (
     TierChosen,
 )
 from changeover.relay.fold.handoffs import sender_of
-from changeover.relay.ids import call_of
 from changeover.relay.run import TURNING, Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall, Turn
@@ -46,7 +47,7 @@ def think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record:
     if verdict is None:
         sender, kind = state.handed.sender if state.handed else "", _kind(run)
         about = {"reason": "whoever took it did not finish it"} if run.worn_out else state.variables
-        id, who = f"{phase.due}={kind}", (sender, "", about, state.agent)
+        id, who = topic_id(phase.due, kind), (sender, "", about, state.agent)
         return Record(ApprovalRequested(id, state.task, *who, run.spoken.text, kind=kind))
     match verdict.decision:
         case Respond(text=text):
@@ -76,13 +77,13 @@ def choose(state: State, run: Run, limits: Limits, roster: Roster) -> Record | S
     """The limits of a run that has just begun."""
     found = classify(run.spoken.text, roster.capabilities)
     if limits.auto == "judge":
-        return [JudgeTask(f"{run.id}=tier", state.task, state.id, run.id, run.spoken.text, limits, found)]
+        return [JudgeTask(topic_id(run.id, Topic.TIER), state.task, state.id, run.id, run.spoken.text, limits, found)]
     return Record(TierChosen(run.id, found.tier, found.reason, limits.as_tier(found.tier)))
 
 
 def awaited(state: State, command: str) -> bool:
     """Whether it is still to be found out by this command."""
-    return state.run is not None and command == f"{state.run.id}=tier" and not state.run.tier
+    return state.run is not None and command == topic_id(state.run.id, Topic.TIER) and not state.run.tier
 
 
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
@@ -96,7 +97,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()  # whoever wrote it knows what to do
     tidy = state.rollbacks or state.returning is not None
     decision = _tidy(state, run, roster) if tidy else _next(state, run, roster)
-    return offer.told_first(state, decision, roster) if roster.trials else decision
+    return record_first(state, decision, roster) if roster.trials else decision
 
 
 def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
@@ -197,7 +198,7 @@ def _act(state: State, run: Run, phase: Acting, roster: Roster) -> Record | Sequ
 
 
 def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[Command]:
-    return [AwaitApproval(f"{phase.request.call}!", state.task, phase.request)]
+    return [AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)]
 
 
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
@@ -278,7 +279,7 @@ def awaits(state: State, command: str) -> bool:
     """Whether this command is outstanding."""
     if "<" in command:
         return any(wanted.id == command for wanted in state.rollbacks.values())
-    if command.endswith("=tier"):
+    if topic_of(command) == Topic.TIER:
         return awaited(state, command)
     match state.run.phase if state.run else None:
         case Thinking(due=due):
@@ -286,10 +287,10 @@ def awaits(state: State, command: str) -> bool:
         case Acting(turn=turn):
             return _in_turn(turn, command)
         case Replied(at=at):
-            return f"{at}=result" == command
+            return topic_id(at, Topic.RESULT) == command
         case Awaiting(request=request):
-            return f"{request.call}!" == command
-        case Stopping(turn=turn) if turn and command.endswith("~"):
+            return command_id(request.call, Mark.DECISION) == command
+        case Stopping(turn=turn) if turn and command.endswith(Mark.RECALL):
             return isinstance(turn.calls[call_of(command)].phase, Delegated)
         case _:
             return False
@@ -297,9 +298,9 @@ def awaits(state: State, command: str) -> bool:
 
 def _in_turn(turn: Turn, command: str) -> bool:
     call = turn.calls.get(call_of(command))
-    if call is not None and command.endswith("=result"):
+    if call is not None and topic_of(command) == Topic.RESULT:
         return isinstance(call.phase, Offered) and call.phase.problem is None
-    if call is not None and command.endswith("=end"):
+    if call is not None and topic_of(command) == Topic.END:
         return isinstance(call.phase, Directed) and turn.judged is None
     return call is not None and _wanted(call, command)
 
@@ -307,18 +308,18 @@ def _in_turn(turn: Turn, command: str) -> bool:
 def _wanted(call: OpenCall, command: str) -> bool:
     phase = call.phase
     match command[-1]:
-        case "?":
+        case Mark.CHECK:
             return isinstance(phase, Fresh | Directed)
-        case "@":
+        case Mark.SEARCH:
             return isinstance(phase, Fresh | Directed) and call.chosen is None
-        case "!":
-            return isinstance(phase, Asked) and f"{phase.request.call}!" == command
-        case "^":
-            return isinstance(phase, Offered) and f"{phase.offer.call}^" == command
-        case "%":
-            mine = isinstance(phase, Offered) and f"{phase.offer.call}%" == command
+        case Mark.DECISION:
+            return isinstance(phase, Asked) and command_id(phase.request.call, Mark.DECISION) == command
+        case Mark.QUESTION:
+            return isinstance(phase, Offered) and command_id(phase.offer.call, Mark.QUESTION) == command
+        case Mark.PACK:
+            mine = isinstance(phase, Offered) and command_id(phase.offer.call, Mark.PACK) == command
             return mine and isinstance(phase, Offered) and phase.packed is None
-        case "~":
+        case Mark.RECALL:
             return isinstance(phase, Delegated) and phase.recalled is not None
         case _:
             mine = isinstance(phase, Delegated) and phase.offer.call == command and phase.recalled is None

@@ -8,6 +8,7 @@ from changeover.agent.moves import Transfer
 from changeover.agent.roster import Roster
 from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import split_handoff
 from changeover.relay.commands import Record
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackRequested
 from changeover.relay.fold.handoffs import last_words
@@ -42,7 +43,7 @@ def _undone(state: State, first: HandoffRecord) -> Iterator[str]:
     """This transfer, and those that came after it and are not back yet."""
     for record in state.handoffs[state.handoffs.index(first) :]:
         if record.mode is Mode.TRANSFER and Signal.RETURN in TRANSITIONS[record.state]:
-            yield record.id.rpartition(":")[2]
+            yield split_handoff(record.id)[1]
 
 
 def settled(state: State, roster: Roster) -> Record | None:

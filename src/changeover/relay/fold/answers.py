@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from changeover.facts import DelegateResult, HandoffRecord, Mode
 from changeover.faults import RefusalFault
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
+from changeover.ids import handoff_id
 from changeover.relay.events import (
     AlternativeRefused,
     CircuitFound,
@@ -136,7 +137,7 @@ def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: S
     _note(state, run, call, offered, signal, reason)
     offer = offered.offer
     who = (*offer.declined_by, offer.receiver)
-    run.declined[way_of(offer.mode, call)] = Refusal(state.task, f"{state.id}:{offer.call}", offer.attempt, who)
+    run.declined[way_of(offer.mode, call)] = Refusal(state.task, handoff_id(state.id, offer.call), offer.attempt, who)
 
 
 def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> HandoffRecord:

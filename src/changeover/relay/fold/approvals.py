@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.faults import RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
+from changeover.ids import handoff_id
 from changeover.messages import Assistant, Note
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
 from changeover.relay.fold.calls import find
@@ -129,7 +130,7 @@ def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     ok, text = isinstance(event.decision, Respond), settled(event)
     who = event.by or "a person"
     if phase.offer.mode is Mode.DELEGATE:
-        handoff = f"{state.id}:{phase.offer.call}"
+        handoff = handoff_id(state.id, phase.offer.call)
         call.result = DelegateResult(handoff, who, ok, text if ok else "", error="" if ok else text)
         return state.answer(run, turn, call, msgspec.json.encode(call.result).decode(), ok)
     if not turn.quiet:

@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult
+from changeover.ids import call_of, handoff_id
 from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
-from changeover.relay.ids import call_of
 from changeover.relay.run import TURNING, Acting, Run, Stopping
 from changeover.relay.turn import BEGUN, Answered, Directed, Fanned, Fresh, OpenCall, Turn
 from changeover.tools.command import Directive
@@ -63,7 +63,7 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
     if found := find(run, event.call):
         call = found[1]
         if call.branch_of:
-            call.result = DelegateResult(f"{state.id}:{call.id}", event.receiver, False, error=event.reason)
+            call.result = DelegateResult(handoff_id(state.id, call.id), event.receiver, False, error=event.reason)
         elif turn.code and not event.receiver:  # nobody was asked, so that there is no handoff to say why
             state.returned = (DelegateResult("", "", False, error=event.reason),)
         state.answer(run, turn, call, event.reason, ok=False)

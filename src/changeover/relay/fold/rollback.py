@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from changeover.facts import HandoffRecord, Mode, Rollback
 from changeover.facts import State as Standing
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
+from changeover.ids import Mark, handoff_id, numbered_id, split_handoff
 from changeover.messages import Note
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
@@ -50,7 +51,7 @@ def request_idle(state: State, event: RollbackRequested) -> None:
 
 def record_at(state: State, call: str) -> HandoffRecord | None:
     """The record of this handoff."""
-    id = f"{state.id}:{call}"
+    id = handoff_id(state.id, call)
     return next((record for record in reversed(state.handoffs) if record.id == id), None)
 
 
@@ -74,7 +75,7 @@ def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackR
 def _mark(state: State, event: RollbackRequested) -> None:
     """A delegate that has ended goes back as it is: its sender has heard of it."""
     for index, record in enumerate(state.handoffs):
-        if record.id == f"{state.id}:{event.call}":
+        if record.id == handoff_id(state.id, event.call):
             standing = advance(record.state, Signal.RETURN)
             state.handoffs[index] = replace(record, state=standing, error=record.error or undone_words(event.reason))
 
@@ -93,7 +94,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))
-        run.ticket, run.worn_out = f"{state.id}:{state.position}" if event.queued else "", False
+        run.ticket, run.worn_out = handoff_id(state.id, state.position) if event.queued else "", False
     else:
         run.phase = Replied("")  # code, which has it back
 
@@ -108,7 +109,7 @@ def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
 def _undo(state: State, event: HandoffRolledBack) -> None:
     """This transfer, and all that came after it."""
     for index, record in enumerate(state.handoffs):
-        ref = record.id.rpartition(":")[2]
+        ref = split_handoff(record.id)[1]
         if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
             state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
             state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
@@ -124,7 +125,7 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
 def try_again(state: State, event: RollbackFailed) -> None:
     if before := state.rollbacks.get(event.call):
         attempt = before.attempt + 1
-        again = CleanUp(f"{event.call}<{attempt}", before.rollback, attempt, event.retry_at)
+        again = CleanUp(numbered_id(event.call, Mark.CLEANUP, attempt), before.rollback, attempt, event.retry_at)
         state.rollbacks[event.call] = again
 
 

@@ -11,6 +11,7 @@ from changeover.facts import State as Standing
 from changeover.faults import FunctionFault, ModelFault, ResultFault, WorkerFault
 from changeover.guards.limits import BUDGETS
 from changeover.handoffs.context import merge_variables
+from changeover.ids import call_of, handoff_id, task_id
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
     CancelRequested,
@@ -38,7 +39,6 @@ from changeover.relay.events import (
 )
 from changeover.relay.fold.calls import find
 from changeover.relay.fold.handoffs import IN_WORK, author_of, given_of, sender_of
-from changeover.relay.ids import call_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
@@ -82,7 +82,7 @@ def begin(state: State, event: RunStarted) -> None:
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
     claimed = spoken.given.ticket if spoken.given else ""
-    run.ticket = f"{state.id}:{state.position}" if event.queued else claimed
+    run.ticket = handoff_id(state.id, state.position) if event.queued else claimed
     state.run = run
     return None
 
@@ -142,7 +142,7 @@ def take_up(state: State, event: RunResumed) -> None:
         state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
     state.limits = {}
     for index in range(len(state.handoffs) - 1, run.first - 1, -1):
-        if (record := state.handoffs[index]).task_id == f"{state.id}#{state.task}":
+        if (record := state.handoffs[index]).task_id == task_id(state.id, state.task):
             if record.state is Standing.FAILED:  # which is withdrawn: the receiver works on
                 state.handoffs[index], state.leg = replace(record, state=IN_WORK), index
             break

@@ -10,6 +10,7 @@ from changeover.agent.moves import DelegateTo, Transfer
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, answer_of
+from changeover.ids import Mark
 from changeover.relay.commands import AskReceiver, CleanUp, JudgeResult
 from changeover.relay.events import (
     HandoffAccepted,
@@ -94,7 +95,7 @@ LONGEST = 300.0
 
 async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFailed:
     """Undo what the receiver did; it may have been tried before, and its idempotency key is the same then."""
-    call, handoff = command.id.partition("<")[0], command.rollback.handoff
+    call, handoff = command.id.partition(Mark.CLEANUP)[0], command.rollback.handoff
     move = world.roster.move_of(handoff.sender, handoff.tool)
     clean = move.handoff.on_rollback if isinstance(move, Transfer) else None
     if clean is None:

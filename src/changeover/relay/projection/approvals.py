@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from changeover.facts import ApprovalRequest
+from changeover.ids import request_id, topic_id
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -51,7 +52,7 @@ class Pending:
 
     def _decide(self, entry: Entry, event: ApprovalDecided) -> None:
         asked = self._requests.get(entry.conversation, {})
-        asked.pop(f"{entry.conversation}:{event.call}:{event.digest}", None)
+        asked.pop(request_id(entry.conversation, event.call, event.digest), None)
 
     def _begin(self, entry: Entry, event: RunStarted) -> None:
         self._runs[entry.conversation] = event.run
@@ -63,7 +64,7 @@ class Pending:
 
     def _recall(self, entry: Entry, event: RollbackRequested) -> None:
         asked = self._requests.get(entry.conversation, {})
-        for id in [id for id, request in asked.items() if request.call.startswith(f"{event.call}=")]:
+        for id in [id for id, request in asked.items() if request.call.startswith(topic_id(event.call, ""))]:
             del asked[id]
 
     def _undo(self, entry: Entry, event: HandoffRolledBack) -> None:

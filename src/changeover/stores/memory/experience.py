@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from changeover.ids import child_id, handoff_id
 from changeover.relay.events import (
     Entry,
     HandoffAccepted,
@@ -18,7 +19,9 @@ from changeover.relay.events import (
     RollbackRequested,
 )
 from changeover.relay.tables import MOST, Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
+from changeover.stores.memory.table import MemoryTable
+from changeover.stores.tables import RESETS
 
 Costs = Callable[[str], float | None]
 """What was spent in a conversation, if that is known."""
@@ -41,9 +44,10 @@ class MemoryLessons:
         self._lock, self._costs = lock, costs
         self._courses: dict[str, dict[str, Course]] = {}
         """By conversation and call."""
-        self._unlearned: dict[tuple[str, str], float] = {}
+        self._resets = MemoryTable(RESETS, lock)
 
     async def outcomes(self, capability: str, after: float = -inf, most: int = MOST) -> list[Lesson]:
+        resets = await self._resets.all()
         with self._lock:
             found = [
                 self._lesson(conversation, call, course, course.ended_at)
@@ -51,7 +55,6 @@ class MemoryLessons:
                 for call, course in courses.items()
                 if course.capability == capability and course.ended_at is not None and course.ended_at > after
             ]
-            resets = self._resets()
         counted = [each for each in found if not any(reset.covers(each) for reset in resets)]
         return sorted(counted, key=lambda each: (each.at, each.handoff))[-most:]
 
@@ -60,13 +63,10 @@ class MemoryLessons:
             return sorted({course.capability for courses in self._courses.values() for course in courses.values()})
 
     async def unlearned(self) -> list[Unlearned]:
-        with self._lock:
-            return self._resets()
+        return await self._resets.all()
 
     async def reset(self, at: float, capability: str = "", agent: str = "") -> None:
-        with self._lock:
-            before = self._unlearned.get((capability, agent), -inf)
-            self._unlearned[capability, agent] = max(before, at)
+        await self._resets.put(Unlearned(capability, agent, at))
 
     def note(self, entry: Entry) -> None:
         """An entry was recorded. By whoever has the lock."""
@@ -78,14 +78,11 @@ class MemoryLessons:
         """Nobody was ever looked for there. By whoever has the lock."""
         self._courses.pop(conversation, None)
 
-    def _resets(self) -> list[Unlearned]:
-        return [Unlearned(*names, at) for names, at in sorted(self._unlearned.items())]
-
     def _lesson(self, conversation: str, call: str, course: Course, ended: float) -> Lesson:
         seconds = None if course.accepted_at is None else ended - course.accepted_at
-        cost = self._costs(f"{conversation}/{call}")
+        cost = self._costs(child_id(conversation, call))
         outcome = Outcome(course.capability, course.agent, course.success, seconds, cost)
-        return Lesson(f"{conversation}:{call}", ended, outcome)
+        return Lesson(handoff_id(conversation, call), ended, outcome)
 
     def _offer(self, entry: Entry, event: HandoffOffered) -> None:
         if event.capability:

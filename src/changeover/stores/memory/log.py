@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 
 from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
+from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve, Spending
 from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT, Tally, about_tickets, forgotten
 from changeover.relay.projection.approvals import Pending
 from changeover.relay.queue import Claim
 from changeover.relay.tables import Measures
-from changeover.stores.memory.agents import MemoryAgents
-from changeover.stores.memory.breakers import MemoryBreakers
-from changeover.stores.memory.contexts import MemoryContexts
+from changeover.stores.breakers import MemoryBreakers
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.queue import MemoryQueue
+from changeover.stores.memory.table import MemoryTable
 from changeover.stores.memory.trials import MemoryTrials, Tree
+from changeover.stores.tables import AGENTS, CONTEXTS, StoredAgents, StoredContexts
 
 if TYPE_CHECKING:
     from changeover.stores.memory.measures import Kept
@@ -52,9 +53,9 @@ class MemoryLog:
         """What users measured of each root."""
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
-        self._contexts = MemoryContexts(self._lock)
+        self._contexts = MemoryTable(CONTEXTS, self._lock)
         self._breakers = MemoryBreakers(self._lock)
-        self._agents = MemoryAgents(self._lock, now)
+        self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
         self._lessons = MemoryLessons(self._lock, self._cost)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
@@ -62,11 +63,11 @@ class MemoryLog:
             return [entry for entry in self._entries.get(conversation, ()) if entry.position >= after]
 
     async def tree(self, conversation: str) -> list[Entry]:
-        below = f"{conversation}/"
+        prefix = below(conversation)
         with self._lock:
             own = self._entries.get(conversation)
             tree = self._trees[own[0].root] if own else ()
-            return [each for each in tree if each.conversation == conversation or each.conversation.startswith(below)]
+            return [each for each in tree if each.conversation == conversation or each.conversation.startswith(prefix)]
 
     async def append(
         self,
@@ -87,11 +88,8 @@ class MemoryLog:
                 raise Conflict(conversation, entry.position, entry.cause)
             if root != conversation and root not in self._entries:
                 raise ConversationNotFound(root)
-            changed = self._breakers.weigh(circuits, entry.at) if circuits is not None else None
-            if reserve is not None:
-                self._spend(root, reserve)
-            if changed:
-                self._breakers.take(changed)
+            if circuits is not None or reserve is not None:
+                self._admit(entry, reserve, circuits)
             self._causes[cause] = end
             if entries is None:
                 self._entries[conversation] = [entry]
@@ -142,11 +140,11 @@ class MemoryLog:
         return self._queue
 
     @property
-    def contexts(self) -> MemoryContexts:
-        return self._contexts
+    def contexts(self) -> StoredContexts:
+        return StoredContexts(self._contexts)
 
     @property
-    def agents(self) -> MemoryAgents:
+    def agents(self) -> StoredAgents:
         return self._agents
 
     @property
@@ -207,7 +205,9 @@ class MemoryLog:
 
         with self._lock:
             trees = [list(tree) for tree in self._trees.values()]
-            return Kept(trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.opened))
+            return Kept(
+                trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.board.opened)
+            )
 
     def _cost(self, conversation: str) -> float | None:
         """What was spent there, as far as it has ended; None if nobody knows. By whoever has the lock."""
@@ -262,6 +262,16 @@ class MemoryLog:
         self._resting.discard(conversation)
         if root in self._resting and head is not None and head.status != "running":
             self._running.setdefault(root, "")
+
+    def _admit(self, entry: Entry, reserve: Reserve | None, circuits: Circuits | None) -> None:
+        """Raise CircuitsOpen or Exhausted; else count what the entry reserves, and change the circuits."""
+        board = self._breakers.board
+        if circuits is not None and (refusal := board.refusal(circuits, entry.at)):
+            raise refusal
+        if reserve is not None:
+            self._spend(entry.root, reserve)
+        if circuits is not None:
+            board.take(entry.at)
 
     def _spend(self, root: str, reserve: Reserve) -> None:
         tally = self._tallies.get(root, UNSPENT)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from changeover.ids import handoff_id
 from changeover.relay.events import Entry, Event, HandoffOffered, Unreadable
 from changeover.relay.ports import Spending
 from changeover.relay.tables import Measures
@@ -65,7 +66,7 @@ class Past:
     def take(self, entry: Entry) -> None:
         self._events += entry.events
         offers = [event for event in entry.events if isinstance(event, HandoffOffered)]
-        self._offers |= {f"{entry.conversation}:{offer.call}": offer for offer in offers}
+        self._offers |= {handoff_id(entry.conversation, offer.call): offer for offer in offers}
 
     def event(self, conversation: str, position: int) -> Event | Unreadable | None:
         return self._events[position] if position < len(self._events) else None

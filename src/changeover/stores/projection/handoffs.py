@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from changeover.facts import Mode
 from changeover.facts import State as Standing
+from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id, topic_id
 from changeover.relay.events import (
     AlternativeRefused,
     ContextPacked,
@@ -24,13 +25,9 @@ from changeover.relay.events import (
     TicketTaken,
 )
 from changeover.relay.fold.handoffs import undone_words
-from changeover.relay.ids import call_of
 from changeover.stores.projection.rows import Leg, Offered, Said, as_json
 from changeover.stores.projection.sheet import Sheet, merged
 from changeover.stores.projection.texts import returned_words
-
-FIRST_TASK = 2
-"""Where a delegate's first task begins: after Started and UserSpoke."""
 
 
 def offer(sheet: Sheet, event: HandoffOffered) -> None:
@@ -38,26 +35,28 @@ def offer(sheet: Sheet, event: HandoffOffered) -> None:
 
 
 def pack(sheet: Sheet, event: ContextPacked) -> None:
-    sheet.rows["packed_handoffs"].append((event.strategy, event.after, event.error or None, f"{sheet.id}:{event.call}"))
+    sheet.rows["packed_handoffs"].append(
+        (event.strategy, event.after, event.error or None, handoff_id(sheet.id, event.call))
+    )
     if event.error:
         sheet.say(("error", event.error, sheet.task(event.task), sheet.agent, call_of(event.call)))
 
 
 def accept(sheet: Sheet, event: HandoffAccepted) -> None:
-    id, made = f"{sheet.id}:{event.call}", sheet.offers.pop(event.call, None)
+    id, made = handoff_id(sheet.id, event.call), sheet.offers.pop(event.call, None)
     offered = Offered(made.merge, as_json(made.variables), made.mode) if made else sheet.past.offer(id)
     if sheet.leg is None or offered is None:
         return None
     delegated = offered.mode == Mode.DELEGATE
     if delegated and event.answered:
         return sheet.rows["accepted_handoffs"].append((Standing.WORKING, None, sheet.at, id))
-    task = f"{sheet.id}/{event.call}#{FIRST_TASK}" if delegated else sheet.task(sheet.position)
+    task = task_id(child_id(sheet.id, event.call), FIRST_TASK) if delegated else sheet.task(sheet.position)
     if made:
         sheet.add_handoff(made, task)
     else:
         sheet.rows["accepted_handoffs"].append((Standing.WORKING, task, sheet.at, id))
     if delegated:
-        child = f"{sheet.id}/{event.call}"
+        child = child_id(sheet.id, event.call)
         sheet.say(("subtask_created", child, sheet.task(event.task), sheet.agent, call_of(event.call)))
     else:
         _transfer(sheet, event, id, sheet.leg, offered)
@@ -143,9 +142,9 @@ ASIDE = ("task", "permission", "escalation")
 def want(sheet: Sheet, event: RollbackRequested) -> None:
     by = f" by {event.by}" if event.by else ""
     sheet.note("status_change", f"rollback of {sheet.id}:{event.call} wanted{by}: {event.reason}".rstrip(": "))
-    sheet.rows["recalled_handoffs"].append((sheet.at, undone_words(event.reason), f"{sheet.id}:{event.call}"))
+    sheet.rows["recalled_handoffs"].append((sheet.at, undone_words(event.reason), handoff_id(sheet.id, event.call)))
     for kind in ASIDE:
-        sheet.rows["recalled_approvals"].append((sheet.id, f"{event.call}={kind}"))
+        sheet.rows["recalled_approvals"].append((sheet.id, topic_id(event.call, kind)))
 
 
 def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:

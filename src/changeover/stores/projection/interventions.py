@@ -6,6 +6,7 @@ from changeover.facts import State as Standing
 from changeover.faults import RefusalFault
 from changeover.guards.approval import Reject, Respond, verdict_words
 from changeover.guards.deadlock import DEADLOCK
+from changeover.ids import call_of, request_id, topic_of
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -16,7 +17,6 @@ from changeover.relay.events import (
     RunStopped,
 )
 from changeover.relay.fold.approvals import refusal, settled
-from changeover.relay.ids import call_of
 from changeover.stores.projection.sheet import Sheet
 from changeover.stores.projection.texts import decision_words, fault_words, reached_words
 
@@ -30,7 +30,7 @@ def ask(sheet: Sheet, event: ApprovalRequested) -> None:
 def decide(sheet: Sheet, event: ApprovalDecided) -> None:
     status = "expired" if event.expired else verdict_words(event.decision)
     note = decision_words(event.decision) or None
-    id = f"{sheet.id}:{event.call}:{event.digest}"
+    id = request_id(sheet.id, event.call, event.digest)
     sheet.rows["decided_approvals"].append((status, sheet.at, event.by or None, note, id))
     if sheet.status == "waiting":
         sheet.note("status_change", "running")
@@ -42,15 +42,14 @@ def decide(sheet: Sheet, event: ApprovalDecided) -> None:
 
 def _result(event: ApprovalDecided) -> str | None:
     """What came of the call, if the decision says it; of a handoff, what follows from the decision does."""
-    _, marked, kind = event.call.partition("=")
-    if kind.startswith("rule"):
-        marked = ""  # it is about the call itself
+    kind = topic_of(event.call)
+    about_the_call = not kind or kind.startswith("rule")
     match event.decision:
         case Reject() | Respond() if kind == "escalation":
             return settled(event)
-        case Respond(text=text) if not marked:
+        case Respond(text=text) if about_the_call:
             return text
-        case Reject(note=note) if not marked:
+        case Reject(note=note) if about_the_call:
             return refusal(event, note)
         case _:
             return None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from changeover.facts import State as Standing
+from changeover.ids import call_id, call_of, handoff_id, run_id, split_child, task_id
 from changeover.relay.events import (
     AlternativeRefused,
     ApprovalDecided,
@@ -55,7 +56,6 @@ from changeover.relay.events import (
     UserSpoke,
     VariantChosen,
 )
-from changeover.relay.ids import call_of
 from changeover.stores.codec import Events
 from changeover.stores.projection import handoffs, interventions
 from changeover.stores.projection.rows import Leg, Rows, as_json
@@ -91,15 +91,15 @@ def _begin(sheet: Sheet, event: RunStarted) -> None:
         sheet.rows["given_messages"].append((task, sheet.id, event.run))
     context = merged(sheet.leg.context if sheet.leg else "{}", spoken.context)
     handoff, above = _origin(sheet, spoken.given) if spoken.given else (None, None)
-    run = f"{sheet.id}@{event.run}"
+    run = run_id(sheet.id, event.run)
     status = "pending" if event.queued else "running"
     sheet.take_on(Leg(sheet.position, run, handoff, event.agent, status, context, spoken.text), above)
 
 
 def _origin(sheet: Sheet, given: Given) -> tuple[str, str]:
     """The handoff that made a delegate's conversation, and the task that it serves."""
-    parent, _, call = sheet.id.rpartition("/")
-    return f"{parent}:{call}", f"{parent}#{given.task}"
+    parent, call = split_child(sheet.id)
+    return handoff_id(parent, call), task_id(parent, given.task)
 
 
 def _reply(sheet: Sheet, event: ModelReplied) -> None:
@@ -111,7 +111,7 @@ def _reply(sheet: Sheet, event: ModelReplied) -> None:
         sheet.say(("assistant_message", event.text, task, event.agent, None), 1)
     for index, call in enumerate(event.calls):
         content = as_json({"name": call.name, "args": call.malformed or call.args})
-        sheet.say(("tool_call", content, task, event.agent, f"{sheet.position}.{index}"), 2 + index)
+        sheet.say(("tool_call", content, task, event.agent, call_id(sheet.position, index)), 2 + index)
 
 
 def _answer(sheet: Sheet, event: FunctionReturned) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from changeover.facts import State
+from changeover.ids import handoff_id, task_id
 from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
 from changeover.relay.fold.approvals import request_of
 from changeover.relay.ports import Spending
@@ -187,13 +188,13 @@ class Rows(defaultdict[Name, list[Row]]):
 
     def add_task(self, entry: Entry, leg: Leg, parent: str | None, output: str | None) -> None:
         id, at, what = entry.conversation, entry.at, (leg.context, leg.input, output)
-        names = (f"{id}#{leg.position}", entry.root, parent, leg.run_id, leg.handoff_id, leg.agent)
+        names = (task_id(id, leg.position), entry.root, parent, leg.run_id, leg.handoff_id, leg.agent)
         self["tasks"].append((id, leg.position, *names, leg.status, at, at, *what))
 
     def add_handoff(self, entry: Entry, offer: HandoffOffered, tool: str, run: str, task: str | None) -> None:
         """A handoff that was offered and, if its receiver has a task already, accepted."""
         id, at = entry.conversation, entry.at
-        names = (f"{id}:{offer.call}", id, run, f"{id}#{offer.task}", task)
+        names = (handoff_id(id, offer.call), id, run, task_id(id, offer.task), task)
         state, accepted = (State.WORKING, at) if task else (State.PENDING, None)
         who = (offer.sender, offer.receiver, offer.mode, state)
         how = (tool, offer.strategy, offer.merge)
@@ -214,7 +215,7 @@ class Rows(defaultdict[Name, list[Row]]):
 
     def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
         id, at = entry.conversation, entry.at
-        names = (request_of(id, asked, at).id, asked.kind, id, entry.root, asked.call, f"{id}#{asked.task}")
+        names = (request_of(id, asked, at).id, asked.kind, id, entry.root, asked.call, task_id(id, asked.task))
         what = (asked.agent, asked.tool, asked.receiver, asked.message, as_json(asked.arguments))
         until, roles = (asked.expires_at, asked.on_expiry), ENCODER.encode(asked.roles).decode()
         self["approvals"].append((*names, *what, "pending", at, *until, None, None, None, roles))

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from changeover.facts import State as Standing
 from changeover.guards.deadlock import DEADLOCK
 from changeover.handoffs.context import merge_variables
+from changeover.ids import call_path, handoff_id, reply_of, run_id, split_handoff, task_id
 from changeover.messages import with_labels
 from changeover.relay.events import Entry, Event, HandoffOffered, ModelReplied, Unreadable, UserSpoke
-from changeover.relay.ids import call_of
 from changeover.stores.codec import Events
 from changeover.stores.projection.rows import Kind, Leg, Offered, Rows, Said, as_json
 
@@ -65,15 +65,15 @@ class Sheet(msgspec.Struct):
     @property
     def ticket(self) -> str:
         """By which the leg's work is claimed, if it is."""
-        return (self.leg.handoff_id or f"{self.id}:{self.leg.position}") if self.leg else ""
+        return (self.leg.handoff_id or handoff_id(self.id, self.leg.position)) if self.leg else ""
 
     def task(self, position: int) -> str:
         """The task of this conversation that began here."""
-        return f"{self.id}#{position}"
+        return task_id(self.id, position)
 
     def is_at(self, run: int) -> bool:
         """Whether the leg belongs to this run; 0 is any."""
-        return run == 0 or (self.leg is not None and self.leg.run_id == f"{self.id}@{run}")
+        return run == 0 or (self.leg is not None and self.leg.run_id == run_id(self.id, run))
 
     def finish(self) -> Leg | None:
         """Write down what is left; the leg that the conversation is at then."""
@@ -110,14 +110,14 @@ class Sheet(msgspec.Struct):
 
     def stand(self, state: Standing, ended: float | None, reason: str | None = None) -> None:
         """How the handoff stands that led to the leg. The one that made a delegate is its sender's to end."""
-        if self.leg and self.leg.handoff_id and self.leg.handoff_id.startswith(f"{self.id}:"):
+        if self.leg and self.leg.handoff_id and split_handoff(self.leg.handoff_id)[0] == self.id:
             self.rows.end_handoff(state, ended, reason, self.leg.handoff_id)
 
     def end_handoff(self, call: str, state: Standing, reason: str = "") -> None:
         """A handoff of this conversation is over; it may have been offered in this very entry."""
         if offer := self.offers.pop(call, None):
             self.add_handoff(offer, None)
-        self.rows.end_handoff(state, self.at, reason or None, f"{self.id}:{call}")
+        self.rows.end_handoff(state, self.at, reason or None, handoff_id(self.id, call))
 
     def widen(self, variables: dict[str, Any], call: str) -> None:
         """The context of the leg has these from now on. What the calls of a turn add stands in call order, whichever
@@ -125,11 +125,11 @@ class Sheet(msgspec.Struct):
         leg = self.leg
         if leg is None or not variables:
             return
-        turn = call.partition(".")[0]
+        turn = reply_of(call)
         widened = leg.widened or (turn, self.past.widened(self.id, turn))
         added = {**widened[1], call: variables} if widened[0] == turn else {call: variables}
         context = leg.context
-        for each in sorted(added, key=_place):
+        for each in sorted(added, key=call_path):
             context = merged(context, added[each])
         self.leg = replace(leg, context=context, widened=(turn, added))
         if not self._new:
@@ -184,17 +184,12 @@ class Sheet(msgspec.Struct):
 
     def _tool(self, call: str) -> str:
         """The name under which a model called for this handoff; none if it was no model, or no call, that led to it."""
-        position, _, index = call_of(call).partition(".")
-        if not index:
+        position, *inside = call_path(call)
+        if not inside:
             return ""  # a Function member's
-        here, number = int(position) - self.entry.position, int(index.partition(".")[0])
-        reply = self.events[here] if here >= 0 else self.past.event(self.id, int(position))
+        here, number = position - self.entry.position, inside[0]
+        reply = self.events[here] if here >= 0 else self.past.event(self.id, position)
         return reply.calls[number].name if isinstance(reply, ModelReplied) and number < len(reply.calls) else ""
-
-
-def _place(call: str) -> list[int]:
-    """Where a call stands in its turn."""
-    return [int(number) for number in call.split(".")]
 
 
 def merged(before: str, new: dict[str, Any]) -> str:

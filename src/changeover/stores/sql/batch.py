@@ -11,13 +11,14 @@ from changeover.relay.events import Started
 from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
 from changeover.stores.projection.projector import project
 from changeover.stores.projection.rows import Legs, Rows, Stand
-from changeover.stores.sql.breakers import Board
+from changeover.stores.sql.breakers import LockedBoard
 from changeover.stores.sql.database import Round, Row, Session, Write
 from changeover.stores.sql.jobs import Append, Job, Own, Release
 from changeover.stores.sql.lease import Lease
-from changeover.stores.sql.locks import Place, Places, Tickets
+from changeover.stores.sql.locks import Place, Places
 from changeover.stores.sql.past import SqlPast
 from changeover.stores.sql.statements import Statements
+from changeover.stores.sql.tickets import Tickets
 
 _TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
 
@@ -35,7 +36,7 @@ class Batch:
         """What is recorded already, by conversation, as far as that was looked up."""
         # Most batches are about no tickets and no circuits, and should not pay for those that are.
         self._tickets: Tickets | None = None
-        self._board: Board | None = None
+        self._board: LockedBoard | None = None
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -70,11 +71,11 @@ class Batch:
         asked = Round(self._session)
         self._places.look(asked, jobs, self._me if self._lease.valid else None)
         if any(map(_TICKETS, jobs)):
-            self._tickets = Tickets(self._sql)
+            self._tickets = Tickets(self._sql.queue)
             self._tickets.look(asked, jobs)
         self._past.foresee(asked, jobs, self._legs)
         if any(map(_CIRCUITS, jobs)):
-            self._board = Board(self._sql.breakers)
+            self._board = LockedBoard(self._sql.breakers)
             self._board.look(asked, jobs)
         asked.run()
         if self._me not in self._places.alive:

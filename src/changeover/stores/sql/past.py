@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from changeover.ids import handoff_id, reply_of
 from changeover.relay.events import Event, HandoffAccepted, HandoffOffered, ToolFinished, Unreadable
 from changeover.stores.codec import decode
 from changeover.stores.projection.rows import Leg, Legs, Offered
@@ -51,7 +52,7 @@ class SqlPast:
         return {
             event.call: event.directive.context
             for event in events
-            if isinstance(event, ToolFinished) and event.directive and event.call.startswith(f"{turn}.")
+            if isinstance(event, ToolFinished) and event.directive and reply_of(event.call) == turn
         }
 
     def event(self, conversation: str, position: int) -> Event | Unreadable | None:
@@ -82,4 +83,4 @@ def _accepted(append: Append) -> Iterator[str]:
         if isinstance(event, HandoffOffered):
             offered.add(event.call)
         elif isinstance(event, HandoffAccepted) and event.call not in offered:
-            yield f"{append.conversation}:{event.call}"
+            yield handoff_id(append.conversation, event.call)

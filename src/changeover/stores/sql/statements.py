@@ -8,14 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from changeover.stores.projection.rows import FIELDS, TALLY, Name
-from changeover.stores.sql.agents import AgentStatements
 from changeover.stores.sql.breakers import BreakerStatements
-from changeover.stores.sql.compiler import Compiler, Statement, bind, now
-from changeover.stores.sql.contexts import ContextStatements
-from changeover.stores.sql.database import CHANNEL
+from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind, now
 from changeover.stores.sql.experience import LessonStatements
 from changeover.stores.sql.measures import MeasureStatements
-from changeover.stores.sql.queue import QueueStatements, TicketWrites
 from changeover.stores.sql.schema import (
     approvals,
     conversations,
@@ -31,7 +27,10 @@ from changeover.stores.sql.schema import (
     tickets,
     trials,
 )
+from changeover.stores.sql.table import TableStatements
+from changeover.stores.sql.tickets import QueueStatements
 from changeover.stores.sql.trials import TrialStatements
+from changeover.stores.tables import AGENTS, CONTEXTS, RESETS
 
 conversation_columns, entry_columns, f = conversations.c, entries.c, forgotten.c
 
@@ -79,8 +78,6 @@ def _of_a_conversation(table: sa.Table) -> sa.Delete:
 a, c, e, h, p, t = approvals.c, conversations.c, entries.c, handoffs.c, processes.c, tasks.c
 
 ENTRY = sa.select(c.id, c.root, e.position, e.cause, e.at, e.body, e.seq, e.schema).where(e.conversation == c.number)
-ONE: sa.ColumnElement[int] = sa.literal_column("1")
-ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 RUNNING = c.status == sa.literal_column("'running'")
 PENDING = a.status == sa.literal_column("'pending'")
 OFFERED = h.state == sa.literal_column("'PENDING'")
@@ -193,14 +190,12 @@ class Statements:
         say = Compiler(dialect)
         self.log, self.feed, self.lease = LogStatements(say), FeedStatements(say), LeaseStatements(say)
         self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
-        self.queue, self.tickets = QueueStatements(say), TicketWrites(say)
-        self.contexts, self.forget = ContextStatements(say), ForgetStatements(say)
+        self.queue, self.notify = QueueStatements(say), say.notify()
+        self.agents, self.contexts = TableStatements(AGENTS, say), TableStatements(CONTEXTS, say)
+        self.resets, self.forget = TableStatements(RESETS, say), ForgetStatements(say)
         self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
         self.trials = TrialStatements(say)
         self.lessons = LessonStatements(say)
-        self.agents = AgentStatements(say)
-        told = sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), say.each("topics"))
-        self.notify = say(sa.select(told)) if say.postgresql else None
 
 
 @cache

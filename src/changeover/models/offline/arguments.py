@@ -1,4 +1,4 @@
-"""Arguments for the offline model's calls: values found in the user's words by schema type and parameter name."""
+"""Arguments for the offline model's calls: values in the user's words, found by schema type and parameter name."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _FILLERS = "number no nr id code ref reference is was the my with a an of has"
 FILLERS = frozenset(_FILLERS.split())
 _THINGS = "order invoice payment ticket customer account case booking error version page status step"
 THINGS = frozenset(map(stem, _THINGS.split()))
-"""What a number may belong to: one of an order is no number of a payment."""
+"""Nouns that a number may belong to: the number of an order is not the number of a payment."""
 
 
-def apart(text: str, *patterns: re.Pattern[str]) -> str:
-    """The text with everything of these kinds blanked out, so that a part of it is not taken for something else."""
+def blanked(text: str, *patterns: re.Pattern[str]) -> str:
+    """The text with every match of these patterns replaced by spaces, so that no part of a match is read again."""
     for pattern in patterns:
         text = pattern.sub(lambda found: " " * len(found[0]), text)
     return text
 
 
 def quotations(text: str) -> list[str]:
-    """What stands in quotation marks."""
+    """The texts in quotation marks."""
     return [next(filter(None, groups)) for groups in QUOTED.findall(text)]
 
 
 def amounts(text: str) -> list[float]:
-    """Sums of money: with a currency, or with two decimals."""
-    plain = apart(text, DATE, TIME)
+    """Sums of money: figures with a currency, or with two decimals."""
+    plain = blanked(text, DATE, TIME)
     return [_figure(next(filter(None, groups))) for groups in AMOUNT.findall(plain)]
 
 
 def numbers(text: str, names: set[str], only_beside: bool = False) -> list[float]:
-    """Numbers that are no part or name of something else: those beside one of the names, or these first."""
-    plain = apart(text, DATE, TIME, EMAIL, URL)
+    """Numbers that are not part of a date, an id and the like; those beside one of the names come first."""
+    plain = blanked(text, DATE, TIME, EMAIL, URL)
     written = [(match, float(match[1])) for match in NUMBER.finditer(plain)]
     spelt = [(match, SPELT[match[0].lower()]) for match in WORD.finditer(plain) if match[0].lower() in SPELT]
     free = [each for each in (*written, *spelt) if _label(plain[: each[0].start()]) not in THINGS - names]
@@ -61,14 +61,14 @@ def numbers(text: str, names: set[str], only_beside: bool = False) -> list[float
 
 
 def identifiers(text: str, names: set[str]) -> list[str]:
-    """Ids like A-1042 or #1042: those that belong to one of the names, else those that belong to nothing else."""
-    ranked = list(_ranked(apart(text, DATE, TIME, EMAIL, URL, AMOUNT), names))
+    """Ids such as A-1042 or #1042: those of one of the names, else those without another noun before them."""
+    ranked = list(_ranked(blanked(text, DATE, TIME, EMAIL, URL, AMOUNT), names))
     best = max((rank for rank, _ in ranked), default=0)
     return list(dict.fromkeys(id for rank, id in ranked if rank == best > 0))
 
 
 def named(text: str, names: set[str]) -> list[str]:
-    """What follows one of the names: `city: Rome`, `the topic is tea`."""
+    """The words after one of the names: `city: Rome`, `the topic is tea`."""
     found = re.finditer(r"\b(\w+)(?:\s+is\s+|\s*[:=]\s*)([\w'\u2019-]+)", text)
     return [match[2] for match in found if stem(match[1].lower()) in names]
 
@@ -78,19 +78,19 @@ def _ranked(text: str, names: set[str]) -> Iterator[tuple[int, str]]:
         label, prefix = _label(text[: match.start()]), match[1].lower().rstrip("-_0123456789")
         if label in names or (len(prefix) > 1 and any(name.startswith(prefix) for name in names)):
             yield 2, match[1]
-        elif not names or (label not in THINGS and _telling(match, prefix)):
+        elif not names or (label not in THINGS and _looks_like_id(match, prefix)):
             yield 1, match[1]
 
 
-def _telling(match: re.Match[str], prefix: str) -> bool:
-    """Whether it looks like an id by itself: not like a count, a year, or the id of something with another name."""
+def _looks_like_id(match: re.Match[str], prefix: str) -> bool:
+    """True if it looks like an id even without a noun: not a count, a year, or an id with another noun's prefix."""
     if len(prefix) > 1 and any(thing.startswith(prefix) for thing in THINGS):
         return False
     return match[0].startswith("#") or (len(match[1]) > 2 and not re.fullmatch(r"(?:19|20)\d\d", match[1]))
 
 
 def _label(before: str) -> str:
-    """The word that an id belongs to: the last before it, without `number`, `is` and the like."""
+    """The noun that an id belongs to: the last word before it that is not a filler such as `number` or `is`."""
     last = [word.lower() for word in WORD.findall(before[-60:])[-4:]]
     return next((stem(word) for word in reversed(last) if word not in FILLERS), "")
 
@@ -101,7 +101,7 @@ def _beside(text: str, match: re.Match[str], names: set[str]) -> bool:
 
 
 def _figure(text: str) -> float:
-    """`1,299.50`, `1.299,50` and `24,95` alike: the last mark is the decimal one if at most two digits follow it."""
+    """Parse `1,299.50`, `1.299,50` and `24,95`: the last separator is decimal if at most two digits follow it."""
     cut = max(text.rfind("."), text.rfind(","))
     if cut < 0 or len(text) - cut > 3:
         return float(re.sub(r"[.,]", "", text))
@@ -113,25 +113,25 @@ def _stems(names: Iterable[str]) -> frozenset[str]:
 
 
 LOOKUPS = frozenset({"query", "question", "search", "topic", "q", "term", "terms", "keywords", "subject"})
-"""Parameters of functions that only look something up."""
+"""Parameters of tools that only look something up."""
 WHOLE = LOOKUPS | {"task", "reason", "description", "details", "problem", "issue", "request", "prompt", "summary"}
-"""Parameters that take the user's sentence as it is."""
+"""Parameters that take the user's whole message."""
 FREE = WHOLE | {"message", "text", "note", "content", "body", "comment", "title"}
-"""Parameters that take it if nothing in it is quoted."""
+"""Parameters that take the whole message if it contains no quotation."""
 WHOLE_NOUNS, FREE_NOUNS = _stems(WHOLE), _stems(FREE)
 ID_NOUNS = _stems(("id", "number", "no", "nr", "code", "ref", "reference", "sku", "key"))
 MONEY_NOUNS = _stems(("amount", "price", "total", "sum", "cost", "fee", "value", "money"))
 NEGATIONS = frozenset({"no", "not", "without", "don", "never"})
 PLACES = {stem(name): "from" for name in ("origin", "from")} | {stem(name): "to" for name in ("destination", "to")}
-"""The words that stand before where something comes from and goes to."""
+"""The preposition before an origin and before a destination."""
 ORDINALS = {"first": 0, "second": 1, "third": 2, "last": -1, "latest": -1, "twice": 1, "double": 1, "duplicate": 1}
-"""Which of several is meant; of what happened twice, the second was too much."""
+"""Words that select one of several values; `twice` selects the second, which was one too many."""
 LONGEST = 4_000
-"""Of a text, more is not searched for values."""
+"""Characters of a text that are searched for values."""
 
 
 class Known(Struct, frozen=True):
-    """Where values may come from: what the user said, what tools answered since, and what travels along."""
+    """The sources of values: the user's words, results of tools, and context variables."""
 
     words: str
     results: str = ""
@@ -139,23 +139,23 @@ class Known(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """The value that is looked for: its schema, and what it is called. If it is not required, guesses do not count."""
+    """A parameter to fill: its schema and the nouns of its name. Guesses count only if it is required."""
 
     schema: dict[str, Any]
     nouns: set[str]
     required: bool
     many: bool
-    """All that there are, as a list."""
+    """True if the parameter takes a list of all values found."""
 
 
 def fill(parameters: Mapping[str, Any], known: Known) -> tuple[dict[str, Any], list[str]]:
-    """The arguments that can be found, and the names of the required ones that cannot."""
+    """The arguments that were found, and the names of the required ones that were not."""
     required = parameters.get("required", ())
     args: dict[str, Any] = {}
     for name, declared in parameters.get("properties", {}).items():
         wanted = _wanted(name, declared, parameters)
         value = _value(name, wanted, known)
-        # What need not be said is only said if it was surely meant; a reason always helps.
+        # An optional parameter never takes the whole message, except a reason, which always helps.
         if value is None and (wanted.required or name == "reason") and _is_free(name, wanted):
             value = known.words.strip() or None
         if value is not None:
@@ -164,7 +164,7 @@ def fill(parameters: Mapping[str, Any], known: Known) -> tuple[dict[str, Any], l
 
 
 def looks_up(parameters: Mapping[str, Any]) -> bool:
-    """Whether all that a function needs is a question."""
+    """True if the only thing that a tool requires is a query."""
     required = parameters.get("required", ())
     return bool(required) and LOOKUPS.issuperset(required)
 
@@ -181,7 +181,7 @@ def _wanted(name: str, declared: Any, root: Mapping[str, Any]) -> Wanted:
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema that counts: behind a reference, and the first choice that is not null."""
+    """The schema behind references, and of a choice the first alternative that is not null."""
     for _ in range(5):  # references may lead in a circle
         if not isinstance(schema, dict):
             return {}
@@ -199,15 +199,15 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, wanted: Wanted, known: Known) -> Any:
     if "const" in wanted.schema:
         return wanted.schema["const"]
-    # What the user plainly says now counts more than what travels along, and that more than a guess.
-    said = _found(replace(wanted, required=False), known.words)
+    # What the user clearly says counts more than a variable, and a variable more than a guess.
+    values = _found(replace(wanted, required=False), known.words)
     given = known.variables.get(name)
-    if not said and given is not None and _fits(given, wanted):
+    if not values and given is not None and _fits(given, wanted):
         return given
-    said = said or _found(wanted, known.words) or _found(wanted, known.results)
-    if not said or wanted.many:
-        return said or None
-    return said[_which(known.words, len(said))]
+    values = values or _found(wanted, known.words) or _found(wanted, known.results)
+    if not values or wanted.many:
+        return values or None
+    return values[_which(known.words, len(values))]
 
 
 def _fits(value: Any, wanted: Wanted) -> bool:
@@ -228,7 +228,7 @@ def _which(words: str, count: int) -> int:
 
 
 def _found(wanted: Wanted, text: str) -> list[Any]:
-    """Every value of this kind in a text, the likeliest first."""
+    """Every value in a text that this parameter may take, the likeliest first."""
     schema, text = wanted.schema, text[:LONGEST]
     if "enum" in schema:
         return _choices(schema["enum"], text)
@@ -240,14 +240,14 @@ def _found(wanted: Wanted, text: str) -> list[Any]:
 def _matches(value: Any, pattern: str | None) -> bool:
     try:
         return pattern is None or re.search(pattern, str(value)) is not None
-    except re.error:  # a pattern in another dialect
+    except re.error:  # a pattern in another dialect of regular expressions
         return True
 
 
 def _nouns(name: str) -> set[str]:
-    """What a parameter is called: `orderId` and `order_id` are about an order."""
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    return {stem(word) for word in WORD.findall(apart.lower())}
+    """The word stems of a parameter's name: of `orderId` and `order_id` alike, `order` and `id`."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return {stem(word) for word in WORD.findall(spaced.lower())}
 
 
 def _choices(values: list[Any], text: str) -> list[Any]:
@@ -287,7 +287,7 @@ def _strings(wanted: Wanted, text: str) -> list[str]:
 
 
 def _texts(wanted: Wanted, text: str) -> list[str]:
-    """Plain strings: after their name, quoted, or a proper name."""
+    """Plain strings: a quotation, the word after the parameter's name, or a proper name."""
     nouns = wanted.nouns
     if nouns & WHOLE_NOUNS:
         return []
@@ -296,7 +296,7 @@ def _texts(wanted: Wanted, text: str) -> list[str]:
     said = quotations(text) if wanted.required else []
     if said := said or named(text, nouns):
         return said
-    # Without one, the name of a thing may be its id: track(order) takes A-1042.
+    # A parameter that is named after a thing may take its id: track(order) takes A-1042.
     guessed = wanted.required and not nouns & FREE_NOUNS
     return (PROPER.findall(text) or identifiers(text, nouns)) if guessed else []
 
@@ -311,7 +311,7 @@ WRITTEN = (
     (URL, ("uri", "url"), _stems(("url", "link", "website"))),
     (DATE, ("date", "date-time"), _stems(("date", "day", "when", "since", "until"))),
 )
-"""Strings that are known by how they are written, with their formats and names."""
+"""Strings that a pattern recognises, with the schema formats and the parameter names that ask for them."""
 FINDERS: dict[str, Callable[[Wanted, str], list[Any]]] = {
     "string": _strings,
     "integer": _integers,

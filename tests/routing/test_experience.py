@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.routing.learning import Learned, Learning, Outcome, forget, reorder, summary, update
+from changeover.routing.experience import Learned, Learning, Outcome, forget, reorder, summary, update
 from changeover.routing.statistics import draws
 from tests.routing.sample_profiles import candidate
 
