@@ -32,12 +32,9 @@ class LiveDirectory:
         self._recollection = Recollection(log)
         self._kept: list[KeptAgent] = []
         self._version = -1
-        self.declare(world)
-
-    @property
-    def known(self) -> bool:
+        self.known = False
         """True once the store was asked for its changes to agents."""
-        return self._version >= 0
+        self.declare(world)
 
     def declare(self, world: World) -> None:
         """Use this team as the declared one from now on."""
@@ -55,7 +52,7 @@ class LiveDirectory:
         version = await agents.version()
         if version != self._version:
             self._kept = await agents.all() if version else []
-            self._version = version
+            self._version, self.known = version, True
             self.declare(self._declared)
             self._warn()
         return self.world

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from changeover.engines.local.children import Children
 from changeover.engines.local.claims import Claims
-from changeover.engines.local.conversation import Conversation, Conversations, in_hook, is_recorded_late
+from changeover.engines.local.conversation import WAITS, Conversation, Conversations, in_hook, is_recorded_late
 from changeover.engines.local.directory import LiveDirectory
 from changeover.engines.local.followers import Followers, Watch
 from changeover.engines.local.perform import Performer
@@ -30,7 +30,7 @@ from changeover.errors import (
 from changeover.facts import RunResult
 from changeover.ids import input_cause, intent_cause, is_root
 from changeover.relay.claims import End
-from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunChild
+from changeover.relay.commands import AwaitClaim, CallModel, CleanUp, Command, RunChild
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
@@ -311,19 +311,25 @@ class Dispatcher:
             if command.id in live.flight:
                 continue
             live.asleep = False
-            live.may_rest = live.may_rest or isinstance(command, AwaitApproval | AwaitClaim)
+            live.may_rest = live.may_rest or type(command) in WAITS
             if isinstance(command, RunChild):
                 self.waits.reopen(command.child)
-            if isinstance(command, AwaitClaim) and command.ticket.deadline is None:
-                live.flight[command.id] = (self.loop.create_future(), command)  # nothing to do here
+            if isinstance(command, AwaitClaim):
+                live.flight[command.id] = (self._claim_wait(live, command), command)
                 continue
-            if mine is not None and following is None and not isinstance(command, AwaitClaim):
+            if mine is not None and following is None:
                 following, task = command, mine
             else:
                 task = self.loop.create_task(self._drive(live, command))
                 self.tasks.add(task)
             live.flight[command.id] = (task, command)
         return following
+
+    def _claim_wait(self, live: Conversation, command: AwaitClaim) -> asyncio.Future[None]:
+        """What stands for a wait for a claim: a task that keeps the deadline, or a future that is never done."""
+        if command.ticket.deadline is None:
+            return self.loop.create_future()
+        return self.begin(self._drive(live, command))
 
     async def notify(self, live: Conversation) -> None:
         """Call hooks, then tell callers: a caller that has its result can rely on its hooks having been called."""

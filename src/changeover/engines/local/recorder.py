@@ -177,7 +177,7 @@ class Recorder:
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
-        live.stale, epoch, live.attempt = True, self.epoch, cause if self._observer else ""
+        live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
         head = self._head(live, commands, tickets, ended)
         circuits = circuits_of(hands, state, roster, batch, log.breakers.calm) if hands is not None else None
         try:
