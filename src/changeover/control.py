@@ -16,7 +16,6 @@ from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.events import Entry
 from changeover.relay.ports import Clock, Engine, Log
 from changeover.relay.requests import Cancel, Decide, RollBack
-from changeover.relay.result import handoffs_in
 from changeover.relay.stream import Recorded, recorded
 
 
@@ -114,7 +113,7 @@ class Overseer(ABC):
 
     async def metrics(self, window: Window = None) -> Metrics:
         """Figures of handoffs by agent and by pair: of the last seconds (or a timedelta), or of all time."""
-        return await measured(self.log.measures, *window_of(window, self.clock.now()))
+        return await measured(self.log.lists.measures, *window_of(window, self.clock.now()))
 
     async def measure(self, conversation: str, name: str, value: float) -> None:
         """Store a measure of your own for a conversation, such as the satisfaction of its user."""
@@ -126,10 +125,10 @@ class Overseer(ABC):
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """All handoffs of a conversation and its delegates, in order; raises ConversationNotFound."""
-        return handoffs_in(await self._tree(conversation))
+        return await self.log.lists.handoffs(conversation)
 
     async def _tree(self, conversation: str) -> list[Entry]:
-        entries = await self.log.tree(conversation)
+        entries = await self.log.lists.tree(conversation)
         if not entries:
             raise ConversationNotFound(conversation)
         return entries

@@ -139,6 +139,11 @@ class Team(Overseer):
         return twin
 
     @property
+    def declared(self) -> Declared:
+        """The declarations that this team was built from."""
+        return self._declared
+
+    @property
     def roster(self) -> Roster:
         """The members of the team, and the handoffs that lead from one to another."""
         return self._world.roster

@@ -14,18 +14,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.engines.lessons import Recollection
+from changeover.engines.local.approvals import asked
 from changeover.errors import ChangeoverError, CircuitsOpen, EngineError, Exhausted, error_of
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.guards.guard import Tripped
-from changeover.handoffs.package import HandoffPackage
-from changeover.ids import input_cause, intent_cause, offer_of, split_child
+from changeover.ids import below, effect_key, input_cause, intent_cause, offer_of
 from changeover.relay.budget import NOTHING, in_tree, reserve_of, standing
-from changeover.relay.circuits import circuits_of, heeded, in_hand
-from changeover.relay.claims import End
+from changeover.relay.circuits import circuits_of, heeded
 from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
     AwaitClaim,
+    CallModel,
     CancelChild,
     CleanUp,
     Command,
@@ -34,11 +34,11 @@ from changeover.relay.commands import (
     RunTool,
 )
 from changeover.relay.decide.decision import NOBODY, awaits, settle
-from changeover.relay.events import ApprovalDecided, CancelRequested, Entry, Event, HandoffReturned
+from changeover.relay.events import CancelRequested, Entry, Event, HandoffReturned
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import ask
 from changeover.relay.ports import Engine, EngineSetup, World
-from changeover.relay.queue import Taken
+from changeover.relay.projection.changes import Reading
 from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled
 from changeover.relay.result import head_of, result_of, returned_of, waiting_result
 from changeover.relay.sanitize import event_of
@@ -71,6 +71,7 @@ class StepEngine:
         self._states: dict[str, State] = {}
         self._due: dict[str, dict[str, Command]] = {}
         self._pumping: asyncio.Task[None] | None = None
+        self._left_to_people: set[str] = set()
         self._count = 0
         self._directory = StepDirectory(setup)
         self.declare(setup.world)
@@ -90,7 +91,7 @@ class StepEngine:
         step: Append | Settled[Any] | Later = input.step(state, self._world)
         if isinstance(step, Append):
             await self._record(state, step.cause, [event_of(event) for event in step.events])
-            self._pump()
+            _ = self._pump()
             return input.outcome(state, step)
         if isinstance(step, Later):
             await asyncio.sleep(0.001)
@@ -119,14 +120,14 @@ class StepEngine:
         if first is not None:
             await first()
         result = await self.result(input)
-        for record in recorded(await self._log.tree(result.conversation_id)):
+        for record in recorded(await self._log.lists.tree(result.conversation_id)):
             yield record
         yield RunFinished(result)
 
     async def take_up(self) -> None:
         for conversation in await self._log.unfinished():
             await self._record(await self._state(conversation), "on", [])
-        self._pump()
+        _ = self._pump()
 
     async def perform(self, effect: Effect) -> Event:
         return await perform(self._world, effect, _no_intent)
@@ -148,17 +149,10 @@ class StepEngine:
             self._pumping.cancel()
             await asyncio.gather(self._pumping, return_exceptions=True)
 
-    async def claim(self, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
+    async def _no_claims(self, *_: Any) -> Any:
         raise EngineError("this engine has no claims")
 
-    async def package(self, taken: Taken) -> Callable[[], HandoffPackage]:
-        raise EngineError("this engine has no claims")
-
-    async def serve(self, taken: Taken, by: str) -> End:
-        raise EngineError("this engine has no claims")
-
-    async def release(self, taken: Taken, by: str, reason: str | None) -> None:
-        raise EngineError("this engine has no claims")
+    claim = package = serve = release = _no_claims
 
     def _new(self) -> str:
         self._count += 1
@@ -175,13 +169,14 @@ class StepEngine:
         """Fold, decide, append. Nothing comes in between: nobody else writes, and a log in memory never waits."""
         roster, position, agent = self._world.roster, state.position, state.agent
         before = standing(state, roster) if in_tree(state) else NOTHING
-        hands = in_hand(state, events) if roster.breaks else None
-        batch, commands = settle(state, roster, self._world.clock.now(), events, tripped)
+        reading = Reading(state)
+        batch, commands = settle(state, roster, self._world.clock.now(), events, tripped, reading.apply)
         self._due.setdefault(state.id, {}).update({command.id: command for command in commands})
         if not batch:
             return
         entry = Entry(state.id, state.root, position, cause, state.at, tuple(batch))
-        circuits = circuits_of(hands, state, roster, batch, self._log.breakers.calm) if hands is not None else None
+        calm = self._log.breakers.calm
+        circuits = circuits_of(state.id, reading.changes, roster, calm) if roster.breaks else None
         try:
             await self._log.append(
                 entry, head_of(state, bool(commands)), reserve_of(before, state, roster), None, circuits
@@ -189,7 +184,8 @@ class StepEngine:
         except (Exhausted, CircuitsOpen) as refusal:
             self._due[state.id].clear()
             fresh = State(state.id).fold(await self._log.read(state.id))
-            vars_of(state, fresh)
+            for name in State.__slots__:  # in place: others hold this state
+                setattr(state, name, getattr(fresh, name))
             return await self._record(state, cause, *heeded(events, tripped, refusal))
         state.seq = entry.seq + len(batch) - 1
         if self._observer is not None:
@@ -224,7 +220,7 @@ class StepEngine:
         if isinstance(command, AwaitClaim) or ticket_of(state, command) is not None:
             return False
         if isinstance(command, AwaitApproval):
-            return self._world.ask is not None
+            return self._world.ask is not None and effect_key(state.id, command.id) not in self._left_to_people
         child = self._states.get(command.child) if isinstance(command, RunChild) else None
         return child is None or not (child.run or child.inbox)
 
@@ -232,18 +228,18 @@ class StepEngine:
         match command:
             case RunChild() | CancelChild():
                 return await self._child(state, command)
-            case AwaitApproval(request=request):
-                assert self._world.ask is not None
-                decision = self._world.ask(request)
-                assert decision is not None
-                return ApprovalDecided(request.call, request.digest, decision, "ask")  # type: ignore[arg-type]
+            case AwaitApproval():
+                if (decided := await asked(self._world, command.request)) is None:
+                    self._due[state.id][command.id] = command
+                    self._left_to_people.add(effect_key(state.id, command.id))
+                return decided
             case AskReceiver():
                 return await ask(self._world, command)
             case AwaitClaim():
                 raise AssertionError("this engine has no claims")
             case _:
-                if isinstance(command, CleanUp) or hasattr(command, "not_before"):
-                    await self._world.clock.sleep_until(command.not_before or 0.0)
+                if isinstance(command, CleanUp | CallModel) and command.not_before:
+                    await self._world.clock.sleep_until(command.not_before)
 
                 async def intend(event: Event) -> None:
                     await self._record(state, intent_cause(command.id), [event])
@@ -270,7 +266,7 @@ class StepEngine:
         """What awaits a person, in a conversation and below it."""
         found = []
         for id, commands in self._due.items():
-            if id == conversation or split_child(id)[0].startswith(conversation):
+            if id == conversation or id.startswith(below(conversation)):
                 found += [command.request for command in commands.values() if isinstance(command, AwaitApproval)]
         return found
 
@@ -279,11 +275,6 @@ async def _no_intent(event: Event) -> None:
     raise ChangeoverError("only tools have intents")
 
 
-def vars_of(state: State, fresh: State) -> None:
-    """Make a state what another one is; those who hold it go on with it."""
-    for name in State.__slots__:
-        setattr(state, name, getattr(fresh, name))
-
-
 def step_engine(setup: EngineSetup) -> Engine:
+    """Makes the engine of a team."""
     return StepEngine(setup)

@@ -201,7 +201,7 @@ async def test_what_is_long_over_is_not_read_again():
     class NotingLog(MemoryLog):
         def __init__(self) -> None:
             super().__init__()
-            self._lessons = Noting(self._lock, self._cost)
+            self._lessons = Noting(self._lock, self._entries, self._cost)
 
     engine = Dispatcher(NotingLog(), a_world([Agent("front")], ScriptedModel({})))
     for number, at in enumerate((100.0, 200.0)):

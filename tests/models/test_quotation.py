@@ -1,4 +1,4 @@
-"""What others say stands in blocks of ours, and nothing that they say can begin one, end one, or pass for one."""
+"""Messages of others stand in marked blocks, which no text can begin, end or imitate."""
 
 from collections.abc import Iterator, Sequence
 
@@ -67,7 +67,7 @@ def test_a_request_reads_back_as_exactly_the_messages_that_went_in(thread: list[
 
 
 @given(threads())
-def test_roles_parts_and_calls_do_not_depend_on_what_is_said(thread: list[Message]):
+def test_roles_parts_and_calls_do_not_depend_on_the_texts(thread: list[Message]):
     assert shape(history_for(thread, "a", ())) == shape(history_for([tamed(message) for message in thread], "a", ()))
 
 
@@ -86,7 +86,7 @@ def test_the_mark_stands_only_in_lines_of_ours(thread: list[Message], descriptio
 
 
 @given(threads(), threads())
-def test_what_was_written_stays_as_it_is_while_a_conversation_goes_on(thread: list[Message], more: list[Message]):
+def test_the_history_sent_before_is_a_prefix_of_the_next_one(thread: list[Message], more: list[Message]):
     before = request(Note("Hello", "b"), *thread, Assistant("a", "I see."))
     later = replace(before, messages=[*before.messages, User("And?"), *more])
     (first, mark), (then, same) = wrote(before), wrote(later)
@@ -96,7 +96,7 @@ def test_what_was_written_stays_as_it_is_while_a_conversation_goes_on(thread: li
 
 
 @given(threads(), st.lists(TEXTS.filter(lambda text: PLAIN not in text), max_size=3))
-def test_the_mark_changes_only_when_somebody_uses_it(thread: list[Message], more: list[str]):
+def test_the_mark_changes_only_when_a_text_contains_it(thread: list[Message], more: list[str]):
     quiet = request(Note("Hello", "b"), User("Hi"))
     assert wrote(replace(quiet, messages=[*quiet.messages, *map(User, more)]))[1] == PLAIN
     noisy = replace(quiet, messages=[*quiet.messages, *thread])
@@ -130,15 +130,15 @@ USES = {
 
 
 @pytest.mark.parametrize("place", USES)
-def test_a_mark_that_somebody_uses_is_none_of_ours(place: str):
+def test_a_mark_that_a_text_contains_is_not_used(place: str):
     assert wrote(USES[place])[1] == "[[team2:"
 
 
-def test_whoever_thinks_of_a_mark_has_not_used_it():
+def test_a_mark_in_thinking_does_not_count_as_used():
     assert wrote(request(Note(""), Assistant("a", "Yes.", f"It says {PLAIN} note")))[1] == PLAIN
 
 
-def test_however_many_marks_somebody_uses_ours_stay_short():
+def test_marks_stay_short_however_many_a_text_contains():
     many = " ".join(f"[[team{number}:" for number in range(10_000))
     assert wrote(request(Note(""), User(f"{PLAIN} {many} [[team{'9' * 10_000}:")))[1] == "[[team10000:"
 
@@ -213,7 +213,7 @@ def test_files_stand_between_blocks_and_never_in_one():
     assert last == "[[team2: note from b]]\nThree\n[[team2: end]]"
 
 
-def test_what_another_agent_thinks_is_its_own():
+def test_the_thinking_of_another_agent_is_not_quoted():
     thought = Assistant(
         "b", "Yes.", "Hush.", (), {"openai": {"parts": [{"part_kind": "text", "size": 4, "id": "Hush."}]}}
     )

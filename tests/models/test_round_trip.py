@@ -1,4 +1,4 @@
-"""Nothing is lost between our messages and theirs, whatever stands in them."""
+"""Messages survive the way to pydantic-ai's types and back, whatever they contain."""
 
 import re
 from collections.abc import Sequence

@@ -51,13 +51,13 @@ def test_the_best_of_five_gets_most_tasks_and_loses_them_when_it_turns_bad(seed)
     assert sum(now[agent] for agent in after) / len(after) >= 0.8 * now["south"]
 
 
-def test_whoever_has_become_good_is_found():
+def test_an_agent_that_has_improved_is_found():
     learned, _ = work(NOTHING, RATES, 600, "before")
     _, chosen = work(learned, RATES | {"centre": 0.99}, 900, "after")
     assert chosen[-200:].count("centre") >= 140
 
 
-def test_a_candidate_that_nobody_knows_is_tried():
+def test_a_candidate_without_experience_is_tried():
     learned = learn(times(20, "north"))
     first = [reorder(learned, EQUALS[:2], "refund", draws(str(look)))[0].agent for look in range(400)]
     assert 4 <= first.count("south") <= 60
@@ -84,7 +84,7 @@ OUTCOMES = st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=20)
 
 
 @given(FITS, OUTCOMES, st.integers(), st.floats(0, 1))
-def test_nobody_joins_and_nobody_outside_the_margin_is_put_first(fits, outcomes, seed, margin):
+def test_reordering_keeps_the_candidates_and_respects_the_margin(fits, outcomes, seed, margin):
     candidates = [candidate(f"agent-{number}", fit) for number, fit in enumerate(fits)]
     learned = learn([Outcome("refund", f"agent-{number}", success) for number, success in outcomes])
     found = reorder(learned, candidates, "refund", draws(str(seed)), Learning(margin=margin))
@@ -104,7 +104,7 @@ def test_a_success_is_worth_more_if_it_is_quick_and_cheap_and_always_more_than_a
 
 
 @pytest.mark.parametrize("amount", [None, inf, nan])
-def test_what_nobody_knows_is_held_against_nobody(amount):
+def test_unknown_time_and_cost_do_not_lower_the_worth(amount):
     assert Learning().worth(Outcome("c", "a", True, amount, amount)) == 1
     (row,) = summary(learn(times(1, "north", seconds=amount, cost=amount)))
     assert (row.seconds, row.cost) == (None, None)
@@ -122,20 +122,20 @@ def test_of_two_that_always_succeed_the_quick_one_comes_to_be_first():
     assert first.count("south") >= 180
 
 
-def test_after_a_half_life_of_tasks_whoever_did_them_an_outcome_counts_half():
+def test_after_a_half_life_of_tasks_of_all_agents_an_outcome_counts_half():
     learned = learn([*times(1, "north"), *times(200, "south")])
     full, half = learn(times(1, "north")).now("refund")["north"], learned.now("refund")["north"]
     assert (half.good, half.bad) == pytest.approx((full.good / 2, full.bad / 2))
     assert half.tasks == full.tasks
 
 
-def test_other_capabilities_make_nobody_forget():
+def test_outcomes_of_other_capabilities_discount_nothing():
     before = learn(times(3, "north"))
     after = learn([Outcome("invoice", "north", True)] * 100, before)
     assert after.now("refund") == before.now("refund")
 
 
-def test_a_summary_shows_everybody_the_best_of_each_capability_first():
+def test_a_summary_lists_all_agents_the_best_of_each_capability_first():
     learned = learn(
         [
             *times(3, "north", success=False, seconds=10, cost=0.5),

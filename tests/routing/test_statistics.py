@@ -29,7 +29,7 @@ def test_for_whole_numbers_it_is_a_sum_of_binomials(x):
 
 
 @pytest.mark.parametrize("p", [0.001, 0.2, 0.5, 0.93])
-def test_the_arcsine_law_is_one_of_its_kind(p):
+def test_the_arcsine_distribution_is_a_special_case(p):
     assert beta_quantile(0.5, 0.5, p) == pytest.approx(sin(pi * p / 2) ** 2, rel=1e-10)
 
 

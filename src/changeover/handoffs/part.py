@@ -50,9 +50,9 @@ class Part(Struct, frozen=True, kw_only=True):
         """The record as a JSON object, without the fields that have their default value."""
         usual = defaults(type(self))
         fields = {name: getattr(self, name) for name in kinds(type(self))}
-        told = {name: value for name, value in fields.items() if name not in usual or value != usual[name]}
+        changed = {name: value for name, value in fields.items() if name not in usual or value != usual[name]}
         # Checked again: a dict that was JSON when it came in may have been changed since.
-        return {**{name: at(name, _written, value) for name, value in told.items()}, **json_copy(self.unknown)}
+        return {**{name: at(name, _written, value) for name, value in changed.items()}, **json_copy(self.unknown)}
 
 
 @cache

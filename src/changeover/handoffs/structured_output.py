@@ -137,8 +137,8 @@ class TypeForm:
 def validation_faults(error: ValidationError, whole: str = "arguments") -> list[str]:
     """What pydantic found wrong, each fault with its place; a fault of the whole value is named `whole`."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{_place(fault['loc'], whole)}: {fault['msg']}"[:LONGEST] for fault in found[:SHOWN]]
-    return [*told, f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else told
+    shown = [f"{_place(fault['loc'], whole)}: {fault['msg']}"[:LONGEST] for fault in found[:SHOWN]]
+    return [*shown, f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else shown
 
 
 def _validator(schema: dict[str, Any]) -> Any:

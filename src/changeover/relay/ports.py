@@ -13,6 +13,7 @@ from changeover.guards.approval import Decision
 from changeover.guards.breaker import Circuit, Ended
 from changeover.messages import Message, Reply
 from changeover.relay.events import Entry, Event
+from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue, Taken
 from changeover.relay.stream import Recorded, StreamItem, TextDelta, ThinkingDelta
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.package import HandoffPackage
     from changeover.relay.claims import Accept, End, GiveBack
     from changeover.relay.commands import Effect
+    from changeover.relay.projection.rows import Rows
     from changeover.relay.requests import Cancel, Input, Resume, Say
 
 T = TypeVar("T")
@@ -179,6 +181,11 @@ class Log(Protocol):
     """Where events live: append-only, one row an append. A store that several processes share also says whose turn
     it is: a process owns the conversations it works on for as long as its lease is renewed."""
 
+    @property
+    def projects(self) -> bool:
+        """Whether appends have to bring rows. A log that keeps none computes them when a list is read."""
+        ...
+
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         """The entries from this position on."""
         ...
@@ -194,8 +201,9 @@ class Log(Protocol):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        """Store the entry, all of it or nothing, and fill in its seq.
+        """Store the entry and its rows of the read models, all or nothing, and fill in the entry's seq.
 
         Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
         process works on the conversation, LeaseLost if this process may not write any more, Exhausted if the tree may
@@ -253,6 +261,11 @@ class Log(Protocol):
     @property
     def breakers(self) -> Breakers:
         """How the receivers of handoffs do."""
+        ...
+
+    @property
+    def lists(self) -> Lists:
+        """The read models: conversations, tasks, messages, handoffs, approvals, and their figures."""
         ...
 
     @property

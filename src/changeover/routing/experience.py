@@ -1,4 +1,4 @@
-"""Learning: outcomes of earlier tasks move successful agents to the front, and leave the others a chance.
+"""Experience: outcomes of earlier tasks order the candidates, successful agents first, with a chance for the others.
 
 The success of an agent at a capability is a Beta distribution. To order candidates, one value is drawn from each
 (Thompson sampling): an agent known to be good wins nearly always, an unknown one now and then, and is better known
@@ -18,51 +18,55 @@ from changeover.routing.statistics import Draws, beta_quantile
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """What became of one task."""
+    """The outcome of one task."""
 
     capability: str
     agent: str
     success: bool
     seconds: float | None = None
+    """How long it took; None if unknown."""
     cost: float | None = None
-    """In US dollars; None, as with seconds, means that nobody knows."""
+    """In US dollars; None if unknown."""
 
     @property
     def known_seconds(self) -> float | None:
+        """`seconds`, if it is a finite number; at least 0."""
         return _known(self.seconds)
 
     @property
     def known_cost(self) -> float | None:
+        """`cost`, if it is a finite number; at least 0."""
         return _known(self.cost)
 
 
 class Learning(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How outcomes are weighed, and how long they count."""
+    """How much outcomes count for the choice of agents, and for how long."""
 
     half_life: float = 200.0
-    """After so many outcomes of a capability, whoever worked, an outcome counts half. Shorter, and the best is lost
-    sight of because the others, forgotten, have to be tried again and again; longer, and it takes too many tasks to
-    notice that the best has turned bad."""
+    """After how many outcomes of a capability, of all agents, an outcome counts half. If it is short, forgotten agents
+    are tried again too often; if it is long, it takes too many tasks to notice that the best agent has got worse."""
     margin: float = 0.1
-    """Experience orders those who fit worse than the best by at most this share. How wordy two one-line profiles are
-    moves a text match by so much; whoever is further apart is there for something else."""
+    """Experience orders only candidates whose score is below the best by at most this share. The length of a profile
+    can move a text score by as much; a larger distance means that the agent is for something else."""
     speed: float = 0.1
+    """How much a success can lose by being slow, from 0 to 1."""
     thrift: float = 0.1
-    """What a success can lose by being slow, and by being dear."""
+    """How much a success can lose by being expensive, from 0 to 1."""
     usual_seconds: float = 60.0
+    """The time at which half of `speed` is lost."""
     usual_cost: float = 0.1
-    """Where half of that is lost."""
+    """The cost, in US dollars, at which half of `thrift` is lost."""
 
     def worth(self, outcome: Outcome) -> float:
-        """A failure is worth nothing; a success 1, less what it loses by its time and its cost."""
+        """The value of an outcome: 0 for a failure, 1 for a success, less what it loses by its time and its cost."""
         if not outcome.success:
             return 0.0
         slow = _share(outcome.known_seconds, self.usual_seconds)
-        dear = _share(outcome.known_cost, self.usual_cost)
-        return 1 - self.speed * slow - self.thrift * dear
+        expensive = _share(outcome.known_cost, self.usual_cost)
+        return 1 - self.speed * slow - self.thrift * expensive
 
     def faults(self) -> list[str]:
-        """What is wrong with it as it was declared."""
+        """What is wrong with these settings, one text for each fault."""
         found = [
             f"{name}={value!r}; give a number above 0"
             for name in ("half_life", "usual_seconds", "usual_cost")
@@ -82,12 +86,12 @@ DEFAULT = Learning()
 
 
 def _known(amount: float | None) -> float | None:
-    """An amount that can be reckoned with; a clock that was set back gives less than nothing."""
+    # At least 0: a clock that was set back gives negative times.
     return max(0.0, amount) if amount is not None and isfinite(amount) else None
 
 
 def _share(amount: float | None, usual: float) -> float:
-    """From 0 to 1, half at what is usual; what nobody knows is held against nobody."""
+    """From 0 to 1, and 0.5 at the usual amount; 0 if the amount is unknown."""
     return 0.0 if amount is None else amount / (amount + usual)
 
 
@@ -98,7 +102,7 @@ def _is_number(value: object, above: float = -inf, most: float = inf) -> bool:
 
 
 class Experience(Struct, frozen=True, gc=False):
-    """What is known of one agent at one capability: a row, if a store keeps it."""
+    """The experience with one agent at one capability."""
 
     capability: str
     agent: str
@@ -106,74 +110,75 @@ class Experience(Struct, frozen=True, gc=False):
     successes: int = 0
     good: float = 0.0
     bad: float = 0.0
-    """What the outcomes were worth and what they lacked, as far as it was remembered at `at`."""
+    """The sums of the worth of the outcomes, and of what they lack to 1, discounted up to `at`."""
     at: int = 0
-    """The how-manieth outcome of this capability, whoever worked, was the last that is counted here."""
+    """The number, among all outcomes of this capability, of the last one that counts here."""
     seconds: float = 0.0
     timed: int = 0
     cost: float = 0.0
     priced: int = 0
-    """Sums, and how many tasks they are of: not every task says how long it took and what it cost."""
+    """Sums of time and cost, and the numbers of tasks for which these are known."""
 
     def remembered(self, now: int, half_life: float) -> Experience:
-        """The same after more outcomes of this capability: it counts less."""
+        """The same experience, discounted up to the outcome number `now`."""
         kept = 0.5 ** ((now - self.at) / half_life)
         return replace(self, good=self.good * kept, bad=self.bad * kept, at=now)
 
     @property
     def belief(self) -> tuple[float, float]:
-        """The two parameters of the Beta distribution; before anything is known, every worth is as likely."""
+        """The two parameters of the Beta distribution of the worth; uniform without outcomes."""
         return 1 + self.good, 1 + self.bad
 
     @property
     def worth(self) -> float:
-        """What is to be expected of one more task, between 0 and 1."""
+        """The expected worth of the next task, from 0 to 1."""
         a, b = self.belief
         return a / (a + b)
 
 
 class Learned(Struct, frozen=True):
-    """All that was learnt: by capability, and by agent in it."""
+    """All experience, by capability and agent."""
 
     experiences: dict[str, dict[str, Experience]] = {}
 
     @staticmethod
     def of(rows: Iterable[Experience]) -> Learned:
-        """What these rows say together."""
+        """The experience of these rows."""
         found: dict[str, dict[str, Experience]] = {}
         for row in rows:
             found.setdefault(row.capability, {})[row.agent] = row
         return Learned(found)
 
     def rows(self) -> list[Experience]:
-        """All experiences, as they are kept."""
+        """All experience as a list."""
         return [row for agents in self.experiences.values() for row in agents.values()]
 
     def now(self, capability: str, learning: Learning = DEFAULT) -> dict[str, Experience]:
-        """What is still remembered of each agent at this capability."""
+        """The experience with each agent at this capability, discounted up to its last outcome."""
         rows = self.experiences.get(capability, {})
         now = max((row.at for row in rows.values()), default=0)
         return {agent: row.remembered(now, learning.half_life) for agent, row in rows.items()}
 
 
 class Standing(Struct, frozen=True, gc=False):
-    """How an agent stands at a capability, for people."""
+    """An agent's record at a capability, for display."""
 
     capability: str
     agent: str
     tasks: int
     successes: int
     worth: float
+    """The expected worth of the next task, from 0 to 1."""
     low: float
     high: float
-    """Between these two its worth lies with a likelihood of 90 %."""
+    """The 90 % interval of the worth."""
     seconds: float | None
     cost: float | None
-    """On average, where known."""
+    """Averages of the tasks for which they are known."""
 
 
 def update(learned: Learned, outcome: Outcome, learning: Learning = DEFAULT) -> Learned:
-    """What is known after this outcome."""
+    """The experience after this outcome."""
     rows = learned.experiences.get(outcome.capability, {})
     row = rows.get(outcome.agent) or Experience(outcome.capability, outcome.agent)
     now = 1 + max((each.at for each in rows.values()), default=0)
@@ -184,17 +189,17 @@ def update(learned: Learned, outcome: Outcome, learning: Learning = DEFAULT) -> 
 def reorder(
     learned: Learned, candidates: Sequence[C], capability: str, draws: Draws, learning: Learning = DEFAULT
 ) -> list[C]:
-    """The same candidates, those of comparable fit ordered by experience; where there is none, as they were."""
+    """The candidates, with those of comparable score ordered by experience; without experience the order stays."""
     known = learned.now(capability, learning)
     ordered: list[C] = []
     for group in comparable(candidates, learning.margin):
-        told = len(group) > 1 and any(each.agent in known for each in group)
-        ordered += _sampled(group, known, draws) if told else group
+        has_experience = len(group) > 1 and any(each.agent in known for each in group)
+        ordered += _sampled(group, known, draws) if has_experience else group
     return ordered
 
 
 def forget(learned: Learned, capability: str | None = None, agent: str | None = None) -> Learned:
-    """What is left without a capability, an agent, or an agent at a capability; nothing if neither is named."""
+    """The experience without a capability, an agent, or an agent at a capability; empty if neither is given."""
     return Learned.of(
         row
         for row in learned.rows()
@@ -203,7 +208,7 @@ def forget(learned: Learned, capability: str | None = None, agent: str | None = 
 
 
 def summary(learned: Learned, learning: Learning = DEFAULT) -> list[Standing]:
-    """How everybody stands, by capability, the best first."""
+    """The records of all agents, by capability, the best first."""
     rows = [row for capability in learned.experiences for row in learned.now(capability, learning).values()]
     return [_standing(row) for row in sorted(rows, key=lambda row: (row.capability, -row.worth, row.agent))]
 
@@ -229,13 +234,13 @@ def _sampled(group: Sequence[C], known: dict[str, Experience], draws: Draws) -> 
     samples = {agent: beta_quantile(*row.belief, next(draws)) for agent, row in beliefs.items()}
     first, *rest = sorted(group, key=lambda each: -samples[each.agent])
     best = max(beliefs.values(), key=lambda row: row.worth)
-    told = [because(each, _told(beliefs[each.agent])) for each in (first, *rest)]
+    explained = [because(each, _record(beliefs[each.agent])) for each in (first, *rest)]
     if beliefs[first.agent].worth < best.worth:
-        told[0] = because(told[0], f"tried to learn more, though {best.agent} did better so far")
-    return told
+        explained[0] = because(explained[0], f"tried to learn more, though {best.agent} did better so far")
+    return explained
 
 
-def _told(row: Experience) -> str:
+def _record(row: Experience) -> str:
     if not row.tasks:
         return "has not done this yet"
     return f"{row.successes} of {row.tasks} such tasks succeeded, worth {row.worth:.2f} lately"

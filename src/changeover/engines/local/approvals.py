@@ -33,7 +33,7 @@ class Approvals:
         world = self._dispatcher.directory.world
         expiry = asyncio.ensure_future(_expiry(world, command.request))
         try:
-            if world.ask is not None and (decided := await _first_of(expiry, _ask(world, command.request))):
+            if world.ask is not None and (decided := await _first_of(expiry, asked(world, command.request))):
                 return decided
             live.declined.add(command.id)
             await self._dispatcher.notify(live)
@@ -54,7 +54,8 @@ async def _first_of(expiry: asyncio.Future[ApprovalDecided], ask: Any) -> Approv
         asking.cancel()
 
 
-async def _ask(world: World, request: ApprovalRequest) -> ApprovalDecided | None:
+async def asked(world: World, request: ApprovalRequest) -> ApprovalDecided | None:
+    """The decision of the program's `ask`; None if it leaves the request to a person, or fails."""
     assert world.ask is not None
     try:
         answer = world.ask(request)

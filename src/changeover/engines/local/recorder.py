@@ -21,7 +21,7 @@ from changeover.errors import (
 )
 from changeover.guards.guard import Tripped
 from changeover.relay.budget import NOTHING, in_tree, reserve_of, standing
-from changeover.relay.circuits import circuits_of, heeded, in_hand
+from changeover.relay.circuits import circuits_of, heeded
 from changeover.relay.claims import End
 from changeover.relay.commands import Command
 from changeover.relay.decide.decision import NOBODY, settle
@@ -36,10 +36,14 @@ from changeover.relay.events import (
     RunStopped,
 )
 from changeover.relay.ports import Head, Observer
+from changeover.relay.projection.changes import Reading
+from changeover.relay.projection.projection import Projection, rows_of
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.relay.requests import Append, Input, Later, Settled
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
+from changeover.relay.state import State
 from changeover.relay.stream import recorded
 from changeover.relay.tickets import has_tickets, open_tickets
 
@@ -140,11 +144,19 @@ class Recorder:
         at = self._directory.world.clock.now()
         try:
             entry = Entry(live.state.id, live.state.root, position, step.cause, at, tuple(events))
-            await self._log.append(entry, None, None, step.claim)
+            await self._log.append(entry, None, None, step.claim, rows=await self._rows(entry))
         except (Conflict, LeaseLost) as error:
             return await self._retry(live, error)
         self._dispatcher.follow(live)
         return True
+
+    async def _rows(self, entry: Entry) -> Rows | None:
+        """The rows of the read models for an entry that another process will fold."""
+        if not self._log.projects:
+            return None
+        # A state of its own: that of the conversation takes the entry in when it is read back.
+        state = State(entry.conversation).fold(await self._log.read(entry.conversation))
+        return rows_of(state, entry)
 
     async def _retry(self, live: Conversation, error: Conflict | LeaseLost) -> bool:
         """Prepare another attempt; a process that lost its lease waits until it may have a new one."""
@@ -171,17 +183,20 @@ class Recorder:
         claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         before = standing(state, roster) if in_tree(state) else NOTHING
-        hands = in_hand(state, events) if roster.breaks else None
-        batch, outstanding = settle(state, roster, at, events, tripped)
+        reading = Projection(state) if log.projects else Reading(state) if roster.breaks else None
+        batch, outstanding = settle(state, roster, at, events, tripped, reading.apply if reading else None)
         commands = holdings.localized(state, outstanding) if has_tickets(state) else outstanding
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
         head = self._head(live, commands, tickets, ended)
-        circuits = circuits_of(hands, state, roster, batch, log.breakers.calm) if hands is not None else None
+        circuits = None
+        if reading is not None and roster.breaks:
+            circuits = circuits_of(state.id, reading.changes, roster, log.breakers.calm)
+        rows = reading.finish() if isinstance(reading, Projection) else None
         try:
-            await log.append(entry, head, reserve_of(before, state, roster), claim, circuits)
+            await log.append(entry, head, reserve_of(before, state, roster), claim, circuits, rows)
         except ClaimLost:
             if claim is not None:
                 holdings.end([claim.ticket], End.LOST)

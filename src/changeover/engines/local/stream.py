@@ -61,7 +61,7 @@ class Reading:
         conversation, meanwhile = live.state.id, list[Any]()
         live.readers.append(meanwhile.append)
         try:
-            entries = await log.tree(conversation)
+            entries = await log.lists.tree(conversation)
             if not entries:
                 raise ConversationNotFound(conversation)
             past = list(recorded(entries))

@@ -19,7 +19,7 @@ from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, User
 from changeover.relay.events import ContextPacked, Given, HandoffAccepted, HandoffOffered, HandoffReturned, UserSpoke
 from changeover.relay.fold.calls import dropped, edited, find
-from changeover.relay.run import Acting, Run, Stopping, Thinking
+from changeover.relay.run import Acting, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
 from changeover.tools.command import Directive
 
@@ -249,6 +249,8 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     if state.variables is not before and state.variables != before:
         run.progress += 1
     state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
+    state.work.status, input = "completed", state.work.input
+    state.work = Task(state.position, run.ref, offer.receiver, input, handoff_id(state.id, offer.call), "pending")
     state.path.append(offer.receiver)
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
     if not whole:

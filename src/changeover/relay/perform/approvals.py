@@ -7,7 +7,14 @@ import logging
 from changeover.agent.moves import BadArguments, NoSuchReceiver, UseTool, misfit_words, not_json
 from changeover.errors import PackageError
 from changeover.facts import ApprovalRequest, RequestKind
-from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
+from changeover.guards.approval import (
+    KINDS,
+    POSSIBLE,
+    Approval,
+    Decision,
+    Edit,
+    verdict_words,
+)
 from changeover.handoffs.context import strip_metadata
 from changeover.handoffs.json_value import json_copy
 from changeover.relay.commands import SeekApproval
@@ -18,19 +25,6 @@ from changeover.tools.run_context import RunContext
 
 logger = logging.getLogger("changeover.approvals")
 
-POSSIBLE: dict[RequestKind, tuple[type[Decision], ...]] = {
-    "approval": (Approve, Reject, Edit, Respond),
-    "permission": (Approve, Reject),
-    "escalation": (Reject, Edit, Respond),
-    "task": (Reject, Edit, Respond),
-}
-"""What a person may decide about each kind of request."""
-KINDS: dict[RequestKind, str] = {
-    "approval": "an approval",
-    "permission": "a permission",
-    "escalation": "an escalation",
-    "task": "a task",
-}
 WAYS: dict[RequestKind, str] = {
     "approval": "approve it, reject it, edit it or respond",
     "permission": "approve or reject it",

@@ -14,10 +14,10 @@ from changeover.relay.ports import Directory, World
 from changeover.routing.broker import Found, Nobody, Recommendation, Undecided, decided, find_for_task, recommend
 from changeover.routing.experience import Learned
 from changeover.routing.judge import judge_prompt
-from changeover.routing.load import Load, Placement, Refuses, Takes, Waits
+from changeover.routing.load import Load, Placement, Refuses, Takes, Waits, place
 from changeover.routing.profile import Profile, key
 from changeover.routing.registry import Registry
-from changeover.routing.routing import Routing, ordered, placed
+from changeover.routing.routing import Routing, ordered
 from changeover.routing.statistics import draws
 
 OTHERS = 4
@@ -94,7 +94,7 @@ async def _placed(
 
 def _place(order: Sequence[Recommendation], loads: Mapping[str, Load], routing: Routing, brokered: bool) -> Placement:
     """Who is asked first; whoever is busy says so itself where everybody is asked."""
-    return Takes(order[0].agent) if brokered else placed(order, loads, routing)
+    return Takes(order[0].agent) if brokered else place(order, loads, routing.when_busy)
 
 
 async def _learned(

@@ -21,12 +21,8 @@ class MemoryTable(Generic[R]):
         """By the first column of the key, then by the key."""
 
     async def put(self, row: R, columns: Sequence[str] = ()) -> None:
-        key = self._spec.key_of(row)
         with self._lock:
-            rows = self._rows.setdefault(key[0], {})
-            before = rows.get(key)
-            after = row if before is None else replace(before, **self._changes(before, row, columns))
-            rows[key] = replace(after, **self._stamps(before))
+            self.put_locked(row, columns)
 
     async def get(self, *key: str) -> R | None:
         with self._lock:
@@ -44,6 +40,14 @@ class MemoryTable(Generic[R]):
     async def sweep(self, now: float) -> int:
         with self._lock:
             return sum(self._sweep(first, now) for first in list(self._rows))
+
+    def put_locked(self, row: R, columns: Sequence[str] = ()) -> None:
+        """The same as `put`. The caller holds the lock."""
+        key = self._spec.key_of(row)
+        rows = self._rows.setdefault(key[0], {})
+        before = rows.get(key)
+        after = row if before is None else replace(before, **self._changes(before, row, columns))
+        rows[key] = replace(after, **self._stamps(before))
 
     def starting(self, first: str) -> list[R]:
         """The rows whose key begins with this value. The caller holds the lock."""

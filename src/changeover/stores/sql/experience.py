@@ -33,7 +33,8 @@ class LessonStatements:
 
 
 def _is_outcome() -> sa.ColumnElement[bool]:
-    """Who comes back for no reason has what was asked for; who has one was called back, or wanted to know more."""
+    """True if the handoff has an outcome. A receiver that returns without a reason brings the result; with one, it was
+    recalled or asked for more."""
     over = h.state.in_([sa.literal_column(f"'{state}'") for state in ("COMPLETE", "FAILED", "TIMEOUT")])
     return sa.or_(over, sa.and_(h.state == sa.literal_column("'RETURNED'"), h.reason.is_(None)))
 
@@ -44,7 +45,7 @@ def _unlearned() -> sa.ColumnElement[bool]:
 
 
 def _cost() -> sa.ColumnElement[float]:
-    """What was spent in the delegate's conversation; one cost that nobody knows makes the sum unknown."""
+    """The cost of the delegate's conversation; one unknown cost makes the sum unknown."""
     call = sa.func.substr(h.id, sa.func.length(h.conversation) + TWO)
     child = h.conversation + sa.literal_column("'/'") + call
     known = sa.case((sa.func.count() == sa.func.count(g.cost), sa.func.sum(g.cost)))

@@ -8,10 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.relay.projection.admission import UNSPENT, Tally
-from changeover.stores.projection.rows import KEPT, Rows
+from changeover.relay.projection.rows import Rows
 from changeover.stores.sql.database import Round, Row
 from changeover.stores.sql.jobs import Append, Job
 from changeover.stores.sql.statements import Statements
+
+KEPT = 2_048
+"""Conversations that are remembered from one transaction to the next."""
 
 
 class Place(Struct, gc=False):

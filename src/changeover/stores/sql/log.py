@@ -11,10 +11,10 @@ import msgspec
 
 from changeover.errors import StoreUnavailable
 from changeover.facts import ApprovalRequest
-from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import forgotten
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of
 from changeover.stores.feed import Feed
@@ -24,7 +24,7 @@ from changeover.stores.sql.erasure import Erasure, Forget
 from changeover.stores.sql.experience import SqlLessons
 from changeover.stores.sql.jobs import Append, Own, Release
 from changeover.stores.sql.lease import Lease
-from changeover.stores.sql.measures import SqlMeasures
+from changeover.stores.sql.lists import SqlLists
 from changeover.stores.sql.queue import SqlQueue
 from changeover.stores.sql.reader import Reader, Together
 from changeover.stores.sql.side_jobs import OpenStore
@@ -72,6 +72,8 @@ class TreeNews:
 class SqlLog:
     """What was appended is on the disk. Making one connects, and brings the tables up to date where it may."""
 
+    projects = True
+
     def __init__(self, database: Database, lease: float) -> None:
         session = _current(database)
         self._database = database
@@ -87,7 +89,8 @@ class SqlLog:
         self.agents = StoredAgents(SqlTable(self._sql.agents, store))
         self.contexts = StoredContexts(SqlTable(self._sql.contexts, store))
         self.breakers = SqlBreakers(self._sql.breakers, store)
-        self.measures = SqlMeasures(self._sql.measures, store.large)
+        self.lists = SqlLists(database.dialect, store.rows, store.large)
+        self.measures = self.lists.measures
         self.experience = SqlLessons(self._sql.lessons, store, SqlTable(self._sql.resets, store))
         self.trials = SqlTrials(self._sql.trials, store)
         self._erasure = Erasure(self._sql)
@@ -114,10 +117,7 @@ class SqlLog:
         return [entry_of(row) for row in rows]
 
     async def tree(self, conversation: str) -> list[Entry]:
-        self._store.check()
-        prefix = below(conversation)
-        tree = self._sql.feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
-        return [entry_of(row) for row in await self._reader.rows(tree)]
+        return await self.lists.tree(conversation)
 
     async def append(
         self,
@@ -126,9 +126,11 @@ class SqlLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self._store.check()
-        append = Append(entry, head, reserve, claim, circuits, self._lease.epoch)
+        append = Append(entry, head, reserve, claim, circuits, rows)
+        append.epoch = self._lease.epoch
         self._writer.put(append)
         await append.future
 

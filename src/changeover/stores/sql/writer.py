@@ -11,7 +11,6 @@ from typing import Any
 
 from changeover.errors import LeaseLost, StoreUnavailable
 from changeover.stores.feed import Feed
-from changeover.stores.projection.rows import Legs
 from changeover.stores.sql.batch import Batch
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.sql.erasure import Forget
@@ -30,7 +29,7 @@ class Writer:
     def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed) -> None:
         self._database, self._session, self._sql = database, session, sql
         self._lease, self._feed = lease, feed
-        self._places, self._legs = Places(sql), Legs()
+        self._places = Places(sql)
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
         self._beside = Waiting()
@@ -136,7 +135,7 @@ class Writer:
         if self._lease.is_due and (jobs or self._lease.epoch):
             self._lease.hold(self._session)
         if jobs:
-            batch = Batch(self._session, self._sql, self._lease, self._places, self._legs)
+            batch = Batch(self._session, self._sql, self._lease, self._places)
             batch.write(jobs, careful)
             self.commits += 1
             self._bells.update(batch.bells)

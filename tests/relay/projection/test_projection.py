@@ -4,7 +4,6 @@ from typing import get_args
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from changeover.messages import Call
 from changeover.relay.events import (
@@ -19,14 +18,14 @@ from changeover.relay.events import (
     Unreadable,
     UserSpoke,
 )
-from changeover.stores.projection.projector import PROJECTIONS
-from changeover.stores.projection.rows import FIELDS, Leg, Offered
+from changeover.relay.projection.projection import PROJECTIONS
+from changeover.relay.projection.rows import FIELDS
 from changeover.stores.sql import schema
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.statements import writes
 from changeover.tools.command import Directive
+from tests.relay.projection.samples import LEG, Leg, Past, at, offered, projected, projected_from, state_at
 from tests.stores.entries import handing_over, opening
-from tests.stores.projection.samples import LEG, Past, at, projected
 
 
 def test_every_event_has_its_meaning():
@@ -70,7 +69,7 @@ def test_a_handoff_that_is_accepted_later_becomes_one_then():
     [row] = made["handoffs"]
     assert (row.state, row.tool, row.task_id, leg) == ("PENDING", "to_billing", None, LEG)
     accepted = at(10, HandoffAccepted("3.1", 2, "billing"))
-    made, leg = projected(accepted, LEG, Past(offers={"c:3.1": Offered("merge", '{"b":2}', "transfer")}))
+    made, leg = projected(accepted, LEG, Past(offers=(offered("3.1", variables={"b": 2}),)))
     assert made["accepted_handoffs"] == [("WORKING", "c#10", 5.0, "c:3.1")]
     assert leg == Leg(10, "c@1", "c:3.1", "billing", "pending", '{"a":1,"b":2}', "hello")
 
@@ -102,18 +101,18 @@ def test_the_output_of_a_task_is_what_ends_the_run_or_was_said_last(events: tupl
     assert [(row.status, row.output) for row in made["moved_tasks"]] == [("completed", output)]
 
 
-@pytest.mark.parametrize("remembered", [True, False])
-def test_what_calls_add_to_the_context_stands_in_call_order_whichever_ended_first(remembered: bool):
-    later = ToolFinished("3.1", 2, "", directive=Directive(context={"a": "later", "b": 1}))
-    earlier = ToolFinished("3.0", 2, "", directive=Directive(context={"a": "earlier", "c": 2}))
-    past = Past()
-    _, leg = projected(at(6, later), LEG, past)
-    assert leg is not None
-    if not remembered:
-        leg, past.added["3"] = replace(leg, widened=None), {"3.1": {"a": "later", "b": 1}}
-    _, leg = projected(at(7, earlier), leg, past)
+REPLY = ModelReplied("front", 2, calls=(Call("x", "look"), Call("y", "look")))
+
+
+def test_what_calls_add_to_the_context_stands_in_call_order_whichever_ended_first():
+    later = at(6, ToolFinished("3.1", 2, "", directive=Directive(context={"a": "later", "b": 1})))
+    earlier = at(7, ToolFinished("3.0", 2, "", directive=Directive(context={"a": "earlier", "c": 2})))
+    state = state_at(later, LEG, Past({3: REPLY}))
+    projected_from(state, later)
+    made, leg = projected_from(state, earlier)
     assert leg is not None
     assert msgspec.json.decode(leg.context) == {"a": "later", "b": 1, "c": 2}
+    assert [row.context for row in made["widened_tasks"]] == [leg.context]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,8 @@ def test_what_calls_add_to_the_context_stands_in_call_order_whichever_ended_firs
     ],
 )
 def test_what_a_directive_adds_to_the_context_is_there_from_then_on(event: Event):
-    made, leg = projected(at(6, event), LEG)
+    past = Past({3: REPLY}) if isinstance(event, ToolFinished) else Past()
+    made, leg = projected(at(6, event), LEG, past)
     assert made["widened_tasks"] == [('{"a":2,"b":3}', "c", 2)]
     assert leg is not None
     assert leg.context == '{"a":2,"b":3}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -27,7 +28,6 @@ from changeover.relay.events import (
     ModelReplied,
     ToolFinished,
 )
-from changeover.stores.codec import Events
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -90,7 +90,7 @@ def decision_words(decision: Decision) -> str:
             assert_never(decision)
 
 
-def last_words(events: Events) -> str | None:
+def last_words(events: Sequence[object]) -> str | None:
     """What was said last, by an agent or by a person in its stead; a run ends in the entry in which it was said."""
     for event in reversed(events):
         if (text := _said(event)) is not None:
