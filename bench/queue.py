@@ -18,7 +18,7 @@ from bench.durable import folder
 from bench.measure import Figure
 from changeover import Agent, HandoffPackage, Metadata, Mode, Task, Team, Worker
 from changeover.relay.claims import GiveBack
-from changeover.relay.ports import Engine
+from changeover.relay.engine import Engine
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.postgres import server

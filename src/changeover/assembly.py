@@ -26,7 +26,8 @@ from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.observe.hooks import Hook, hook_faults
-from changeover.relay.ports import Ask, Clock, EngineFactory, Log, Model, World
+from changeover.relay.engine import EngineFactory
+from changeover.relay.ports import Ask, Clock, Log, Model, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
 from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry

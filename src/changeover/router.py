@@ -9,9 +9,10 @@ from uuid import uuid4
 from changeover.agent.specialist import Wish
 from changeover.errors import MisconfiguredError, UnknownAgentError
 from changeover.relay.commands import FindReceiver
+from changeover.relay.engine import Engine
 from changeover.relay.events import ReceiverChosen
 from changeover.relay.perform.broker import selectable
-from changeover.relay.ports import Engine, Log
+from changeover.relay.ports import Log
 from changeover.routing.broker import Recommendation, Step, recommend
 from changeover.routing.profile import Profile, profile_faults
 from changeover.routing.registry import Registry

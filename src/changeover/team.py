@@ -33,8 +33,9 @@ from changeover.inputs import RunOptions, brokered, check_texts, message, offere
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import Hook, Hooks
 from changeover.relay.claims import Submit
+from changeover.relay.engine import Engine, EngineFactory, EngineSetup
 from changeover.relay.package import handoff_of
-from changeover.relay.ports import Ask, Clock, Engine, EngineFactory, EngineSetup, Log, World
+from changeover.relay.ports import Ask, Clock, Log, World
 from changeover.relay.requests import Resume, Say
 from changeover.relay.stream import StreamItem
 from changeover.router import Router

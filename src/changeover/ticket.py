@@ -20,8 +20,9 @@ from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import child_id, split_handoff
 from changeover.inputs import check_texts
 from changeover.relay.claims import Accept, AnswerOffer, Finish, GiveBack
+from changeover.relay.engine import Engine
 from changeover.relay.package import handoff_of
-from changeover.relay.ports import Engine, Log
+from changeover.relay.ports import Log
 from changeover.relay.queue import Taken, worker_of
 from changeover.relay.result import handoff_in, result_of
 from changeover.relay.run import Outcome, Run

@@ -34,10 +34,11 @@ from changeover.relay.commands import (
     RunTool,
 )
 from changeover.relay.decide.decision import NOBODY, awaits, settle
+from changeover.relay.engine import Engine, EngineSetup
 from changeover.relay.events import CancelRequested, Entry, Event, HandoffReturned
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import ask
-from changeover.relay.ports import Engine, EngineSetup, World
+from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled
 from changeover.relay.result import head_of, result_of, returned_of, waiting_result

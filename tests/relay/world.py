@@ -9,7 +9,8 @@ from changeover.agent.agent import Member
 from changeover.agent.roster import Roster, seat
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.local.engine import LocalEngine
-from changeover.relay.ports import EngineSetup, Log, Model, World
+from changeover.relay.engine import EngineSetup
+from changeover.relay.ports import Log, Model, World
 from changeover.testing import ManualClock, ScriptedModel
 from changeover.toolkits.function import FunctionToolkit
 

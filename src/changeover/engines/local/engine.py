@@ -14,9 +14,10 @@ from changeover.facts import RunResult
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.claims import Accept, AnswerOffer, End, Finish, GiveBack
 from changeover.relay.commands import Effect
+from changeover.relay.engine import EngineSetup
 from changeover.relay.events import Event
 from changeover.relay.perform.calls import perform
-from changeover.relay.ports import EngineSetup, World
+from changeover.relay.ports import World
 from changeover.relay.queue import Taken
 from changeover.relay.requests import Cancel, Resume, Say
 from changeover.relay.stream import StreamItem
