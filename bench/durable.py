@@ -107,7 +107,7 @@ async def _cold_load(store: str) -> tuple[float, int]:
         team = ring(store=store)
         await one(team)  # opens the store
         begun = time.perf_counter()
-        log = team._running().log
+        log = team.log
         events = State("long").fold(await log.read("long")).position
         taken.append(time.perf_counter() - begun)
         await team.close()

@@ -17,9 +17,8 @@ from bench import jobs
 from bench.durable import folder
 from bench.measure import Figure
 from changeover import Agent, HandoffPackage, Metadata, Mode, Task, Team, Worker
-from changeover.engines.local import claims
-from changeover.engines.local.claims import take
-from changeover.engines.local.engine import LocalEngine
+from changeover.relay.claims import GiveBack
+from changeover.relay.engine import Engine
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.postgres import server
@@ -165,12 +164,12 @@ async def flat() -> list[Figure]:
 async def _claims(url: str) -> tuple[float, float]:
     team = desk(url or None)
     await submit(team, FEW)
-    few = await team.on_engine(_one_claim)
+    few = await _one_claim(team.engine)
     if url:
         await asyncio.to_thread(_pile_up, url, MANY - FEW)
     else:
         await submit(team, MANY - FEW)
-    many = await team.on_engine(_one_claim)
+    many = await _one_claim(team.engine)
     await team.close()
     return few, many
 
@@ -191,13 +190,13 @@ def _pile_up(url: str, count: int) -> None:
             server.execute(insert.encode())
 
 
-async def _one_claim(engine: LocalEngine) -> float:
+async def _one_claim(engine: Engine) -> float:
     """The median seconds of a claim and its release, which leaves the queue unchanged."""
     taken = []
     for _ in range(100):
         begun = time.perf_counter()
-        [mine] = await take(engine, [AGENT], "bench", 60, 1)
-        await claims.give_back(engine, mine, "bench", "")
+        [mine] = await engine.claim([AGENT], "bench", 60, 1)
+        await engine.put(GiveBack(mine, "bench"))
         taken.append(time.perf_counter() - begun)
     return median(taken)
 

@@ -57,7 +57,7 @@ WRONG = {
     "no such task": (["tasks", "show", "nix", "--store", "sqlite:///fine.db"], "there is no task 'nix'"),
     "no such handoff": (["handoffs", "show", "nix", "--store", "sqlite:///fine.db"], "there is no handoff 'nix'"),
     "no such drawing": (["graph", "nix", "--store", "sqlite:///fine.db"], "no conversation has the id 'nix'"),
-    "no such approval": (["approvals", "approve", "nix", "--team", "plain.py"], "'nix' is no id of an approval"),
+    "no such approval": (["approvals", "approve", "nix", "--team", "plain.py"], "'nix' is not the id of an approval"),
     "nobody to serve": (
         ["worker", "plain.py"],
         "no agent of plain.py is served by workers: declare one with pull=True (in YAML: pull: true), or name the",

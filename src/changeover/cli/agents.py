@@ -153,7 +153,7 @@ async def _stored(team: str, store: str | None) -> list[KeptAgent]:
 
     found, _ = working_team(team, store)
     try:
-        return await found.on_engine(lambda engine: engine.log.agents.all())
+        return await found.log.agents.all()
     finally:
         await found.close()
 

@@ -187,13 +187,13 @@ async def _cancel(team: Team, id: str, by: str, reason: str) -> None:
 
 async def _retry(opened: OpenStore, id: str) -> str:
     """Release a ticket; returns a sentence about it. Raises Mistake if there is no ticket to release."""
-    from changeover.engines.local import tickets
     from changeover.ids import worker_of
+    from changeover.ticket import retry
 
     found = await opened.log.queue.tickets(id)
     if found and found[0].rests:
         raise Mistake(f"{id} waits for a person or a delegate, not for a worker; see: changeover approvals list")
-    if not found or not await tickets.retry(opened.log, id):
+    if not found or not await retry(opened.log, id):
         raise Mistake(await _why_no_ticket(opened.views, id))
     taken = f"was taken from {worker_of(found[0].owner)}; it " if found[0].owner else ""
     return f"{id} {taken}waits for a worker of {found[0].ticket.agent}, and its attempts are reset"

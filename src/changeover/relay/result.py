@@ -67,6 +67,11 @@ def handoffs_of(state: State) -> list[HandoffRecord]:
     return [*state.handoffs, *open_offers(state, state.run)] if state.run else state.handoffs
 
 
+def handoff_in(state: State, id: str) -> HandoffRecord | None:
+    """The latest handoff of a conversation that has this id."""
+    return next((record for record in reversed(handoffs_of(state)) if record.id == id), None)
+
+
 def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
     """Every handoff of the conversations with these entries, in the order of their offers."""
     ids = dict.fromkeys(entry.conversation for entry in entries)

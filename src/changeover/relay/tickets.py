@@ -97,3 +97,10 @@ def _offers(run: Run) -> Iterator[tuple[HandoffOffered, bool]]:
         handoff = handoff_of(call)
         if isinstance(handoff, Offered | Delegated) and handoff.offer.queued:
             yield handoff.offer, isinstance(handoff, Delegated)
+
+
+def delegated(run: Run) -> list[HandoffOffered]:
+    """The offers that delegates of this run accepted and work on, in conversations of their own."""
+    turn = run.phase.turn if isinstance(run.phase, TURNING) else None
+    calls = turn.calls.values() if turn else ()
+    return [call.phase.offer for call in calls if isinstance(call.phase, Delegated)]

@@ -16,16 +16,15 @@ from rich.text import Text
 
 from changeover.cli.exits import error_text, one_line
 from changeover.cli.terminal.render import console, json_time, print_hanging, when
-from changeover.engines.local.waits import End
 from changeover.errors import ChangeoverError, error_of
 from changeover.facts import State as Standing
 from changeover.facts import Ticket
+from changeover.relay.claims import End
 from changeover.relay.result import result_of
 from changeover.relay.state import State
 from changeover.worker import News, Worker
 
 if TYPE_CHECKING:
-    from changeover.engines.local.engine import LocalEngine
     from changeover.team import Team
 
 TICKET_COLOURS = {
@@ -188,20 +187,20 @@ class WorkerProcess:
     async def _until_idle(self) -> None:
         while not self._stopped:
             await asyncio.sleep(POLL)
-            if await self._team.on_engine(self._idle) and not self._stopped:
+            if await self._is_idle() and not self._stopped:
                 self._stop("nothing is left to claim")
 
-    async def _idle(self, engine: LocalEngine) -> bool:
+    async def _is_idle(self) -> bool:
         """True if nothing can be claimed, and no work here could lead to a new ticket."""
-        now, most = engine.world.clock.now(), engine.world.roster.attempts
-        for queued in await engine.log.queue.tickets():
+        now, most, log = self._team.clock.now(), self._team.roster.attempts, self._team.log
+        for queued in await log.queue.tickets():
             ticket, deadline = queued.ticket, queued.ticket.deadline
             if ticket.agent not in self._agents or queued.rests:
                 continue
             lost = queued.attempts >= most or (deadline is not None and deadline <= now)
             if queued.owner.startswith(f"{self._worker.name}#") or not (queued.owner or lost):
                 return False
-        return not self._report.held and not await engine.log.owned()
+        return not self._report.held and not await log.owned()
 
     def _on_news(self, news: News) -> None:
         if news.end is None:
@@ -223,7 +222,7 @@ class WorkerProcess:
 
 async def outcome_of(team: Team, ticket: Ticket) -> tuple[str, str]:
     """How the work on a ticket ended, in a word, and the reason if it failed."""
-    entries = await team.on_engine(lambda engine: engine.log.read(ticket.place))
+    entries = await team.log.read(ticket.place)
     last = State(ticket.place).fold(entries).last
     if last is not None and last.run.ticket == ticket.id:
         fault = error_text(error_of(last.fault, result_of(ticket.place, last))) if last.fault else ""
