@@ -17,13 +17,13 @@ from changeover.facts import State as Standing
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, checked
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
-from changeover.ids import child_id, split_handoff
+from changeover.ids import child_id, split_handoff, worker_of
 from changeover.inputs import check_texts
 from changeover.relay.claims import Accept, AnswerOffer, Finish, GiveBack
 from changeover.relay.engine import Engine
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Log
-from changeover.relay.queue import Taken, worker_of
+from changeover.relay.queue import Taken
 from changeover.relay.result import handoff_in, result_of
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State

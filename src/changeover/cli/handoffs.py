@@ -187,7 +187,7 @@ async def _cancel(team: Team, id: str, by: str, reason: str) -> None:
 
 async def _retry(opened: OpenStore, id: str) -> str:
     """Release a ticket; returns a sentence about it. Raises Mistake if there is no ticket to release."""
-    from changeover.relay.queue import worker_of
+    from changeover.ids import worker_of
     from changeover.ticket import retry
 
     found = await opened.log.queue.tickets(id)

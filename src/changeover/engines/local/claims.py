@@ -18,7 +18,7 @@ from changeover.errors import UNREADABLE, ClaimLost, EngineError
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted
 from changeover.handoffs.package import HandoffPackage
-from changeover.ids import claim_cause, input_cause, split_handoff
+from changeover.ids import claim_cause, claim_token, input_cause, split_handoff
 from changeover.relay.claims import (
     ENDED,
     Accept,
@@ -38,7 +38,8 @@ from changeover.relay.decide.delegates import run_child
 from changeover.relay.events import Event, HandoffAccepted, HandoffExpired, TicketLapsed, TicketTaken
 from changeover.relay.fold.calls import find
 from changeover.relay.package import package_of, task_of
-from changeover.relay.queue import Claim, Taken, token_of
+from changeover.relay.queue import Claim, Taken
+from changeover.relay.sanitize import text_of
 from changeover.relay.tickets import ticket_of
 from changeover.relay.turn import Delegated
 
@@ -60,7 +61,7 @@ class Claims:
 
     async def take(self, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
         """Claim the most urgent tickets; if fewer than `limit` wait, look for those that were claimed too often."""
-        world, token = self._directory.world, token_of(by, os.urandom(6).hex())
+        world, token = self._directory.world, claim_token(text_of(by), os.urandom(6).hex())
         taken = await self._log.queue.take(agents, token, lease, limit, world.roster.attempts, world.clock.now())
         if len(taken) < limit:
             async with self.returned_unless_kept(taken):
