@@ -6,7 +6,16 @@ from tests.stories import (
     honest_loops,
     lasting_packages,
     next_candidates,
+    policies,
     settled_tickets,
 )
 
-THEMES = (bound_approvals, lasting_packages, binding_expectations, settled_tickets, honest_loops, next_candidates)
+THEMES = (
+    bound_approvals,
+    lasting_packages,
+    binding_expectations,
+    settled_tickets,
+    honest_loops,
+    next_candidates,
+    policies,
+)
