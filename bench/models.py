@@ -10,7 +10,7 @@ from bench.measure import Figure, interleaved
 from bench.script import ANSWER, ASKED, INSTRUCTIONS, REASON
 from changeover.messages import Assistant, Call, Message, ToolResult, User
 from changeover.models.provider import PydanticAIModel
-from changeover.models.request import tools_of, written
+from changeover.models.request import history_for, tools_of
 from changeover.relay.ports import Request
 from changeover.tools.tool import ToolDefinition
 
@@ -39,7 +39,7 @@ async def adapter() -> list[Figure]:
     theirs = OpenAIChatModel(NAME, provider=OpenAIProvider(openai_client=client))
     ours = PydanticAIModel(lambda: theirs)
     request = _request()
-    history = written(request.messages, "front", ())
+    history = history_for(request.messages, "front", ())
     parameters = ModelRequestParameters(
         function_tools=tools_of(TOOLS), instruction_parts=[InstructionPart(content=INSTRUCTIONS)]
     )

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from bench.measure import Figure, interleaved
 from changeover.routing.broker import Found, Undecided, decided, find_for_task, recommend
-from changeover.routing.embedding import load_wordllama
 from changeover.routing.profile import Profile
 from changeover.routing.registry import Registry
+from changeover.routing.vectors import load_wordllama
 from tests.routing.sample_profiles import PROFILES
 from tests.routing.sample_tasks import TASKS, Task
 from tests.routing.table_judge import answer

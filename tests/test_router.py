@@ -181,7 +181,7 @@ async def test_recommendations_are_ranked_and_explained():
 
 async def test_what_cannot_be_kept_is_said_and_nothing_is_kept():
     mine = team()
-    with pytest.raises(MisconfiguredError, match="'no id!' is no id"):
+    with pytest.raises(MisconfiguredError, match="'no id!' is not a valid id"):
         await mine.router.put(Profile("no id!"))
     with pytest.raises(MisconfiguredError, match="max_concurrency=0"):
         await mine.router.put(Profile("lawyer", max_concurrency=0))

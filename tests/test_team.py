@@ -158,8 +158,8 @@ async def test_what_goes_with_a_message_must_be_a_text_that_can_be_read_back(tea
 
 @pytest.mark.parametrize("limits", [5, {"max_turns": 3}, Limits, "simple"])
 async def test_limits_that_are_none_are_refused(team: Team, limits: Any):
-    assert "give Limits(…)" in str(await refused(team, limits=limits))
-    with pytest.raises(MisconfiguredError, match="give Limits"):
+    assert "is not a Limits(…)" in str(await refused(team, limits=limits))
+    with pytest.raises(MisconfiguredError, match="is not a Limits"):
         Team([Agent("a")], model="offline", limits=limits)
 
 
@@ -174,8 +174,8 @@ async def test_who_ends_or_undoes_something_and_why_must_be_texts(team: Team, op
 @pytest.mark.parametrize(
     ("say", "fault"),
     [
-        (lambda claim: claim.accept(estimated_completion="soon"), "answered by Accepted(…) with what it cannot hold"),
-        (lambda claim: claim.reject(5), "answered by Rejected(…) with what it cannot hold"),
+        (lambda claim: claim.accept(estimated_completion="soon"), "answered by Accepted(…) with a wrong value"),
+        (lambda claim: claim.reject(5), "answered by Rejected(…) with a wrong value"),
         (lambda claim: claim.complete({"payments": 2}), "result must be a str, not dict"),
         (lambda claim: claim.fail(OSError()), "reason must be a str, not OSError"),
         (lambda claim: claim.give_back(5), "reason must be a str, not int"),

@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from changeover.handoffs.package import Progress as Progress
     from changeover.handoffs.package import Step as Step
     from changeover.handoffs.package import Task as Task
+    from changeover.handoffs.reference import Reference as Reference
     from changeover.handoffs.strategies import Chapter as Chapter
     from changeover.handoffs.strategies import Full as Full
     from changeover.handoffs.strategies import Handover as Handover
     from changeover.handoffs.strategies import MessageOnly as MessageOnly
     from changeover.handoffs.strategies import Recent as Recent
-    from changeover.handoffs.strategies import Reference as Reference
-    from changeover.handoffs.strategies import Summary as Summary
+    from changeover.handoffs.summary import Summary as Summary
     from changeover.messages import File as File
     from changeover.models.wrappers import LimitedModel as LimitedModel
     from changeover.observe.metrics import AgentMetrics as AgentMetrics
@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from changeover.relay.stream import TextDelta as TextDelta
     from changeover.relay.stream import ThinkingDelta as ThinkingDelta
     from changeover.routing.broker import Recommendation as Recommendation
+    from changeover.routing.experience import Learning as Learning
     from changeover.routing.experiment import Experiment as Experiment
-    from changeover.routing.learning import Learning as Learning
     from changeover.routing.profile import Profile as Profile
     from changeover.routing.routing import Routing as Routing
     from changeover.stores.store import Store as Store
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from changeover.tools.tool import tool as tool
     from changeover.worker import Worker as Worker
 
-# Lazy: importing the package costs nothing until a name is used.
+# The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
 _HOMES = {
     "AUTO": "agent.agent",
     "Accepted": "handoffs.answers",
@@ -127,7 +127,7 @@ _HOMES = {
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
     "Handover": "handoffs.strategies",
-    "Learning": "routing.learning",
+    "Learning": "routing.experience",
     "Ledger": "facts",
     "LimitedModel": "models.wrappers",
     "Limits": "guards.limits",
@@ -145,7 +145,7 @@ _HOMES = {
     "Recent": "handoffs.strategies",
     "Recommendation": "routing.broker",
     "Recorded": "relay.stream",
-    "Reference": "handoffs.strategies",
+    "Reference": "handoffs.reference",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
     "Respond": "guards.approval",
@@ -160,7 +160,7 @@ _HOMES = {
     "State": "facts",
     "Step": "handoffs.package",
     "Store": "stores.store",
-    "Summary": "handoffs.strategies",
+    "Summary": "handoffs.summary",
     "Task": "handoffs.package",
     "Team": "team",
     "TextDelta": "relay.stream",

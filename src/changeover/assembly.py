@@ -24,7 +24,7 @@ from changeover.guards.rules import Rule, rule_faults
 from changeover.guards.switch import ON, Enabled, override_faults, switch_faults, switch_of
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
-from changeover.models.resolver import NOTHING, Resolver
+from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.observe.hooks import Hook, hook_faults
 from changeover.relay.ports import Ask, Clock, Log, Model, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
@@ -180,7 +180,7 @@ def _registry(members: Sequence[Member], routing: Routing) -> Registry:
     profiles = [profile_of(member) for member in members]
     if routing.match == "words":
         return Registry(profiles)
-    from changeover.routing.embedding import load_wordllama
+    from changeover.routing.vectors import load_wordllama
 
     return Registry(profiles, load_wordllama())
 
@@ -231,7 +231,7 @@ def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], lis
             models[agent.id] = resolver.resolve(agent.model or shared, agent.settings, agent.output)
         except MisconfiguredError as error:
             for fault in error.faults:
-                if fault is NOTHING and agent.pull:
+                if fault is NO_MODEL and agent.pull:
                     continue  # whoever claims its work may need none
                 faults.setdefault(fault, []).append(agent.id)
     return models, [line for fault, ids in faults.items() for line in _told(fault, ids)]
@@ -255,7 +255,7 @@ def _tried_models(agents: Sequence[Agent], experiments: object) -> tuple[dict[st
 
 
 def _told(fault: str, agents: Sequence[str]) -> list[str]:
-    if fault is NOTHING or len(agents) == 1:
+    if fault is NO_MODEL or len(agents) == 1:
         return [f"agent {id!r} has {fault}" for id in agents]
     return [f"agents {', '.join(map(repr, agents))} have {fault}"]
 

@@ -19,7 +19,6 @@ from changeover.inputs import check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.events import Entry
-from changeover.relay.result import handoffs_in
 from changeover.relay.stream import Recorded, recorded
 
 T = TypeVar("T")
@@ -117,15 +116,15 @@ class Overseer(ABC):
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """Every handoff of a conversation and its delegates, in order."""
-        return handoffs_in(await self.on_engine(lambda engine: _tree(engine, conversation)))
+        return await self.on_engine(lambda engine: engine.log.lists.handoffs(conversation))
 
 
 async def _tree(engine: LocalEngine, conversation: str) -> list[Entry]:
-    entries = await engine.log.tree(conversation)
+    entries = await engine.log.lists.tree(conversation)
     if not entries:
         raise ConversationNotFound(conversation)
     return entries
 
 
 async def _measured(engine: LocalEngine, window: Window) -> Metrics:
-    return await measured(engine.log.measures, *window_of(window, engine.world.clock.now()))
+    return await measured(engine.log.lists.measures, *window_of(window, engine.world.clock.now()))

@@ -1,4 +1,4 @@
-"""Everything Changeover raises. Each error carries its facts as attributes, and `.result` where a run was under way."""
+"""Every error that Changeover raises. Each has its facts as attributes, and `.result` if a run was under way."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ from changeover.faults import (
 
 
 class ChangeoverError(Exception):
-    """The root of all our errors."""
+    """The base class of all errors of Changeover.
+
+    `result` is the RunResult so far if a run was under way, else None.
+    """
 
     result: RunResult | None = None
 
 
 class MisconfiguredError(ChangeoverError):
-    """Something was declared or asked for that cannot work; raised before anything is recorded."""
+    """A declaration or an argument cannot work; raised before anything is recorded.
+
+    `faults` holds one text for each thing that is wrong.
+    """
 
     def __init__(self, *faults: str) -> None:
         self.faults = faults
@@ -35,7 +41,10 @@ class MisconfiguredError(ChangeoverError):
 
 
 class UnknownAgentError(MisconfiguredError):
-    """A caller named an agent that this team does not have."""
+    """A caller named an agent that the team does not have.
+
+    `agent` is the name that was given, `available` the ids of the team.
+    """
 
     def __init__(self, agent: str, available: Sequence[str]) -> None:
         self.agent, self.available = agent, tuple(available)
@@ -43,11 +52,11 @@ class UnknownAgentError(MisconfiguredError):
 
 
 class ProtocolError(ChangeoverError):
-    """A handoff was asked to do what its protocol does not allow."""
+    """The base class of errors that say that the protocol of handoffs does not allow what was asked."""
 
 
 class IllegalTransition(ProtocolError):
-    """A handoff cannot go from its state by this signal."""
+    """A handoff cannot leave its `state` by this `signal`; `possible` holds the signals that it allows."""
 
     def __init__(self, state: str, signal: str, possible: Sequence[str]) -> None:
         self.state, self.signal, self.possible = state, signal, tuple(possible)
@@ -56,11 +65,14 @@ class IllegalTransition(ProtocolError):
 
 
 class HandoffError(ChangeoverError):
-    """A handoff could not be made."""
+    """The base class of errors that say that a handoff could not be made, or gave no usable result."""
 
 
 class HandoffTargetNotFoundError(HandoffError):
-    """A model kept naming receivers that this team does not have."""
+    """A model repeatedly named a receiver that does not exist.
+
+    `sender` is the agent of that model, `receiver` the name it gave, `available` the ids that exist.
+    """
 
     def __init__(self, sender: str, receiver: str, available: Sequence[str]) -> None:
         self.sender, self.receiver, self.available = sender, receiver, tuple(available)
@@ -69,15 +81,18 @@ class HandoffTargetNotFoundError(HandoffError):
 
 
 class HandoffRefusedError(HandoffError):
-    """Nobody takes what a member would hand over, or a person does not go on."""
+    """No receiver accepts what `agent` has to hand over, or a person stopped it; `reason` says why."""
 
     def __init__(self, agent: str, reason: str) -> None:
         self.agent, self.reason = agent, reason
-        super().__init__(f"{agent!r} does not go on: {reason}")
+        super().__init__(f"{agent!r} cannot go on: {reason}")
 
 
 class HandoffTimeoutError(HandoffError):
-    """A receiver did not answer, or did not finish, in time."""
+    """A receiver did not answer the offer, or did not finish the work, in time.
+
+    `handoff` is the HandoffResult, `handoff_id` and `agent` name the handoff and its receiver.
+    """
 
     def __init__(self, handoff: HandoffResult) -> None:
         self.handoff, self.handoff_id, self.agent = handoff, handoff.handoff_id, handoff.agent
@@ -87,15 +102,21 @@ class HandoffTimeoutError(HandoffError):
 
 
 class ExpectationError(HandoffError):
-    """What came of a handoff is not what was expected of it, also not after a second try."""
+    """The result of a handoff does not fit what its sender expects, also after a second try.
+
+    `agent` is the receiver, `reason` says what does not fit.
+    """
 
     def __init__(self, agent: str, reason: str) -> None:
         self.agent, self.reason = agent, reason
-        super().__init__(f"what {agent!r} answered is not what was expected: {reason}")
+        super().__init__(f"the result of {agent!r} is not what was expected: {reason}")
 
 
 class EconomicLimitExceeded(ChangeoverError):
-    """A run reached one of its limits."""
+    """A run reached one of its limits (see `Limits`).
+
+    `limit_name` and `limit` are the limit and its value, `ledger` what the run has spent (None if unknown).
+    """
 
     def __init__(
         self,
@@ -110,8 +131,7 @@ class EconomicLimitExceeded(ChangeoverError):
 
     @property
     def overshoot(self) -> int | float:
-        """By how much the run spent more than it may have: calls that are under way when the last of it is spent are
-        still paid for."""
+        """How much more than the limit was spent: model calls that were under way when it was reached still count."""
         figures = {"max_tokens": "tokens", "max_cost": "cost", "timeout": "elapsed"}
         if self.ledger is None or self.limit_name not in figures:
             return 0
@@ -119,12 +139,12 @@ class EconomicLimitExceeded(ChangeoverError):
 
 
 def limit_words(limit: LimitName, figure: int | float, spent: int | float | None) -> str:
-    """What is said of a run that has come to one of its limits."""
+    """A sentence about a run that reached this limit; `spent` is None if that is unknown, or does not matter."""
     match limit:
         case "timeout":
             return f"the run took longer than timeout={figure:g} seconds"
         case "max_cost" if spent is None:
-            return f"max_cost={figure:g} cannot be kept, for what a call costs is not known"
+            return f"max_cost={figure:g} cannot be enforced: the cost of a call is unknown"
         case "max_tokens" | "max_cost":
             return f"the run has used up {limit}={figure:g}: it has spent {spent:g}"
         case _:
@@ -132,7 +152,7 @@ def limit_words(limit: LimitName, figure: int | float, spent: int | float | None
 
 
 class MaxHandoffsExceededError(EconomicLimitExceeded):
-    """One more handoff was asked for than the run may make."""
+    """An agent wanted one handoff more than the run may make; `chain` holds the HandoffRecords of those it made."""
 
     def __init__(self, limit: int | float, chain: Sequence[HandoffRecord], result: RunResult | None = None) -> None:
         super().__init__("max_handoffs", limit, result)
@@ -143,7 +163,11 @@ class MaxHandoffsExceededError(EconomicLimitExceeded):
 
 
 class ModelError(ChangeoverError):
-    """A model failed for good, or kept making calls that cannot work."""
+    """A model failed after all retries, or repeatedly made calls that cannot work.
+
+    `agent` is the agent that called it. A model that raises this sets `retryable` (default True) and `retry_after`, in
+    seconds (None for the usual pause).
+    """
 
     def __init__(
         self, message: str, *, agent: str = "", retryable: bool = True, retry_after: float | None = None
@@ -153,7 +177,7 @@ class ModelError(ChangeoverError):
 
 
 class FunctionError(ChangeoverError):
-    """A Function member raised."""
+    """The function of a Function member raised; `agent` is the id of the member."""
 
     def __init__(self, message: str, *, agent: str = "") -> None:
         self.agent = agent
@@ -161,11 +185,11 @@ class FunctionError(ChangeoverError):
 
 
 class WorkerError(FunctionError):
-    """A worker that had claimed the task of an agent gave it up."""
+    """A worker that had claimed a task of `agent` gave it up."""
 
 
 class ConversationNotFound(ChangeoverError):
-    """No conversation has this id."""
+    """No conversation has the id `conversation`."""
 
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
@@ -173,7 +197,7 @@ class ConversationNotFound(ChangeoverError):
 
 
 class HandoffNotFound(ChangeoverError):
-    """No handoff has this id."""
+    """No handoff has the id `handoff`."""
 
     def __init__(self, handoff: str) -> None:
         self.handoff = handoff
@@ -181,7 +205,10 @@ class HandoffNotFound(ChangeoverError):
 
 
 class ApprovalError(ChangeoverError):
-    """A decision that cannot hold: nothing awaits it, somebody decided before, or it does not fit what was asked."""
+    """A decision is refused: the request is not pending, was decided before, or asks for something else.
+
+    `approval` is the id of the request.
+    """
 
     def __init__(self, message: str, *, approval: str = "") -> None:
         self.approval = approval
@@ -189,11 +216,14 @@ class ApprovalError(ChangeoverError):
 
 
 class EngineError(ChangeoverError):
-    """The machinery below a conversation failed; its log is intact."""
+    """The base class of errors of engines and stores; the logs of conversations stay intact."""
 
 
 class Conflict(EngineError):
-    """Somebody else appended at this position, or this outcome is recorded already."""
+    """An append lost a race: another entry has this `position`, or this `cause` is recorded already.
+
+    `conversation` is the id of the conversation.
+    """
 
     def __init__(self, conversation: str, position: int, cause: str) -> None:
         self.conversation, self.position, self.cause = conversation, position, cause
@@ -201,7 +231,11 @@ class Conflict(EngineError):
 
 
 class Exhausted(EngineError):
-    """The tree of a run may not spend what was asked for; `left` says how much it may."""
+    """The budget of a run's tree does not allow an append.
+
+    `limit` and `figure` are the limit and its value, `left` is what remains of it, `spent` what was spent (None if
+    unknown), `agents` the agents that have worked.
+    """
 
     def __init__(
         self,
@@ -218,8 +252,11 @@ class Exhausted(EngineError):
 
 
 class CircuitsOpen(EngineError):
-    """Some of the receivers to whom an entry offers something get nothing now; `offers` names all of these at once:
-    the handoff, its receiver, how often that failed in a row, and until when it is left alone."""
+    """An append offers handoffs to receivers whose circuit breaker is open.
+
+    `offers` holds, for each of these handoffs, its id, its receiver, the failures in a row, and the end of the
+    cool-down in seconds since the epoch (None if a person has to reset it).
+    """
 
     def __init__(self, offers: Sequence[tuple[str, str, int, float | None]]) -> None:
         self.offers = tuple(offers)
@@ -228,7 +265,7 @@ class CircuitsOpen(EngineError):
 
 
 class Owned(EngineError):
-    """Another live process works on this conversation."""
+    """Another live process, the `owner`, works on this `conversation`."""
 
     def __init__(self, conversation: str, owner: str) -> None:
         self.conversation, self.owner = conversation, owner
@@ -236,7 +273,7 @@ class Owned(EngineError):
 
 
 class UnderWay(EngineError):
-    """A conversation cannot be forgotten while something in it goes on, or is going to."""
+    """A `conversation` cannot be forgotten while work in it is outstanding; `why` names that work."""
 
     def __init__(self, conversation: str, why: str) -> None:
         self.conversation, self.why = conversation, why
@@ -244,11 +281,11 @@ class UnderWay(EngineError):
 
 
 class LeaseLost(EngineError):
-    """This process did not renew its lease in time: it must not write, nor begin anything, until it has a new one."""
+    """This process did not renew its lease in time: it must not write or start commands until it has a new lease."""
 
 
 class WrittenByNewer(EngineError):
-    """A conversation holds an event that only a newer version understands: it is left to that one."""
+    """A `conversation` holds an `event` of a type that only a newer version knows."""
 
     def __init__(self, conversation: str, event: str) -> None:
         self.conversation, self.event = conversation, event
@@ -259,50 +296,50 @@ class WrittenByNewer(EngineError):
 
 
 class StoreUnavailable(EngineError):
-    """The store cannot be reached, or refuses to be used; nothing was half-written."""
+    """The store cannot be reached, or refuses its use; no transaction was written in part."""
 
 
 class StoreDamaged(StoreUnavailable):
-    """An entry cannot be read by anybody; conversations without it can."""
+    """A stored entry cannot be decoded; other conversations are not affected."""
 
 
 class StoreClosed(StoreUnavailable):
-    """The store was closed here: to wait for it would be in vain."""
+    """This process has closed the store: a retry cannot succeed."""
 
 
 UNREADABLE = (WrittenByNewer, StoreDamaged)
-"""What keeps one conversation from going on here, and no other."""
+"""The errors that stop one conversation in this process, and no other."""
 
 
 class KeyConflict(ProtocolError):
-    """An idempotency key was given to something else before."""
+    """The idempotency key `key` was used before, with another input."""
 
     def __init__(self, key: str, text: str) -> None:
         self.key = key
-        super().__init__(f"the key {key!r} was given before, to something else: {text[:200]!r}")
+        super().__init__(f"the key {key!r} was used before, for another input: {text[:200]!r}")
 
 
 class Busy(ProtocolError):
-    """What is submitted has a ticket at once, which it cannot have where something else has to be done first."""
+    """Nothing can be submitted to `conversation` as long as other work goes on in it."""
 
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
         super().__init__(
             f"{conversation!r} is at work on something else, so nothing can be submitted to it; wait until that is done"
-            f" (see team.resume), or submit it to a conversation of its own"
+            f" (see team.resume), or submit to another conversation"
         )
 
 
 class ClaimLost(ProtocolError):
-    """A ticket is not this worker's any more: its lease ran out and somebody else may have it, or it is over."""
+    """A worker's claim on `ticket` is no longer valid: its lease expired, or the work is over."""
 
     def __init__(self, ticket: str, why: str = "") -> None:
         self.ticket = ticket
-        super().__init__(f"the claim on {ticket!r} does not hold any more{f': {why}' if why else ''}")
+        super().__init__(f"the claim on {ticket!r} is no longer valid{f': {why}' if why else ''}")
 
 
 class PackageError(ProtocolError):
-    """A handoff package, or a part of it, holds what it cannot hold; `path` says where."""
+    """A value in a handoff package is refused; `path` says where ("$.task.id"), `problem` what is wrong."""
 
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
@@ -310,7 +347,7 @@ class PackageError(ProtocolError):
 
 
 def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
-    """The exception that tells a caller of this fault."""
+    """The exception to raise for this fault, with the result so far."""
     error: ChangeoverError
     match fault:
         case LimitFault(limit="max_handoffs"):
@@ -333,18 +370,17 @@ def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
 
 
 def _failure(fault: ModelFault | WorkerFault | FunctionFault) -> ChangeoverError:
-    """Whoever should have worked did not."""
     match fault:
         case ModelFault(agent=agent, reason=reason):
             return ModelError(f"{agent!r} got no usable reply from its model: {reason}", agent=agent)
         case WorkerFault(agent=agent, reason=reason):
-            return WorkerError(f"whoever worked for {agent!r} gave up: {reason}", agent=agent)
+            return WorkerError(f"the worker of {agent!r} gave up: {reason}", agent=agent)
         case FunctionFault(agent=agent, reason=reason):
             return FunctionError(f"the function of {agent!r} raised {reason}", agent=agent)
 
 
 def _route(chain: Sequence[HandoffRecord]) -> str:
-    """Who handed on to whom; where somebody else than the last receiver did, the route begins anew."""
+    """The handoffs as "a -> b -> c"; where the sender is not the last receiver, a new route begins after a comma."""
     route = ""
     for before, handoff in zip((None, *chain), chain, strict=False):
         if before is not None and before.receiver == handoff.sender and before.mode is Mode.TRANSFER:

@@ -1,4 +1,4 @@
-"""Records that everyone may hold: what a handoff was, what a run gave, why it stopped."""
+"""Records that all rooms share: handoffs, results of runs, usage, approval requests, tickets."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from msgspec import Struct, field
 from changeover.ids import cleanup_key, request_id
 
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
-"""Between these every time zone has a date."""
+"""The first and last moment, in seconds since the epoch, that every time zone can show as a date."""
 
 
 def dated(seconds: float) -> datetime:
-    """A time as a date, in UTC; what is further away than the calendar reaches is where that ends."""
+    """The date in UTC of a time in seconds since the epoch, limited to CALENDAR."""
     first, last = CALENDAR
     return datetime.fromtimestamp(min(max(seconds, first), last), UTC)
 
 
 class Mode(StrEnum):
-    """How a task passes: for good, or with a result coming back."""
+    """How a task is handed over: TRANSFER for good, DELEGATE with a result that comes back."""
 
     TRANSFER = "transfer"
     DELEGATE = "delegate"
 
 
 class State(StrEnum):
-    """Where a handoff stands."""
+    """The state of a handoff; `changeover.handoffs.protocol` has the transitions."""
 
     PENDING = "PENDING"
     ACCEPTED = "ACCEPTED"
@@ -46,13 +46,13 @@ class State(StrEnum):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens that models read and wrote, and what they cost."""
+    """The tokens that model requests read and wrote, and their cost."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     requests: int = 0
     cost: float | None = None
-    """In US dollars; None while there are requests means that nobody knows."""
+    """In US dollars; None if the price of a request is unknown."""
 
     @property
     def total_tokens(self) -> int:
@@ -60,22 +60,23 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
 
     def __add__(self, other: Usage) -> Usage:
         tokens = (self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
-        # No request costs nothing, whatever its cost says; one unknown price makes the sum unknown.
+        # Without requests the cost is 0, whatever the field says; one unknown price makes the sum unknown.
         costs = [usage.cost for usage in (self, other) if usage.requests]
         known = [cost for cost in costs if cost is not None]
         return Usage(*tokens, self.requests + other.requests, sum(known) if known and known == costs else None)
 
 
 ONE_REQUEST = Usage(requests=1)
-"""A reply of which nothing more is known."""
+"""The usage of a reply whose provider reports none."""
 
 
 class Share(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one agent spent of what a run did."""
+    """One agent's share of what a run spent."""
 
     handoffs: int = 0
-    """Those that it made, or tried to."""
+    """Handoffs that it made or tried to make."""
     turns: int = 0
+    """Replies of its model."""
     retries: int = 0
     usage: Usage = Usage()
 
@@ -94,21 +95,25 @@ class Share(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Ledger(Struct, frozen=True, gc=False):
-    """What a run has spent so far, its delegates and branches included."""
+    """What a run has spent so far, including its delegates and branches."""
 
     handoffs: int = 0
     turns: int = 0
+    """Replies of models."""
     tokens: int = 0
     cost: float | None = None
+    """In US dollars; None if the price of a request is unknown."""
     agents: int = 0
+    """Different agents that have worked."""
     retries: int = 0
     elapsed: float = 0.0
+    """In seconds, without the time in which a person was awaited."""
     by_agent: Mapping[str, Share] = {}
-    """Who spent what of it."""
+    """The share of each agent, by its id."""
 
 
 class HandoffRecord(Struct, frozen=True, gc=False):
-    """One handoff, as people read it."""
+    """One handoff, for display and audit."""
 
     id: str
     sender: str
@@ -123,19 +128,19 @@ class HandoffRecord(Struct, frozen=True, gc=False):
     strategy: str
     run_id: str
     task_id: str
-    """The task that the receiver got."""
+    """The id of the receiver's task."""
     error: str = ""
-    """Why it was rejected or returned, or ended without what it was made for."""
+    """Why it was rejected or returned, or failed."""
     attempt: int = 1
-    """The how-manieth try this is to find somebody for the task."""
+    """The number of this offer of the task, from 1."""
     retry_of: str = ""
-    """The handoff that was declined before."""
+    """The id of the offer before this one, which was declined."""
     tokens_before: int = 0
-    """How many tokens the sender's context had, as far as it was said."""
+    """The tokens of the sender's context; 0 if they were not counted."""
     tokens_after: int = 0
-    """How many of them, or in place of them, the receiver got."""
+    """The tokens of the context that the receiver got."""
     strategy_error: str = ""
-    """Why the receiver got only the last messages instead of what its strategy makes of them."""
+    """Why the context strategy failed, so that the receiver got the last messages instead."""
 
     @property
     def timestamp(self) -> datetime:
@@ -144,31 +149,31 @@ class HandoffRecord(Struct, frozen=True, gc=False):
 
 
 class Expected(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the result of a handoff has to be like, as far as it can be written down."""
+    """What the sender of a handoff expects of its result."""
 
     schema: dict[str, Any] = {}
-    """A JSON schema; any form will do if it is empty."""
+    """A JSON schema; empty allows any text."""
     criteria: tuple[str, ...] = ()
-    """What makes it a good one, in words."""
+    """What makes the result a good one, in words."""
 
 
 class Rollback(Struct, frozen=True, gc=False):
-    """A handoff that was undone, as whoever cleans up after it is told."""
+    """A handoff that was rolled back; the argument of `handoff(on_rollback=…)`."""
 
     handoff: HandoffRecord
     reason: str
     by: str
     partial_result: str
-    """What the receiver had said last."""
+    """The last text of the receiver."""
 
     @property
     def idempotency_key(self) -> str:
-        """The same however often it is tried."""
+        """A key that stays the same over all tries of this rollback."""
         return cleanup_key(self.handoff.id)
 
 
 class Handed(Struct, frozen=True, gc=False):
-    """The handoff under which an agent works: what its metadata and its metrics are made of."""
+    """The handoff on which the active agent works; the source of its metadata and metrics."""
 
     sender: str
     message: str
@@ -178,18 +183,18 @@ class Handed(Struct, frozen=True, gc=False):
     elapsed: float
     retries: int
     path: list[str]
-    """Every agent of the conversation in turn; it grows, so `hops` says how much of it was walked by then."""
+    """The active agents of the conversation in order. The list is shared and grows: only the first `hops` count."""
     hops: int
     expected: Expected | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    """Which context variables are shown to its model, and which are not."""
+    """Patterns of the context variables that the agent's model sees, and does not see."""
     asked: bool = False
-    """The sender waits for the result."""
+    """True if the sender waits for the result."""
 
 
 class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What came back from a delegate: to a model it is the result of its call."""
+    """The result of a delegate; the sender's model reads it as the result of its call."""
 
     handoff_id: str
     agent: str
@@ -202,15 +207,16 @@ class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
     duration: float = 0.0
     error: str = ""
     note: str = ""
-    """What its sender should know of the call itself."""
+    """A remark about the call for the sender's model."""
 
 
 RequestKind = Literal["approval", "permission", "escalation", "task"]
-"""Why a person is asked: may it be done, may the receiver take it, nobody wants it, it is the person's own task."""
+"""Why a person is asked: a call needs approval, a receiver needs a permission, no receiver accepted a task, or the task
+is handed to the person."""
 
 
 class ApprovalRequest(Struct, frozen=True, kw_only=True):
-    """Something that a person has to decide before it goes on."""
+    """A request to a person, whose decision (`Team.decide`) the run waits for."""
 
     conversation: str
     call: str
@@ -218,106 +224,112 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     tool: str
     arguments: dict[str, Any]
     receiver: str = ""
-    """Who would take over or be asked, if it is a handoff."""
+    """The receiver, if the call is a handoff or a delegation."""
     message: str = ""
     at: float = 0.0
+    """When it was made, in seconds since the epoch."""
     expires_at: float | None = None
+    """When `on_expiry` is decided automatically; None for never."""
     on_expiry: Literal["reject", "approve"] = "reject"
     kind: RequestKind = "approval"
     roles: tuple[str, ...] = ()
-    """Who decides has to have one of these; without any, anybody may."""
+    """Who decides must have one of these roles; empty allows everyone."""
 
     @property
     def id(self) -> str:
-        """Names the very request that was shown: were anything in it different, so would be its id."""
+        """The id of the request; it includes a digest, so a decision is for exactly what the person saw."""
         return request_id(self.conversation, self.call, self.digest)
 
     @property
     def digest(self) -> str:
-        # Only if there are any: what was asked before there were roles keeps its id.
+        """A hash of what the person sees."""
+        # Roles are hashed only if there are any, so that requests of versions without roles keep their id.
         roles = (self.roles,) if self.roles else ()
         shown = (self.kind, self.agent, self.tool, self.arguments, self.receiver, self.message, *roles)
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Ticket(Struct, frozen=True, kw_only=True, gc=False):
-    """Work that waits until somebody claims it, or that somebody has claimed."""
+    """Work in the queue of an agent with `pull=True`, which a worker claims."""
 
     id: str
-    """Of the handoff or, where a user speaks to an agent that is served by claims, of the run's task."""
+    """The id of the handoff or, if a user spoke to the agent directly, of the run's task."""
     agent: str
     conversation: str
-    """Where it was asked for."""
+    """The conversation that asked for the work."""
     place: str
-    """Where the agent works on it: a delegate in a conversation of its own."""
+    """The conversation in which the agent works: for a delegate, one of its own."""
     root: str
+    """The root of the tree of conversations."""
     priority: int = 0
+    """Tickets with a higher priority are claimed first."""
     deadline: float | None = None
-    """Until when somebody has to have taken it."""
+    """When an unclaimed ticket expires, in seconds since the epoch; None for never."""
     at: float = 0.0
-    """Since when it waits."""
+    """When it was queued, in seconds since the epoch."""
 
     @property
     def kind(self) -> Literal["claim"]:
-        """What is awaited, as requests to people say it too."""
+        """The kind of what is awaited, as ApprovalRequest has it too."""
         return "claim"
 
     @property
     def receiver(self) -> str:
-        """Whom the work waits for."""
+        """The agent, under the name that ApprovalRequest has for it."""
         return self.agent
 
 
 class TicketStatus(Struct, frozen=True, kw_only=True, gc=False):
-    """How a ticket stands."""
+    """The status of a ticket."""
 
     id: str
     agent: str
     state: State
     conversation_id: str
     owner: str = ""
-    """Who holds it now."""
+    """The worker that holds the claim; empty if there is none."""
     attempts: int = 0
-    """How often it was taken since something was last heard of it."""
+    """How often it was claimed since the last progress."""
     rests: bool = False
-    """Whether its agent waits for a person or a delegate."""
+    """True while its agent waits for a person or a delegate."""
     at: float = 0.0
-    """Since when it waits, or waited."""
+    """When it was queued, in seconds since the epoch."""
     deadline: float | None = None
+    """When an unclaimed ticket expires."""
     reason: str = ""
 
 
 NoTakers: TypeAlias = Literal["return", "queue"]
-"""What becomes of a task that nobody wants: it comes back, or it waits in the queue of whoever fits best."""
+"""What happens to a task that no receiver accepts: it is returned, or it waits in the queue of the best match."""
 
 
 class HandoffResult(Struct, frozen=True, kw_only=True):
-    """What came of a package that code offered."""
+    """The outcome of a package that code offered (`Team.offer`, `Team.broker`)."""
 
     handoff_id: str
     agent: str
-    """Who took it, or was asked last."""
+    """The receiver that accepted it, or that was asked last."""
     state: State
     result: str = ""
     reason: str = ""
-    """Why nobody took it, or whom it waits for."""
+    """Why no receiver accepted it, or what it waits for."""
     error: str = ""
-    """Why whoever took it could not do it."""
+    """Why the receiver that accepted it failed."""
     summary: str = ""
     iterations: int = 0
     duration: float = 0.0
     conversation_id: str = ""
     pending: list[ApprovalRequest | Ticket] = field(default_factory=list)
-    """What a person has to decide, or a worker to take, before it goes on."""
+    """What it waits for: decisions of people, and claims of workers."""
 
     @property
     def requests(self) -> list[ApprovalRequest]:
-        """What people have to decide, of what is pending."""
+        """The pending requests to people."""
         return [each for each in self.pending if isinstance(each, ApprovalRequest)]
 
 
 class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a delegate and everybody below it cost the run."""
+    """What a delegate and the delegates below it have spent."""
 
     turns: int = 0
     handoffs: int = 0
@@ -327,50 +339,55 @@ class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
     waited: float = 0.0
     """For how many seconds people were awaited."""
     shares: dict[str, Share] = {}
-    """Who spent what of it."""
+    """The share of each agent, by its id."""
 
 
 Status = Literal["completed", "waiting", "cancelled", "failed"]
 
 
 class RunResult(Struct, frozen=True, dict=True, kw_only=True):
-    """What one run gave."""
+    """The outcome of one run."""
 
     output: str
+    """The answer to the user."""
     final_agent: str
+    """The id of the agent that was active at the end."""
     run_id: str
     conversation_id: str
     status: Status
     handoff_chain: list[HandoffRecord] = field(default_factory=list)
+    """The handoffs of this run, in order."""
     variables: Mapping[str, Any] = field(default_factory=dict)
+    """The context variables."""
     handed: Handed | None = None
     artifacts: Mapping[str, str | None] = field(default_factory=dict)
+    """References to results of the work, by name; None while there is none."""
     workflow_state: Mapping[str, Any] = field(default_factory=dict)
     usage: Usage = Usage()
     cost: float | None = None
     """In US dollars: 0 if no model was called, None if the price of one call is unknown."""
     ledger: Ledger = Ledger()
     pending: list[ApprovalRequest | Ticket] = field(default_factory=list)
-    """What is awaited while the status is "waiting": people's decisions, and workers."""
+    """What a run with the status "waiting" waits for: decisions of people, and claims of workers."""
     fell_back: bool = False
+    """True if a handoff could not be made and the sender went on alone."""
     returned: tuple[DelegateResult, ...] = ()
-    """What came back, if it was code that delegated."""
+    """The results of the branches, if code delegated."""
 
     @property
     def requests(self) -> list[ApprovalRequest]:
-        """What people have to decide, of what is pending."""
+        """The pending requests to people."""
         return [each for each in self.pending if isinstance(each, ApprovalRequest)]
 
     @cached_property
     def context(self) -> dict[str, Any]:
-        """The context variables, with the metadata of the last handoff beside them."""
-        # Made when asked for: the chain of a long conversation would cost every run a copy.
+        """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
+        # Lazy: in a long conversation the copy of the chain would cost every run time.
         return whole_context(self.variables, self.handed)
 
 
 def whole_context(variables: Mapping[str, Any], handed: Handed | None) -> dict[str, Any]:
-    """The variables with the metadata of the last handoff beside them; without one there is none."""
-    # A copy through and through: whoever is given it may do with it what they like.
+    """A deep copy of the variables, with the metadata of the last handoff if there is one."""
     own: dict[str, Any] = deepcopy(dict(variables)) if variables else {}
     if handed is None:
         return own

@@ -1,4 +1,4 @@
-"""Why runs could not go on: stored, and turned into exceptions where a caller waits."""
+"""Faults: the reasons for which runs fail, as events store them; `errors.error_of` makes exceptions of them."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from msgspec import Struct
 
 
 class ModelFault(Struct, frozen=True, tag="model"):
-    """A model gave no usable reply."""
+    """The model of an agent gave no usable reply."""
 
     agent: str
     reason: str
 
 
 class FunctionFault(Struct, frozen=True, tag="function"):
-    """A Function member raised."""
+    """The function of a Function member raised."""
 
     agent: str
     reason: str
 
 
 class WorkerFault(Struct, frozen=True, tag="worker"):
-    """Whoever had claimed the task gave it up."""
+    """The worker that had claimed the task gave it up."""
 
     agent: str
     reason: str
 
 
 class ResultFault(Struct, frozen=True, tag="result"):
-    """What came of a handoff is not what was expected of it, also not after a second try."""
+    """The result of a handoff does not fit what its sender expects, also after a second try."""
 
     agent: str
     reason: str
 
 
 class RefusalFault(Struct, frozen=True, tag="refusal"):
-    """Nobody takes what this member would hand over, or it does not go on itself."""
+    """No receiver accepts what this member has to hand over, or a person stopped it."""
 
     agent: str
     reason: str
 
 
 class ReceiverFault(Struct, frozen=True, tag="receiver"):
-    """A model kept naming receivers that do not exist."""
+    """A model repeatedly named a receiver that does not exist."""
 
     sender: str
     receiver: str
@@ -61,15 +61,15 @@ class LimitFault(Struct, frozen=True, omit_defaults=True, tag="limit"):
     limit: LimitName
     figure: int | float
     spent: int | float | None = None
-    """How much had been spent by then, where that can be more than may be; None also if nobody knows."""
+    """What was spent, for limits that can be overshot; None if unknown."""
 
 
 class AgentFault(Struct, frozen=True, tag="agent"):
-    """The agent that should act is no longer in the team."""
+    """The active agent is no longer in the team."""
 
     agent: str
     available: tuple[str, ...]
 
 
 Fault = ModelFault | FunctionFault | WorkerFault | ResultFault | RefusalFault | ReceiverFault | LimitFault | AgentFault
-"""Why a run could not go on."""
+"""Why a run failed."""

@@ -246,6 +246,11 @@ def is_held_by(worker: str, token: str) -> bool:
     return token.startswith(f"{worker}#")
 
 
+def queue_topic(agent: str) -> str:
+    """The topic on which a store announces tickets of an agent; no conversation has this id."""
+    return f"%{agent}"
+
+
 def context_id(body: str) -> str:
     """A stored context: the same text always has the same id."""
     # A lone surrogate cannot be encoded as UTF-8, but its text still needs an id.

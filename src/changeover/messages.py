@@ -1,4 +1,4 @@
-"""What models read and write. Every message knows its author."""
+"""Messages that models read and write; each has an author."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ class Call(Struct, frozen=True, omit_defaults=True, gc=False):
     name: str
     args: dict[str, Any] = field(default_factory=dict)
     malformed: str = ""
-    """What the model wrote instead of an object of arguments."""
+    """The text that the model wrote, if it is not a JSON object of arguments."""
 
 
 class File(Struct, frozen=True, omit_defaults=True, gc=False):
-    """An image or another file that goes with what a user says: its bytes, or the address where they lie."""
+    """An image or another file that a user attaches: its `data`, or the `url` where it can be read."""
 
     data: bytes = b""
     media_type: str = ""
+    """Such as "image/png"."""
     name: str = ""
     url: str = ""
 
     @property
     def label(self) -> str:
-        """How people and models read of it."""
+        """The file in text, for people and for models that cannot read it."""
         return f"[{self.name or self.url or 'a file'} ({self.media_type})]"
 
     def __repr__(self) -> str:
@@ -41,7 +42,7 @@ class File(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class User(Struct, frozen=True, omit_defaults=True, gc=False, tag="user"):
-    """What a user said."""
+    """A message of a user."""
 
     text: str
     author: str = "user"
@@ -56,7 +57,7 @@ class Assistant(Struct, frozen=True, omit_defaults=True, gc=False, tag="assistan
     thinking: str = ""
     calls: tuple[Call, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
-    """What the model's provider needs back with it, under the provider's name; to everybody else it means nothing."""
+    """Data that the model's provider needs back, such as signatures, under the provider's name."""
 
     @property
     def author(self) -> str:
@@ -78,7 +79,7 @@ class ToolResult(Struct, frozen=True, omit_defaults=True, gc=False, tag="tool"):
 
 
 class Note(Struct, frozen=True, omit_defaults=True, gc=False, tag="note"):
-    """What an agent, or Changeover itself, tells the agent that reads on."""
+    """A remark of an agent, or of Changeover itself, for the agent that reads the thread next."""
 
     text: str
     author: str = "changeover"
@@ -88,18 +89,18 @@ Message = User | Assistant | ToolResult | Note
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What a model answered: a text, calls, or both."""
+    """The reply of a model: a text, calls, or both."""
 
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage = ONE_REQUEST
     extra: dict[str, Any] = field(default_factory=dict)
-    """What the model's provider needs back with it: plain JSON, under the provider's name."""
+    """Data that the model's provider needs back with the next request: JSON, under the provider's name."""
 
 
 def with_labels(text: str, files: Sequence[File]) -> str:
-    """What was said, and below it what came with it."""
+    """The text, followed by a line for each file."""
     return "\n".join([*([text] if text else ()), *(file.label for file in files)])
 
 
@@ -127,7 +128,7 @@ class View(Sequence[T_co], Generic[T_co]):
         return self._items[index + self._length if index < 0 else index]
 
     def __iter__(self) -> Iterator[T_co]:
-        # Not islice over the live list: it may grow while somebody still reads.
+        # Not islice over the live list: it may grow during the iteration.
         return (self._items[i] for i in range(self._length))
 
     def __eq__(self, other: object) -> bool:

@@ -320,8 +320,8 @@ class Team(Overseer):
             await self._log.close()
             await asyncio.sleep(0)  # whoever waited is told before this returns
         for model in (*self._world.models.values(), self._world.helper):
-            if let_go := getattr(model, "let_go", None):
-                await let_go()
+            if close_clients := getattr(model, "close_clients", None):
+                await close_clients()
         self._engine = self._log = None
 
 

@@ -58,7 +58,7 @@ def named(name: str) -> Any:
     return function
 
 
-def test_all_faults_of_a_team_come_together():
+def test_all_faults_of_a_team_are_reported_at_once():
     members = [
         Agent("two words", tools=[look, look]),
         Agent("twin", handoffs=["nobody", handoff("nowhere", return_to="neverland", variables=[Variable("_x")])]),
@@ -69,7 +69,7 @@ def test_all_faults_of_a_team_come_together():
     expected = [
         "2 agents are called 'twin'; give each an id of its own",
         "start='missing' is not in the team; choose one of fn, twin, two words",
-        "agent 'two words' has an id that is no slug; use letters",
+        "agent 'two words' has an invalid id; use letters",
         "agent 'two words' has two tools called 'look' (a function and a function); give one of them another name=",
         "agent 'two words' has no model; give it one with Agent(model=…), or all of them with Team(model=…)",
         "agent 'twin' hands off to 'nobody', which is not in the team; choose one of",
@@ -81,7 +81,7 @@ def test_all_faults_of_a_team_come_together():
         "agent 'twin' has model='nobody:gpt-5', which no provider is known by",
         "agent 'fn' needs a function, not str",
         "max_turns is 0; give 1 or more",
-        "hook 'x' names no event; choose one of",
+        "hook 'x' is not an event; choose one of",
         "the team has the rule 'r'; give Rule(…)",
     ]
     for part in expected:
@@ -104,12 +104,12 @@ def test_a_team_needs_agents(members: Any):
 
 
 @pytest.mark.parametrize("id", ["", "a b", "ä", "-a", "a.b", "a/b", "x" * 65, "a\n", 7, None, {"a": 1}])
-def test_ids_are_slugs(id: Any):
-    assert any("has an id that is no slug" in said for said in faults([Agent(id), Agent("b", handoffs=["c"])]))
+def test_an_invalid_id_is_a_fault(id: Any):
+    assert any("has an invalid id" in said for said in faults([Agent(id), Agent("b", handoffs=["c"])]))
 
 
 @pytest.mark.parametrize("id", ["a", "A1", "sdr-agent", "7_of_9", "x" * 64])
-def test_a_slug_is_fine(id: str):
+def test_a_valid_id_has_no_faults(id: str):
     Team([Agent(id)], model=MODEL)
 
 
@@ -123,7 +123,7 @@ def test_a_single_agent_in_place_of_a_list_is_a_fault():
 
 
 @pytest.mark.parametrize("handoffs", ["billing", None, handoff("billing"), [5], [Agent("billing")]])
-def test_handoffs_that_are_no_list_of_ways_are_a_fault(handoffs: Any):
+def test_handoffs_that_are_not_a_list_are_a_fault(handoffs: Any):
     found = faults([Agent("a", handoffs=handoffs), Agent("billing")])
     assert len(found) == 1
     assert found[0].startswith("agent 'a' ")
@@ -158,7 +158,7 @@ def test_a_tool_and_a_handoff_of_one_name_are_a_fault():
 
 
 @pytest.mark.parametrize("options", [{"handoffs_enabled": False}, {}])
-def test_where_there_is_no_generic_tool_another_may_bear_its_name(options: dict[str, bool]):
+def test_without_a_generic_handoff_another_tool_may_have_its_name(options: dict[str, bool]):
     members = [Agent("a", tools=[named("handoff")])] + ([Agent("b")] if options else [])
     Team(members, model=MODEL, **options)  # type: ignore[arg-type]
 
@@ -229,7 +229,7 @@ def test_the_tool_that_reads_what_was_said_before_keeps_its_name():
         {"skills": ["x"]},
     ],
 )
-def test_what_agents_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
+def test_an_option_that_is_not_supported_yet_is_a_fault(option: dict[str, Any]):
     [name] = option
     assert fault([Agent("a", **option)]) == f"agent 'a' sets {name}=, which this version does not support; leave it out"
 
@@ -246,7 +246,7 @@ def test_what_agents_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, 
         ({"max_concurrency": 0}, "max_concurrency=0; give 1 or more, or None for no limit"),
     ],
 )
-def test_what_an_agent_cannot_answer_by_is_a_fault(option: dict[str, Any], said: str):
+def test_wrong_accepts_requires_and_max_concurrency_are_faults(option: dict[str, Any], said: str):
     assert said in fault([Agent("a", **option)])
 
 
@@ -262,12 +262,12 @@ def test_what_an_agent_cannot_answer_by_is_a_fault(option: dict[str, Any], said:
         ({"instructions": None}, "instructions=None; give a text, or a function of the run's context"),
     ],
 )
-def test_what_an_agent_cannot_say_of_itself_is_a_fault(option: dict[str, Any], said: str):
+def test_wrong_texts_of_an_agent_are_faults(option: dict[str, Any], said: str):
     assert fault([Agent("a", **option), Agent("b")]) == f"agent 'a' has {said}"
 
 
 @pytest.mark.parametrize("member", [Person("p", name=5), Function("p", print, description=["x"])])  # type: ignore[arg-type]
-def test_what_other_members_cannot_say_of_themselves_is_a_fault(member: Any):
+def test_wrong_texts_of_other_members_are_faults(member: Any):
     assert "; give a text" in fault([Agent("a"), member])
 
 
@@ -283,7 +283,7 @@ def test_what_other_members_cannot_say_of_themselves_is_a_fault(member: Any):
         ({"alternatives": ["c"]}, "the alternative 'c', which is not in the team; choose one of a, b"),
     ],
 )
-def test_what_a_way_to_hand_off_cannot_say_is_a_fault(way: Any, option: dict[str, Any], said: str):
+def test_wrong_options_of_a_handoff_are_faults(way: Any, option: dict[str, Any], said: str):
     assert said in fault([Agent("a", handoffs=[way("b", **option)]), Agent("b")])
 
 
@@ -389,7 +389,7 @@ def test_functions_need_no_model():
     Team([Function("a", lambda ctx: "")])
 
 
-def test_what_was_passed_to_an_agent_stays_the_callers():
+def test_an_agent_copies_the_callers_lists_and_dicts():
     tools, ways, settings = [look], ["b"], {"temperature": 0}
     agent = Agent("a", tools=tools, handoffs=ways, settings=settings)
     tools.clear()

@@ -68,7 +68,7 @@ def test_every_type_is_shown_as_json_names_it(kind: Any):
     ],
     ids=repr,
 )
-def test_a_value_that_means_the_type_becomes_it(kind: Any, wrote: object, value: object):
+def test_a_value_that_can_be_converted_is_converted(kind: Any, wrote: object, value: object):
     checked = check(Variable("x", kind), x=wrote)
     assert checked == {"x": value}
     assert isinstance(checked, dict)
@@ -95,13 +95,13 @@ def test_a_value_that_means_the_type_becomes_it(kind: Any, wrote: object, value:
     ],
     ids=repr,
 )
-def test_a_value_that_does_not_is_refused_with_its_name(kind: Any, wrote: object):
+def test_a_value_of_another_type_is_refused_with_its_name(kind: Any, wrote: object):
     said = check(Variable("x", kind), x=wrote)
     assert isinstance(said, str)
     assert said.startswith("x: ")
 
 
-def test_everything_wrong_is_said_at_once():
+def test_all_wrong_values_are_reported_at_once():
     said = check(Variable("a"), Variable("b", "integer"), b="many", c=1)
     assert isinstance(said, str)
     assert [part.split(":")[0] for part in said.split("; ")] == ["a", "b", "c"]
@@ -111,7 +111,7 @@ def test_an_optional_variable_that_is_left_out_is_not_there():
     assert check(Variable("a"), Variable("b", required=False), a="x") == {"a": "x"}
 
 
-def test_what_a_model_wrote_is_not_changed():
+def test_the_arguments_of_a_model_are_not_changed():
     args = {"items": [1, 2]}
     checked = compile_variables((Variable("items", "array"),))[1](args)
     assert isinstance(checked, dict)
@@ -120,7 +120,7 @@ def test_what_a_model_wrote_is_not_changed():
 
 
 @pytest.mark.parametrize("name", ["schema", "json", "copy", "model_fields", "model_config", "class", "self", "items"])
-def test_a_variable_may_bear_the_name_of_anything_in_python(name: str):
+def test_a_variable_may_have_the_name_of_a_python_keyword_or_attribute(name: str):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         shown, checked = compile_variables((Variable(name),))
@@ -144,7 +144,7 @@ def test_a_property_that_is_called_title_is_shown():
     assert "title" in compile_variables(Address)[0]["properties"]
 
 
-def test_the_defaults_of_a_pydantic_model_travel():
+def test_the_defaults_of_a_pydantic_model_become_variables():
     checked = compile_variables(Lead)[1]({"leadId": "L-1"})
     assert checked == {"lead_id": "L-1", "score": 50, "home": None}
 
@@ -158,7 +158,7 @@ class Moody(BaseModel):
         return {"17": order}[order]
 
 
-async def test_a_validator_that_breaks_is_told_to_the_model_like_any_other_fault():
+async def test_an_exception_of_a_validator_is_a_fault_that_the_model_reads():
     model = ScriptedModel(
         {
             "triage": [hands_off("billing", "x", order="18"), hands_off("billing", "x", order="17")],

@@ -1,4 +1,4 @@
-"""What each strategy costs and what it loses, in three long conversations and in a whole piece of work."""
+"""Tokens that each strategy uses and facts that it loses, in three long conversations and in a whole task."""
 
 import asyncio
 from functools import cache
@@ -36,7 +36,7 @@ def billed() -> Bills:
 
 
 @every_case
-def test_whoever_gets_all_sees_every_fact(case: str):
+def test_a_receiver_with_the_full_strategy_sees_every_fact(case: str):
     assert measured()[case][ALL].lost == []
     assert measured()[case][ALL].by_fetch == []
 
@@ -97,7 +97,7 @@ def test_three_agents_that_know_all_they_need_cost_at_most_a_fifth_more_than_one
 
 
 @pytest.mark.parametrize("shape", ["swarm", "supervisor"])
-def test_whoever_gets_the_message_only_works_without_what_it_needs(shape: str):
+def test_a_receiver_with_the_message_only_strategy_lacks_facts(shape: str):
     assert billed()[shape, MESSAGE].missing != []
     assert billed()[shape, ALL].missing == []
 

@@ -139,6 +139,6 @@ def test_what_cannot_be_is_said_plainly(shop: Path):
         at=shop,
     )
     assert [each.returncode for each in done.values()] == [1, 2, 1, 1]
-    assert done["id"].stderr.startswith("changeover: 'no id!' is no id; use letters, digits,")
+    assert done["id"].stderr.startswith("changeover: 'no id!' is not a valid id; use letters, digits,")
     assert done["unknown"].stderr == "changeover: nothing is known of 'nobody'; there are: desk, shy\n"
     assert done["no store"].stderr.startswith("changeover: which store?")

@@ -1,4 +1,4 @@
-"""What must hold of logs and of effects, whatever happened to the processes."""
+"""Invariants of logs and effects, whatever happened to the processes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

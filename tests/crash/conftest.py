@@ -15,7 +15,7 @@ pytest.register_assert_rewrite("tests.crash.checks")
 
 @pytest.fixture(scope="session")
 def mother(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mother]:
-    """Of whom all processes are forked."""
+    """The process that all others are forked from."""
     mother = Mother(tmp_path_factory.mktemp("mother"))
     yield mother
     mother.leave()

@@ -20,7 +20,7 @@ from changeover.tools.tool import ToolDefinition
 from tests.crash.notes import Notes
 
 LEASE = 10.0
-"""Long: nobody dies here."""
+"""Long: no process dies here."""
 KINDS = ("delegate", "transfer", "elsewhere", "run")
 
 

@@ -104,7 +104,7 @@ class Living(RuleBasedStateMachine):
         return {request.id for request in self._do(self.team.approvals())}
 
     def _look_at_callers(self) -> None:
-        """Whoever was told that something went wrong was told what, and not of the machinery."""
+        """Every error that a caller got names a cause, and no internals."""
         for task in self.asked:
             if task.done() and isinstance(error := task.exception(), Exception):
                 assert isinstance(error, ChangeoverError), f"a caller was told {error!r}"
@@ -122,7 +122,7 @@ class Living(RuleBasedStateMachine):
         raise NotImplementedError
 
     async def _decide_all(self) -> None:
-        """Whoever waits, waits for a person; when all is decided, all has ended."""
+        """A caller waits only for a person; when all is decided, all has ended."""
         for _ in range(200):
             await self._pass_time()
             waiting = await self.team.approvals()
@@ -137,7 +137,7 @@ class Living(RuleBasedStateMachine):
         assert [state.id for state in self.watcher.under_way()] == []
 
     async def _pass_time(self) -> None:
-        """Until nothing has come of it for longer than anybody is given: of what waits in a row, each has its time."""
+        """Wait until there was no progress for longer than any deadline: queued work is done one after the other."""
         quiet = 0
         while quiet < 20:
             before = self.watcher.seen
@@ -147,10 +147,10 @@ class Living(RuleBasedStateMachine):
         await self._settle()
         self.watcher.check()
 
-    def _nobody_waits(self) -> None:
+    def _check_waiters(self) -> None:
         self._look_at_callers()
         waiting = [task for task in self.asked if not task.done()]
-        assert not waiting, f"somebody waits for ever: {waiting}"
+        assert not waiting, f"callers wait for ever: {waiting}"
 
     async def _leave(self) -> None:
         await self.team.close()

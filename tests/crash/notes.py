@@ -1,4 +1,4 @@
-"""What processes leave behind: a file of lines that only grows, whoever of them is killed at whatever moment."""
+"""Notes of processes: an append-only file of lines that survives the death of any process."""
 
 import os
 import time
@@ -17,7 +17,7 @@ class Note(msgspec.Struct, omit_defaults=True):
     at: float = 0.0
     """By the machine's own clock, which is the same for all processes."""
     key: str = ""
-    """`conversation:command` of an effect, the key of what was said of a result."""
+    """`conversation:command` of an effect, or the key of the message of a result."""
     kind: str = ""
     value: Any = None
 

@@ -1,4 +1,4 @@
-"""The parent's side: starts processes, stops and kills them, and looks at what they did."""
+"""Nursery: starts, stops and kills processes, and reads what they did."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A small team in which everything can happen that the protocol of handoffs knows, and which does as it is told.
+"""A small team that follows plans, and can make every transition of the handoff protocol.
 
 What a user says, and what a task says, is a plan: words, each of them one turn of the model that reads it.
 
@@ -6,7 +6,7 @@ What a user says, and what a task says, is a plan: words, each of them one turn 
     >billing/no     hand over, and say beside it how to answer      !       fail for good
     *clerk/later    delegate: the rest of the plan, after a `:`, is the delegate's own
 
-Answers: yes, no, nobody (nobody takes it), later (after a while), never (not in time), permit, context.
+Answers: yes, no, nobody (declined by all), later (after a while), never (not in time), permit, context.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -41,7 +41,7 @@ RECEIVERS = (*AGENTS[1:], *CLOSED, *PEOPLE)
 ANSWERS = ("yes", "no", "nobody", "later", "never", "permit", "context")
 TIMEOUT = 60.0
 WHILE, AGES = 20.0, 500.0
-"""How long somebody takes, and takes who is too late."""
+"""Seconds that an agent takes, and that a late one takes."""
 
 
 @tool(read_only=True)
@@ -63,7 +63,7 @@ class Parties:
         self._clock = clock
         self.wrong: list[str] = []
         self.cleaned: list[str] = []
-        """The keys under which somebody cleaned up."""
+        """The keys of cleanups."""
 
     def team(self, **options: Any) -> Team:
         members = [self._agent(id) for id in AGENTS]

@@ -77,7 +77,7 @@ def desk(store: Store, model: ScriptedModel) -> Team:
 
 
 def a_package(rng: random.Random, number: int) -> HandoffPackage:
-    """Work for somebody, more or less urgent."""
+    """A package with a random mode, receiver and priority."""
     mode = rng.choice((Mode.DELEGATE, Mode.TRANSFER))
     metadata = Metadata(receiver=rng.choice(SERVED), mode=mode, priority=rng.randrange(3))
     return HandoffPackage(Task(f"job {number}"), metadata=metadata)

@@ -1,4 +1,4 @@
-"""Approvals over the lives of processes: one asks, another decides, and whoever lives goes on.
+"""Approvals across processes: one asks, another decides, and a process that lives goes on.
 
     python -m tests.crash.test_approvals_elsewhere
 
@@ -24,6 +24,7 @@ from changeover.guards.approval import OnExpiry
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import ApprovalDecided, Entry, Event, RunCompleted, ToolFinished
 from changeover.relay.ports import Circuits, Head, Log, Request, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -69,11 +70,12 @@ class DyingLog(SqlLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         decision = any(isinstance(event, ApprovalDecided) for event in entry.events)
         if decision and self.dies == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        await super().append(entry, head, reserve, claim, circuits)
+        await super().append(entry, head, reserve, claim, circuits, rows)
         ended = entry.root != entry.conversation and any(isinstance(event, RunCompleted) for event in entry.events)
         if (decision and self.dies == "after") or (ended and self.dies == "after its delegate"):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -182,7 +184,7 @@ def main() -> None:
     furnish()
     # What makes a schema of a function takes longer to import than all that a process does here.
     Desk(Task(url="sqlite:///none.db", deed="ask"), Notes(Path(os.devnull))).team()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     for line in sys.stdin:
         print(_fork(msgspec.json.decode(line, type=Task)), flush=True)
 
@@ -297,7 +299,7 @@ async def test_another_process_decides_and_gets_the_result(shared_store: str, nu
 
 
 @pytest.mark.parametrize("where", WHERE)
-async def test_the_process_that_asked_learns_what_came_of_it(shared_store: str, nursery: Nursery, where: Where):
+async def test_the_process_that_asked_gets_the_outcome(shared_store: str, nursery: Nursery, where: Where):
     asks(nursery, Task(url=shared_store, deed="ask, stay and look again", where=where), "stays")
     assert ends(nursery, Task(url=shared_store, deed="decide", where=where), 0) == []
     _, *results = noted(nursery, "result", 3)
@@ -315,7 +317,7 @@ async def test_a_process_that_dies_as_it_decides_loses_nothing(
     asks(nursery, Task(url=shared_store, deed="ask", where=where), "exits")
     deciding = nursery.start(Task(url=shared_store, deed="decide", where=where, dies=dies))
     assert deciding.ended(15)
-    assert len(nursery.notes.read("done")) == 1, "who was to be killed lived on"
+    assert len(nursery.notes.read("done")) == 1, "the process that was to be killed lived on"
     log = open_log(Store(shared_store))
     left = [request.tool for request in await log.approvals()]
     await log.close()
@@ -325,14 +327,14 @@ async def test_a_process_that_dies_as_it_decides_loses_nothing(
     await assert_decided_once(shared_store)
 
 
-async def test_a_process_that_dies_before_a_sender_has_its_answer_is_replaced_by_whoever_opens_the_store(
+async def test_the_next_process_that_opens_the_store_answers_the_sender_of_a_dead_one(
     shared_store: str, nursery: Nursery
 ):
     task = Task(url=shared_store, deed="ask", where="in a delegate")
     asks(nursery, task, "exits")
     deciding = nursery.start(msgspec.structs.replace(task, deed="decide", dies="after its delegate"))
     assert deciding.ended(15)
-    assert len(nursery.notes.read("done")) == 1, "who was to be killed lived on"
+    assert len(nursery.notes.read("done")) == 1, "the process that was to be killed lived on"
     assert nursery.start(msgspec.structs.replace(task, deed="open")).ended(15)
     noted(nursery, "settled")
     assert_once(nursery)
@@ -340,7 +342,7 @@ async def test_a_process_that_dies_before_a_sender_has_its_answer_is_replaced_by
 
 
 async def assert_expired(url: str, nursery: Nursery, task: Task) -> None:
-    """Nobody decided, and whoever opened the store has settled it."""
+    """The request expired, and the process that opened the store has settled it."""
     assert nursery.start(msgspec.structs.replace(task, deed="open")).ended(15)
     noted(nursery, "settled")
     assert_once(nursery, ("pay", "stamp") if task.on_expiry == "approve" else ())
@@ -350,7 +352,7 @@ async def assert_expired(url: str, nursery: Nursery, task: Task) -> None:
 
 @pytest.mark.parametrize("how", ["exits", "is killed"])
 @pytest.mark.parametrize("on_expiry", ["reject", "approve"])
-async def test_what_expires_while_no_process_lives_is_settled_by_the_next_that_opens_the_store(
+async def test_an_approval_that_expires_while_no_process_lives_is_settled_by_the_next_one(
     shared_store: str, nursery: Nursery, how: str, on_expiry: OnExpiry
 ):
     task = Task(url=shared_store, deed="ask", expires=EXPIRES, on_expiry=on_expiry)
@@ -359,14 +361,14 @@ async def test_what_expires_while_no_process_lives_is_settled_by_the_next_that_o
     await assert_expired(shared_store, nursery, task)
 
 
-async def test_what_expires_while_another_process_is_there_is_settled_by_that_one(shared_store: str, nursery: Nursery):
+async def test_an_approval_that_expires_is_settled_by_the_process_that_is_there(shared_store: str, nursery: Nursery):
     task = Task(url=shared_store, deed="ask", expires=1.0)
     asks(nursery, task, "is killed")
     await assert_expired(shared_store, nursery, task)
 
 
 @pytest.mark.parametrize("on_expiry", ["reject", "approve"])
-async def test_what_expires_in_a_delegate_while_no_process_lives_is_settled_for_its_sender_too(
+async def test_an_approval_of_a_delegate_that_expires_while_no_process_lives_is_settled_for_its_sender_too(
     shared_store: str, nursery: Nursery, on_expiry: OnExpiry
 ):
     task = Task(url=shared_store, deed="ask", where="in a delegate", expires=EXPIRES, on_expiry=on_expiry)

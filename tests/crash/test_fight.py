@@ -1,4 +1,4 @@
-"""Several processes on one store, all of which want the same conversations at once."""
+"""Several processes on one store that use the same conversations at once."""
 
 import random
 import time
@@ -16,7 +16,7 @@ from tests.crash.test_kill import as_it_should_be
 from tests.crash.worker import Order, Say
 
 LEASE = 10.0
-"""Long: whoever fights here is alive."""
+"""Long: all processes here are alive."""
 
 
 class Ring:
@@ -35,14 +35,14 @@ class Ring:
         return fighter
 
     def fight(self, tasks: Sequence[list[list[Say]]], **options: Any) -> None:
-        """All begin at once, and nobody leaves before everybody has been answered."""
+        """All begin at once, and none ends before all have their answers."""
         begin_at = time.monotonic() + 0.2
         for rows in tasks:
             self.enter(rows, begin_at, stay=True, **options)
         assert wait_for(lambda: len(self._nursery.notes.read("done")) == len(tasks), 30), "the fight does not end"
 
     async def assert_fair(self) -> None:
-        """Everybody was answered, everything was done once."""
+        """Every caller was answered, and every effect happened once."""
         expected = await as_it_should_be(self._said)
         notes = self._nursery.notes.read()
         assert [note for note in notes if note.what in ("wrong", "error")] == []

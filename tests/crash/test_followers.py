@@ -8,6 +8,7 @@ from changeover.errors import Owned
 from changeover.messages import Message
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import open_log
@@ -30,10 +31,11 @@ class LogOfOthers(MemoryLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         if head is not None:
             raise Owned(entry.conversation, "another process")
-        await super().append(entry, head, reserve, claim, circuits)
+        await super().append(entry, head, reserve, claim, circuits, rows)
 
     async def claim(self, conversation: str) -> bool:
         return False
@@ -53,7 +55,7 @@ class Slow(PassingLog):
 
 
 def never(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-    raise AssertionError("somebody else was asked already")
+    raise AssertionError("another agent was asked already")
 
 
 async def test_a_caller_that_speaks_again_as_soon_as_it_is_answered_is_answered_again():
@@ -71,7 +73,7 @@ async def test_a_caller_that_speaks_again_as_soon_as_it_is_answered_is_answered_
     await working.close()
 
 
-async def test_who_resumes_while_a_decision_is_carried_out_elsewhere_is_not_told_to_wait_for_it(shared_store: str):
+async def test_a_resume_while_another_process_carries_out_the_decision_does_not_wait_for_a_person(shared_store: str):
     begun, over = asyncio.Event(), asyncio.Event()
 
     @tool(approval=True)

@@ -1,4 +1,4 @@
-"""`crash.survives` lets a sound team pass, in one line, and notices what is wrong with one that is not sound."""
+"""`crash.survives` passes for a correct team, and finds the faults of broken logs and teams."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -184,7 +184,7 @@ class LosesWhatWasSaid(LifeByLife):
 
 
 class ForgetsCauses(LifeByLife):
-    """Keeps the entries but not what caused them, so that what was said is said again."""
+    """Keeps the entries but not their causes, so that messages are recorded again."""
 
     def comes_back(self) -> None:
         self._causes.clear()
@@ -258,9 +258,9 @@ async def test_a_log_that_lets_a_message_be_said_twice_is_noticed():
         await crash.survives(a_reciter([look]), the_same_twice, open_log=ForgetsCauses)
 
 
-async def test_a_log_that_changes_what_was_said_is_noticed():
+async def test_a_log_that_changes_a_recorded_text_is_noticed():
     model = ScriptedModel(lambda agent, messages, tools: says(messages[0].text))
-    with pytest.raises(KeyConflict, match="was given before, to something else"):
+    with pytest.raises(KeyConflict, match="was used before, for another input"):
         await crash.survives(Team([Agent("solo")], model=model), one_message, open_log=ChangesTheQuestion)
 
 

@@ -31,7 +31,7 @@ def conversations(notes: list[Note]) -> set[str]:
 
 
 def assert_once(notes: list[Note], keys: list[str], callers: int) -> None:
-    """Everybody was answered, all who used the same key the same; and what they asked for was done once."""
+    """Every caller was answered, the same for the same key, and each effect happened once."""
     assert [note for note in notes if note.what == "error"] == []
     results = [note for note in notes if note.what == "result"]
     assert Counter(note.key for note in results) == dict.fromkeys(keys, callers)
@@ -95,7 +95,7 @@ def run_processes(url: str, notes: Notes, variants: list[str]) -> None:
 
 
 async def recorded(url: str, notes: list[Note]) -> list[int]:
-    """How often something was asked for in each conversation that somebody was answered from."""
+    """The number of messages in each conversation that gave an answer."""
     log = open_log(Store(url))
     try:
         found = [await log.read(id) for id in sorted(conversations(notes))]

@@ -36,7 +36,7 @@ def a_round(rng: random.Random, number: int) -> list[list[Say]]:
 
 
 async def as_it_should_be(rows: Sequence[Sequence[Say]]) -> dict[str, list[Any]]:
-    """What each of these is answered by a process that nobody kills."""
+    """The answers of a process that is not killed."""
     says = {say.key: say for row in rows for say in row}
     async with Play(lambda *noted: None).team(MemoryLog()) as team:
 

@@ -1,6 +1,6 @@
-"""Several engines on one log, to which everything happens in any order: nothing is lost, nothing is said twice.
+"""Several engines on one log, with faults and crashes in any order: nothing is lost or recorded twice.
 
-Time is the event loop's own, and passes only when everybody waits; so an hour of it takes no time.
+The event loop has a clock of its own, which moves only when every task waits; so an hour takes no time.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, 
 from changeover.messages import Assistant, User
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
 from changeover.relay.ports import Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome, World
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -36,7 +37,7 @@ STRESS = "CHANGEOVER_STRESS" in os.environ
 CONVERSATIONS = ("c", "d")
 TEAMS = 3
 MOMENT = 0.05
-"""How long the log takes before and after it writes: whoever dies then does not know what became of it."""
+"""Seconds that the log takes before and after a write: a process that dies then does not know the outcome."""
 
 TURNS = ("look", "pay", "look+pay", "pay+look+slow", "slow", ">", "?look", "?pay", "?>", "!")
 """What a model does: call these tools, hand over; `?` fails the first time, `!` fails for good."""
@@ -45,12 +46,12 @@ Trouble = Literal["", "lease lost", "owned by another"]
 
 
 class Skipping(selectors.SelectSelector):
-    """Nobody waits for time to pass: it has."""
+    """A loop in which waiting moves the clock instead."""
 
     passed = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everybody waits for something that nobody does"
+        assert timeout is not None, "every task waits, and nothing is scheduled"
         self.passed += max(0.0, timeout)
         return super().select(0)
 
@@ -109,7 +110,7 @@ class TroubledLog(PassingLog):
                 self._owners[conversation] = (self, self.epoch)
 
     def trouble_with(self, trouble: Trouble) -> None:
-        """From now on. Whoever gets another lease owns nothing by it; and nobody gets what is owned by a valid one."""
+        """Take a new lease, which owns nothing; a conversation that is owned under a valid lease cannot be taken."""
         if "lease lost" in (self.trouble, trouble) or trouble == "owned by another":
             self.epoch += self.trouble != trouble
         self.trouble = trouble
@@ -121,6 +122,7 @@ class TroubledLog(PassingLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         asked_under = self.epoch
         await asyncio.sleep(MOMENT)
@@ -128,8 +130,8 @@ class TroubledLog(PassingLog):
             raise LeaseLost("for the sake of this test")
         known = await self._log.read(entry.conversation)
         if head is not None and known and self._is_elsewhere(entry.conversation):
-            raise Owned(entry.conversation, "somebody")
-        await self._log.append(entry, head, reserve, claim, circuits)
+            raise Owned(entry.conversation, "another process")
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
         if head is not None:
             self._own(entry.conversation, head.working)
         await asyncio.sleep(MOMENT)
@@ -138,7 +140,7 @@ class TroubledLog(PassingLog):
         await asyncio.sleep(MOMENT)
         if self._is_elsewhere(conversation):
             return False
-        if conversation in await self._log.unfinished():  # nobody works on what has ended
+        if conversation in await self._log.unfinished():  # an ended conversation has no owner
             self._own(conversation, True)
         return True
 
@@ -161,7 +163,7 @@ class TroubledLog(PassingLog):
 
 
 class Planned:
-    """A model that does what its user said, and answers by the key of what was said."""
+    """A model that follows the user's message, and answers with its key."""
 
     async def reply(self, request: Request) -> Reply:
         await asyncio.sleep(MOMENT)
@@ -322,7 +324,7 @@ class Processes(RuleBasedStateMachine):
         self._ask(which, said, self._run(which, said))
 
     @rule(which=which, conversation=st.sampled_from(CONVERSATIONS))
-    def somebody_asks_how_it_stands(self, which: int, conversation: str) -> None:
+    def a_caller_asks_for_the_result(self, which: int, conversation: str) -> None:
         async def resume() -> RunResult:
             return await self.teams[which].resume(conversation)
 
@@ -353,7 +355,7 @@ class Processes(RuleBasedStateMachine):
         self.loop.call_later(soon, self.logs[which].trouble_with, "lease lost")
 
     @rule(which=which, soon=soon)
-    def everything_is_somebody_elses(self, which: int, soon: float) -> None:
+    def every_conversation_is_owned_by_another(self, which: int, soon: float) -> None:
         self.loop.call_later(soon, self.logs[which].trouble_with, "owned by another")
 
     @rule(which=which, soon=soon)
@@ -392,7 +394,7 @@ class Processes(RuleBasedStateMachine):
             self.loop.close()
 
     async def _end(self) -> None:
-        """Everybody gets an answer; what the dead left behind is taken up; everything has ended."""
+        """Every caller gets an answer, the work of dead processes is resumed, and everything has ended."""
         await self._all_are_answered()
         for team in self.teams:
             await team.__aenter__()
@@ -409,7 +411,7 @@ class Processes(RuleBasedStateMachine):
         if self.asked:
             _, waiting = await asyncio.wait([task for _, _, task in self.asked], timeout=120)
             whose = [(which, said) for which, said, task in self.asked if task in waiting]
-            assert not whose, f"somebody waits for ever: {whose}"
+            assert not whose, f"callers wait for ever: {whose}"
 
     def _assert_right_answers(self) -> None:
         answers: dict[Said, set[tuple[str, str]]] = {said: set() for said in self.everything}
@@ -477,6 +479,7 @@ class LeaseRunsOut(MemoryLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         if self.elsewhere and head is not None:
             raise Owned(entry.conversation, "another process")
@@ -484,7 +487,7 @@ class LeaseRunsOut(MemoryLog):
             self.lost = True
             raise LeaseLost("it ran out just now")
         self.elsewhere = False  # the other process has gone when word is left for it
-        await super().append(entry, head, reserve, claim, circuits)
+        await super().append(entry, head, reserve, claim, circuits, rows)
 
 
 async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_no_business_of_the_caller():
@@ -497,9 +500,9 @@ async def test_a_lease_that_runs_out_while_word_is_left_for_another_process_is_n
     assert log.lost
 
 
-def test_what_one_process_gives_up_because_another_began_it_is_not_forgotten():
+def test_a_command_that_one_process_gives_up_because_another_began_it_is_not_lost():
     processes = Processes()
     processes.processes_come(owned=False)
     processes.a_user_speaks(conversation="c", turns=["pay+look+slow"], which=0)
     processes.a_process_dies_and_another_comes(reopened=False, which=0)
-    processes.teardown()  # where everybody is answered
+    processes.teardown()  # which checks that every caller is answered

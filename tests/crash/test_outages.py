@@ -1,5 +1,5 @@
-"""Many conversations in several processes hand over to a receiver that fails, recovers and fails again: they agree on
-when it is left alone, who tries it, and when it works again."""
+"""Many conversations in several processes hand over to a receiver that fails, recovers and fails again: they agree
+on when its breaker opens, which one makes the trial, and when it closes."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ async def goes_well(log: Log) -> bool:
 
 
 def failed_tries(log: Log, outage: int) -> Callable[[], Awaitable[bool]]:
-    """Whether the clerk fell out for the so-manieth time, and was tried in vain since."""
+    """True if the clerk's breaker opened this many times, and a trial failed since."""
 
     async def look() -> bool:
         circuits = await log.breakers.listed()
@@ -92,7 +92,7 @@ async def test_a_receiver_falls_out_once_in_each_outage_and_is_tried_by_one_at_a
     openings = [at for (at,) in query(shared_store, "SELECT at FROM breaker_openings ORDER BY number")]
     assert len(openings) == OUTAGES
     offered = query(shared_store, TAKEN)
-    assert {at for at, state in offered if state == "FAILED"}, "nobody failed, so nothing is shown"
+    assert {at for at, state in offered if state == "FAILED"}, "no handoff failed, so the test shows nothing"
     for opened, following in zip(openings, [*openings[1:], float("inf")], strict=True):
         tried_one_by_one([each for each in offered if opened <= each[0] < following], opened)
     assert query(shared_store, "SELECT count(*) FROM handoffs WHERE receiver = 'clerk' AND state = 'REJECTED'") > [(0,)]

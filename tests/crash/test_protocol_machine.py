@@ -1,6 +1,6 @@
 """Everything that the protocol of handoffs knows, in any order, by several parties, through crashes.
 
-A handoff only ever goes where its table leads, each task is somebody's, and nothing is lost: whatever was begun ends,
+A handoff follows its transition table, each task has one owner, and nothing is lost: all that was begun ends,
 or visibly waits for a person.
 """
 
@@ -117,13 +117,13 @@ class Protocol(Living):
                 await self.team.decide(waiting[which % len(waiting)], decision, by="ana")
 
     @rule(which=which, possible=st.booleans())
-    def somebody_undoes_a_handoff(self, which: int, possible: bool) -> None:
+    def a_handoff_is_rolled_back(self, which: int, possible: bool) -> None:
         records = [record for state in self.watcher.states.values() for record in handoffs_of(state)]
         if found := [record for record in reversed(records) if (record.state in BACK) is not possible]:
             self._do(self._undo(found[which % len(found)]))
 
     @rule(which=which)
-    def somebody_undoes_a_transfer_that_was_taken(self, which: int) -> None:
+    def an_accepted_transfer_is_rolled_back(self, which: int) -> None:
         records = [record for state in self.watcher.states.values() for record in state.handoffs]
         taken = [each for each in reversed(records) if each.mode is Mode.TRANSFER and each.state not in BACK]
         if taken:
@@ -141,7 +141,7 @@ class Protocol(Living):
             assert record.state not in BACK, f"{record} was undone again"
 
     @rule(conversation=where)
-    def somebody_cancels(self, conversation: str) -> None:
+    def a_run_is_cancelled(self, conversation: str) -> None:
         self._do(self._cancel(conversation))
 
     async def _cancel(self, what: str) -> None:
@@ -149,7 +149,7 @@ class Protocol(Living):
             await self.team.cancel(what)
 
     @rule(conversation=where)
-    def somebody_asks_how_it_stands(self, conversation: str) -> None:
+    def a_caller_asks_for_the_result(self, conversation: str) -> None:
         if conversation in self.watcher.states:
             self._ask(self.team.resume(conversation))
 
@@ -172,7 +172,7 @@ class Protocol(Living):
         self.asked = []
 
     @invariant()
-    def every_handoff_goes_where_its_table_leads_and_every_task_is_somebodys(self) -> None:
+    def every_handoff_follows_its_table_and_every_task_has_one_owner(self) -> None:
         self._check()
         assert self.parties.wrong == []
 
@@ -181,12 +181,12 @@ class Protocol(Living):
         await self._decide_all()
         assert [state.id for state in self.watcher.states.values() if state.rollbacks] == []
         assert sorted(self.watcher.undone) == sorted(self.watcher.cleaned)
-        self._nobody_waits()
+        self._check_waiters()
 
 
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 90)
-def test_whatever_the_parties_of_handoffs_do_every_task_is_somebodys_until_it_ends():
+def test_every_task_has_an_owner_until_it_ends():
     examples, steps = (600, 40) if STRESS else (40, 15)
     run_machine(Protocol, examples, steps)
 
@@ -220,6 +220,6 @@ class OnAFile(Protocol):
 
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 90)
-def test_whatever_the_parties_of_handoffs_do_on_a_database_every_task_is_somebodys_until_it_ends():
+def test_every_task_has_an_owner_until_it_ends_on_a_database():
     examples, steps = (150, 25) if STRESS else (6, 10)
     run_machine(OnAFile, examples, steps)

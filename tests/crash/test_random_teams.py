@@ -19,7 +19,7 @@ from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, assert_valid_history, calls, says
-from changeover.testing.crash import Death, MortalLog, _dies_and_goes_on, _live
+from changeover.testing.crash import Death, MortalLog, _dies_and_resumes, _live
 from changeover.testing.effects import Effects
 from changeover.testing.scripted import resolve
 from changeover.tools.tool import Tool
@@ -113,7 +113,7 @@ def divide(ctx: RunContext) -> str | Command:
 
 def members(ahead: bool) -> list[Member]:
     """Four agents and a Function. If `ahead`, delegates and transfers lead only to those that come later, so that
-    everything ends of itself; else to anybody, and only limits end it."""
+    everything ends of itself; else to any agent, and only limits end it."""
     team: list[Member] = []
     for index, id in enumerate(AGENTS):
         others = AGENTS[index + 1 :] if ahead else AGENTS
@@ -171,7 +171,7 @@ async def test_a_random_team_comes_to_the_same_end_with_a_crash_anywhere(
     team, _ = a_team(script, True, GENEROUS)
     whole = MortalLog(MemoryLog())
     end = await _live(team, two_messages, whole, Effects())
-    await _dies_and_goes_on(team, two_messages, MortalLog(MemoryLog(), at % whole.appends + 1, death), end)
+    await _dies_and_resumes(team, two_messages, MortalLog(MemoryLog(), at % whole.appends + 1, death), end)
 
 
 LIMITS = st.builds(

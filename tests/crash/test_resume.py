@@ -1,4 +1,4 @@
-"""Taking up what is under way: here, in another process, after a restart, after a death.
+"""Resuming runs: in the same process, in another one, after a restart, after a crash.
 
 A second team on the same store is another process to the first: it has its own connection and its own lease.
 """
@@ -106,7 +106,7 @@ async def test_resume_returns_the_last_result_here_and_in_another_process(shared
     await here.team.close()
 
 
-async def test_a_conversation_that_nobody_began_cannot_be_resumed(shared_store: str):
+async def test_an_unknown_conversation_cannot_be_resumed(shared_store: str):
     async with Desk(shared_store).team as team:
         for _ in range(2):
             with pytest.raises(ConversationNotFound):
@@ -146,7 +146,7 @@ async def test_several_processes_that_resume_a_failed_run_at_once_try_its_step_o
         await desk.team.close()
 
 
-async def test_what_a_killed_process_worked_on_is_taken_over_within_two_leases_under_the_same_keys(
+async def test_the_work_of_a_killed_process_is_taken_over_within_two_leases_under_the_same_keys(
     shared_store: str, nursery: Nursery
 ):
     say = Say("c", "k", "look save")
@@ -184,14 +184,14 @@ async def test_a_key_makes_one_run_of_many_calls_in_several_processes_at_once(sh
         await desk.team.close()
 
 
-async def test_a_key_that_was_used_before_returns_what_was_recorded(shared_store: str):
+async def test_a_key_that_was_used_before_returns_the_recorded_result(shared_store: str):
     async with Desk(shared_store, echo).team as team:
         first = await team.run("first", conversation="c", key="k")
         await team.run("second", conversation="c")
         assert await team.run("first", conversation="c", key="k") == first
     async with (later := Desk(shared_store, echo)).team as team:
         assert await team.run("first", conversation="c", key="k") == first
-        with pytest.raises(KeyConflict, match="'k' was given before, to something else: 'first'"):
+        with pytest.raises(KeyConflict, match="'k' was used before, for another input: 'first'"):
             await team.run("something else", conversation="c", key="k")
         assert later.model.requests == []
         assert (await team.run("third", conversation="c", key="another")).output == "you said third"
@@ -213,7 +213,7 @@ async def test_a_call_has_one_idempotency_key_over_its_retries_a_failing_model_a
     assert (len(first.begun), len(here), len(there)) == (3, 2, 1)
 
 
-async def test_opening_a_team_takes_up_what_was_left_unfinished_without_being_asked(shared_store: str):
+async def test_opening_a_team_resumes_unfinished_conversations(shared_store: str):
     first = Desk(shared_store, slow=True)
     said = [asyncio.create_task(told(first.team.run("look", conversation=f"c{number}"))) for number in range(5)]
     await until(lambda: len(first.begun) == 5)
@@ -247,7 +247,7 @@ async def test_close_leaves_nothing_unwritten(shared_store: str):
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 3, 10, 40])
-async def test_what_close_interrupts_is_told_to_its_callers_and_goes_on_later(shared_store: str, rounds: int):
+async def test_a_run_that_close_interrupts_raises_for_its_callers_and_can_go_on_later(shared_store: str, rounds: int):
     team = Desk(shared_store).team
     ids = [f"c{number}" for number in range(50)]
     said = [asyncio.create_task(told(team.run("look", conversation=id, key="k"))) for id in ids]
@@ -308,7 +308,7 @@ def test_a_team_lives_in_one_event_loop_after_the_other(shared_store: str):
     asyncio.run(team.close())
 
 
-def test_what_a_loop_leaves_under_way_when_it_ends_is_resumed_in_the_next_one(shared_store: str):
+def test_a_run_that_is_under_way_when_its_loop_ends_is_resumed_in_the_next_loop(shared_store: str):
     desk = Desk(shared_store, slow=True)
 
     async def leave_it() -> None:
@@ -342,7 +342,7 @@ async def test_resume_after_the_team_was_closed_opens_it_again(shared_store: str
     await desk.team.close()
 
 
-async def test_whoever_claims_a_conversation_that_has_just_ended_keeps_nobody_from_it(shared_store: str):
+async def test_a_claim_of_a_conversation_that_has_just_ended_does_not_block_others(shared_store: str):
     here, log = Desk(shared_store, {"solo": [*LOOKS["solo"], says("second")]}, slow=True), open_log(Store(shared_store))
     claim, first = log.claim, asyncio.create_task(here.team.run("look", conversation="c"))
 

@@ -1,4 +1,4 @@
-"""Every story on a database, and every story through deaths: told again from its start on what the log holds."""
+"""Every story on a database, and every story with crashes: repeated from its start on the same log."""
 
 import asyncio
 import os
@@ -57,7 +57,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 async def in_one_go(tell: Story) -> int:
-    """How many appends a story takes if nobody dies."""
+    """The number of appends of a story without a crash."""
     log = MortalLog(MemoryLog())
     stage = Stage(store=log)
     await tell(stage)
@@ -84,7 +84,7 @@ async def dies(tell: Story, log: Log, at: int, death: Death) -> Watched | None:
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)
     await stage.close()
-    stage.happened.look_at_histories()
+    stage.happened.check_histories()
     return stage if mortal.dead else None
 
 
@@ -167,7 +167,7 @@ def cuts(number: int, appends: int) -> Iterator[tuple[int, Death]]:
         yield from ((at, death) for at in range(1, appends + 1) for death in Death)
         return
     ways = list(Death)
-    places = dict.fromkeys((1, (appends + 1) // 2, appends)) if appends else {}  # where nothing is written, nobody dies
+    places = dict.fromkeys((1, (appends + 1) // 2, appends)) if appends else {}  # without appends there is no crash
     yield from ((at, ways[(number + turn) % len(ways)]) for turn, at in enumerate(places))
 
 

@@ -23,7 +23,7 @@ KILLS = 100 if STRESS else 10
 PROCESSES = 8
 SEED = os.environ.get("CHANGEOVER_SEED") or os.urandom(4).hex()
 OVER = {State.RETURNED, State.COMPLETE, State.REJECTED}
-"""The last where a person did it by hand, since nobody who took it lived to answer."""
+"""The last if a person did it by hand, because every worker that claimed it was killed."""
 
 
 class Shift:
@@ -82,7 +82,7 @@ async def test_every_ticket_is_completed_once_though_workers_are_killed(shared_s
     await shift.until_done(team, 800 if STRESS else 150)
     took = time.monotonic() - begun
     assert shift.kills > 0
-    results = [await team.result(ticket, timeout=30) for ticket in tickets]  # whoever has it may be about to end it
+    results = [await team.result(ticket, timeout=30) for ticket in tickets]  # its worker may be about to end it
     assert {result.state for result in results} <= OVER
     assert {result.result for result in results} <= {"done", "done by hand"}
     for ticket, result in zip(tickets, results, strict=True):
@@ -101,13 +101,13 @@ async def test_every_ticket_is_completed_once_though_workers_are_killed(shared_s
 
 
 def assert_in_order(tickets: list[Ticket], notes: list[Any]) -> None:
-    """Whoever began to take something when what is more urgent had not been taken took that first."""
+    """A worker that claimed while a more urgent ticket was open claimed the urgent one first."""
     by_id = {ticket.id: ticket for ticket in tickets}
     first: dict[str, tuple[float, float]] = {}
     taken: set[str] = set()
     for note in notes:
         if note.what == "took" and note.key not in taken:
-            taken.add(note.key)  # what somebody gave back may be less urgent than what was begun since
+            taken.add(note.key)  # a ticket that was given back may be less urgent than later claims
             if len(note.value) == 2 and note.value[0] == 1:
                 first[note.key] = (note.value[1], note.at)
     for agent in {ticket.agent for ticket in tickets}:

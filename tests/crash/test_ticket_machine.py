@@ -1,7 +1,7 @@
 """Everything that can happen to work that waits to be claimed, in any order: workers come, go and die, leases lapse,
 deadlines pass, processes die.
 
-Nobody has what another has, a claim that is lost changes nothing, and whatever was asked for ends, or visibly waits for
+A ticket has one owner, a lost claim changes nothing, and all that was asked for ends, or visibly waits for
 a person.
 """
 
@@ -128,7 +128,7 @@ class Tickets(Ticketing):
         assert all(claim.package.metadata.receiver == agent for claim in claims)
 
     async def _see_clearly(self) -> None:
-        """Nobody loses anything between two looks."""
+        """No claim is lost between two checks."""
 
     @rule(which=which, what=st.sampled_from(ACTIONS))
     def a_worker_does_something_with_what_it_claimed(self, which: int, what: str) -> None:
@@ -138,7 +138,7 @@ class Tickets(Ticketing):
     async def _act(self, claim: TicketClaim, what: str) -> None:
         before = self._words_of(claim)
         if what not in ("accept", "heartbeat"):
-            self.book.let_go(claim)  # who waits for it may take it before we hear that it is free
+            self.book.let_go(claim)  # a waiting worker may claim it before this call returns
         try:
             await self._perform(claim, what)
         except ClaimLost as lost:
@@ -166,7 +166,7 @@ class Tickets(Ticketing):
                 await getattr(claim, what)()
 
     def _was_right(self, claim: TicketClaim, what: str, why: str, queued: list[Queued]) -> None:
-        """Whoever is told that a claim is lost has lost it, or wanted what nobody can."""
+        """ClaimLost is raised only for a lost claim or an impossible action."""
         holds = [each for each in queued if each.ticket.id == claim.ticket.id and each.owner == claim._taken.token]
         impossible = what in ("reject", "permit", "context") or "somebody is at work on it" in why
         assert not holds or impossible, f"{claim} holds, and could not {what}: {why}"
@@ -193,7 +193,7 @@ class Tickets(Ticketing):
         self._do(self._stop())
 
     @rule(which=which)
-    def somebody_frees_a_ticket(self, which: int) -> None:
+    def a_ticket_is_freed(self, which: int) -> None:
         self._do(self._free(which))
 
     async def _free(self, which: int) -> None:
@@ -212,7 +212,7 @@ class Tickets(Ticketing):
                 await self.team.decide(waiting[which % len(waiting)], decision, by="ana")
 
     @rule(which=which)
-    def somebody_undoes_a_handoff(self, which: int) -> None:
+    def a_handoff_is_rolled_back(self, which: int) -> None:
         records = [record for state in self.watcher.states.values() for record in handoffs_of(state)]
         if found := [record for record in reversed(records) if record.state not in BACK]:
             self._do(self._undo(found[which % len(found)].id))
@@ -222,7 +222,7 @@ class Tickets(Ticketing):
             await self.team.rollback(handoff, reason="undone", by="ana")
 
     @rule(which=which, all_of_it=st.booleans())
-    def somebody_cancels(self, which: int, all_of_it: bool) -> None:
+    def a_run_is_cancelled(self, which: int, all_of_it: bool) -> None:
         self._do(self._cancel(which, all_of_it))
 
     async def _cancel(self, which: int, all_of_it: bool) -> None:
@@ -232,7 +232,7 @@ class Tickets(Ticketing):
             await self.team.cancel(queued[which % len(queued)].ticket)
 
     @rule(conversation=where)
-    def somebody_asks_how_it_stands(self, conversation: str) -> None:
+    def a_caller_asks_for_the_result(self, conversation: str) -> None:
         if conversation in self.watcher.states:
             self._ask(self.team.resume(conversation))
 

@@ -70,7 +70,7 @@ async def test_a_process_that_slept_through_its_lease_begins_nothing_and_appends
     sleeper = scene.start(Stop(append, where))
     assert wait_for(lambda: bool(scene.noted(sleeper, "stops")), 10)
     other = scene.start()
-    assert other.ended(20), "nobody took over"
+    assert other.ended(20), "no process took over"
     recorded = await scene.entries()
     sleeper.go_on()
     assert sleeper.ended(20), "its callers got no answer"
@@ -80,7 +80,7 @@ async def test_a_process_that_slept_through_its_lease_begins_nothing_and_appends
     await scene.assert_all_is_well([sleeper, other])
 
 
-async def test_a_message_left_for_a_process_that_had_just_finished_is_taken_up_by_whoever_comes_next(shared_store: str):
+async def test_a_message_for_a_process_that_has_just_finished_is_taken_up_by_the_next_process(shared_store: str):
     worker, speaker, heir = (open_log(Store(shared_store)) for _ in range(3))
     await worker.append(opening(), DONE)
     # The speaker saw that the worker owned the conversation, and leaves word; then both die.
@@ -90,7 +90,7 @@ async def test_a_message_left_for_a_process_that_had_just_finished_is_taken_up_b
         await log.close()
 
 
-async def test_a_process_that_is_stopped_in_mid_transaction_keeps_nobody_waiting(postgres: str):
+async def test_a_process_that_is_stopped_in_mid_transaction_does_not_block_others(postgres: str):
     log = open_log(Store(postgres, lease=0.3))
     await log.append(opening(), DONE)
     stopped = Postgres(postgres, lease=0.3).connect()

@@ -1,4 +1,4 @@
-"""A small team of which some are served by claims, and what must hold of the tickets that this makes.
+"""A small team with pulled agents, and the invariants of its tickets.
 
 What its members do is told in plans, as in `parties`.
 """
@@ -33,7 +33,7 @@ ATTEMPTS = 3
 
 
 class Pullers(Parties):
-    """Some work here, others where somebody claims what they are to do."""
+    """Some agents work in this process, others are pulled."""
 
     def team(self, **options: Any) -> Team:
         members = [*(self._member(id, False) for id in HERE), *(self._member(id, True) for id in AWAY)]
@@ -52,7 +52,7 @@ class Pullers(Parties):
 
 
 class PulledWatcher(Watcher):
-    """Sees what each event does to handoffs of which some are claimed, and fall back when nobody is heard of."""
+    """Checks what each event does to handoffs, of which some are claimed and may lapse."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Book:
 
     def __init__(self) -> None:
         self.holders: dict[str, tuple[str, float]] = {}
-        """By ticket: the token of whoever holds it, and until when."""
+        """By ticket: the token of its holder, and the end of the lease."""
         self.claims: list[TicketClaim] = []
         """What workers remember that they claimed."""
         self.lost: set[tuple[str, str]] = set()
@@ -105,29 +105,29 @@ class Book:
         self.holders = {each.ticket.id: (each.owner, each.until or 0.0) for each in queued if each.owner}
 
     def take(self, claims: Iterable[TicketClaim], now: float) -> None:
-        """Somebody claimed these; nobody else may have had one of them."""
+        """Record these claims; none of the tickets may have had a holder."""
         for claim in claims:
             self.begin(claim.ticket, claim._taken.token, now)
             self.claims.append(claim)
 
     def begin(self, ticket: Ticket, token: str, now: float) -> None:
-        """Somebody has it from now on, and nobody else may have it."""
+        """Record a holder; the ticket must not have another one."""
         holder, until = self.holders.get(ticket.id, ("", 0.0))
         if until > now:
             self.wrong.append(f"{holder} holds {ticket.id} until {until}, and {token} took it at {now}")
         self.lose(ticket.id)
 
     def lose(self, ticket: str) -> None:
-        """Whoever claimed it does not hold it any more."""
+        """The holder lost this ticket."""
         self.holders.pop(ticket, None)
         self.lost |= {_key(claim) for claim in self.claims if claim.ticket.id == ticket}
 
     def end(self, claim: TicketClaim) -> None:
-        """Whoever had it has said its last word to it."""
+        """The holder ended this ticket."""
         self.lost.add(_key(claim))
 
     def let_go(self, claim: TicketClaim) -> None:
-        """Whoever has this claim is about to end it."""
+        """The holder of this claim is about to end it."""
         if self.holders.get(claim.ticket.id, ("",))[0] == claim._taken.token:
             del self.holders[claim.ticket.id]
 
@@ -223,7 +223,7 @@ class Ticketing(Living):
         await asyncio.gather(*tasks, return_exceptions=True)
         self.asked, self.worker = [], None
         self._begin()
-        # Workers of other people live on, and speak to whoever is there.
+        # External workers live on, and talk to a process that is there.
         self.book.claims = [self._rebound(claim) for claim in self.book.claims]
 
     def _rebound(self, claim: TicketClaim) -> TicketClaim:
@@ -239,17 +239,17 @@ class Ticketing(Living):
         await self._decide_all()
         assert await self._queued() == []
         if self.asked:
-            await asyncio.wait(self.asked, timeout=5)  # whoever follows a log looks at it now and then
-        self._nobody_waits()
+            await asyncio.wait(self.asked, timeout=5)  # a follower polls the log
+        self._check_waiters()
         last.stop()
         await running
 
     async def _take_up_all(self) -> None:
-        """Where nobody keeps watch, nobody keeps the time of what was left waiting, unless somebody asks for it."""
+        """Without a process that keeps watch, deadlines of waiting work are checked only when a caller asks for it."""
         for root in {state.root for state in self.watcher.under_way()}:
             self.asked.append(self.loop.create_task(self.team.resume(root)))
         await self._settle()
 
     async def _outlive_leases(self) -> None:
-        """Whoever has claimed something is not heard of any more."""
+        """The lease of a claim runs out."""
         await self.clock.advance(self.lease + 1)

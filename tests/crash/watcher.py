@@ -19,7 +19,7 @@ OPEN = (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING)
 
 
 def reachable(state: Standing) -> set[Standing]:
-    """Where a handoff may come from here, step by step; no lease lapses where nobody pulls."""
+    """All states that a handoff can reach from this one; without pulled agents no claim lapses."""
     found, ahead = {state}, [state]
     while ahead:
         steps = [after for signal, after in TRANSITIONS[ahead.pop()].items() if signal is not Signal.LAPSE]
@@ -71,7 +71,7 @@ class Watcher:
             self.cleaned.append(f"{state.id}:{event.call}<")
 
     def check(self) -> None:
-        """Each task is somebody's, and one's alone."""
+        """Each task has exactly one owner."""
         for state in self.states.values():
             records = handoffs_of(state)
             self._check_transfers(state, [each for each in records if each.mode is Mode.TRANSFER])
@@ -86,7 +86,7 @@ class Watcher:
         working = [record for record in records if record.state is Standing.WORKING]
         assert len(working) <= 1, f"several have {state.id}: {working}"
         if working:
-            assert (working[0].receiver, state.run is not None) == (state.agent, True), f"nobody works on {working}"
+            assert (working[0].receiver, state.run is not None) == (state.agent, True), f"no agent works on {working}"
         if state.run is None:
             assert not [record for record in records if record.state in OPEN], f"{state.id} ended with {records}"
 
@@ -97,7 +97,7 @@ class Watcher:
         assert working == out, f"{working} are at work, and {out} are awaited"
 
     def _check_attempts(self, state: State, records: Sequence[HandoffRecord]) -> None:
-        """Of one call, one handoff is open at a time: whoever declined has nothing to do with it any more."""
+        """One handoff of a call is open at a time: a receiver that declined is out of it."""
         calls = [call_of(record.id.rpartition(":")[2]) for record in records if record.state in OPEN]
         assert len(calls) == len(set(calls)), f"a task was offered to several at once: {records}"
 

@@ -27,6 +27,7 @@ from changeover.handoffs.tokens import load
 from changeover.inputs import RunOptions
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.sql import log
 from changeover.stores.sql.dialects import postgres, sqlite
@@ -60,7 +61,7 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Where a process stops itself, until somebody lets it go on."""
+    """Where a process stops itself until the test continues it."""
 
     at: int
     """At which append, counted from 1."""
@@ -106,12 +107,13 @@ class StoppingLog(PassingLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self._appends += 1
         here = self._appends == self._stop.at
         if here and self._stop.where == "before":
             self._sleep()
-        await self._log.append(entry, head, reserve, claim, circuits)
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
         if here and self._stop.where != "before":
             self._sleep()
 
@@ -126,7 +128,7 @@ class StoppingLog(PassingLog):
 
 
 def _wait_for_the_end_of_a_transaction(file: str) -> None:
-    """Whoever is stopped while it has locked a file of SQLite keeps everybody waiting, and nobody can help that."""
+    """A process that is stopped while it holds SQLite's file lock blocks all others, which cannot be avoided."""
     connection = sqlite3.connect(file, timeout=5, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ROLLBACK")
@@ -176,7 +178,7 @@ async def _say(team: Team, say: Say, order: Order, notes: Notes) -> None:
 
 
 def options(say: Say) -> RunOptions:
-    """Beside the text: all that the answer must not take from what was said before, which may come in any order."""
+    """The key beside the text: messages may come in any order, so the answer depends on nothing before."""
     context = {"order": say.key}
     return RunOptions(conversation=say.conversation, key=say.key, agent=AGENTS[0], context=context)
 
@@ -196,7 +198,7 @@ def _fork(order: Order) -> int:
 def main() -> None:
     furnish()
     Play(lambda *noted: None).team(None)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     for line in sys.stdin:
         print(_fork(msgspec.json.decode(line, type=Order)), flush=True)
 

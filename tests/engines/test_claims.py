@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from changeover import Agent, Expectations, Function, HandoffPackage, Metadata, RunContext, Task, Team, Worker
+from changeover import Agent, Expectations, Function, HandoffPackage, Metadata, RunContext, State, Task, Team, Worker
 from changeover.errors import ClaimLost, EngineError, HandoffTimeoutError, StoreClosed, StoreDamaged, StoreUnavailable
 from changeover.relay.events import Entry, Unreadable
 from changeover.stores.memory.log import MemoryLog
@@ -157,8 +157,8 @@ def counter(store: str | Store) -> Team:
 async def test_a_worker_goes_on_when_a_store_that_was_away_comes_back(
     sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    team = counter(Store(f"sqlite:///{sqlite_file}", lease=1.0))
-    working = asyncio.ensure_future((worker := Worker(team, ["clerk"], lease=0.3)).run())
+    team = counter(Store(f"sqlite:///{sqlite_file}", lease=5.0))
+    working = asyncio.ensure_future((worker := Worker(team, ["clerk"], lease=1.0)).run())
     before = await team.submit(HandoffPackage(Task("count the parts"), metadata=Metadata(receiver="clerk")))
     await asyncio.sleep(0.05)
     monkeypatch.setattr(sqlite_store, "PATIENCE", 0.1)
@@ -168,6 +168,12 @@ async def test_a_worker_goes_on_when_a_store_that_was_away_comes_back(
         other.execute("ROLLBACK")
     monkeypatch.undo()
     after = await team.submit(HandoffPackage(Task("count the parts"), metadata=Metadata(receiver="clerk")))
+
+    async def both_are_done() -> bool:
+        return {(await team.status(ticket)).state for ticket in (before, after)} == {State.RETURNED}
+
+    # By the store alone: a caller that waits for the result here may still hear that the store was away.
+    await until(both_are_done, 20)
     assert [(await team.result(ticket, timeout=10)).result for ticket in (before, after)] == ["Three."] * 2
     worker.stop()
     await working

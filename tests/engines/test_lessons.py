@@ -13,7 +13,7 @@ from changeover.messages import Message, ToolResult
 from changeover.relay.events import RollbackRequested
 from changeover.relay.ports import Log
 from changeover.relay.tables import MOST, Lesson
-from changeover.routing.learning import DEFAULT, Learned
+from changeover.routing.experience import DEFAULT, Learned
 from changeover.routing.statistics import draw
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.log import MemoryLog
@@ -203,7 +203,7 @@ async def test_what_is_long_over_is_not_read_again():
     class NotingLog(MemoryLog):
         def __init__(self) -> None:
             super().__init__()
-            self._lessons = Noting(self._lock, self._cost)
+            self._lessons = Noting(self._lock, self._entries, self._cost)
 
     engine = LocalEngine(NotingLog(), a_world([Agent("front")], ScriptedModel({})))
     for number, at in enumerate((100.0, 200.0)):

@@ -38,6 +38,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.relay.stream import StreamItem
 from changeover.stores.memory.log import MemoryLog
@@ -221,8 +222,9 @@ class Lingering(MemoryLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        await super().append(entry, head, reserve, claim, circuits)
+        await super().append(entry, head, reserve, claim, circuits, rows)
         if entry.conversation != entry.root and entry.position == 0:
             self.opened.set()
             await asyncio.sleep(0.02)

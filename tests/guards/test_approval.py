@@ -25,29 +25,29 @@ SPELLED_OUT = Approval(expires=60, on_expiry="approve", when=large)
 
 
 @pytest.mark.parametrize("declared", [None, False])
-def test_nothing_is_asked_unless_it_is_declared(declared: Any):
+def test_without_a_declaration_no_approval_is_needed(declared: Any):
     assert approval_of(declared) is None
 
 
-def test_true_asks_about_every_call_and_waits_for_ever():
+def test_true_needs_approval_of_every_call_without_expiry():
     assert approval_of(True) == Approval(expires=None, on_expiry="reject", when=None)
 
 
-def test_a_function_says_which_calls_are_asked_about():
+def test_a_function_says_which_calls_need_approval():
     assert approval_of(large) == Approval(when=large)
 
 
-def test_an_approval_is_taken_as_it_is_spelled_out():
+def test_an_approval_is_used_as_it_is():
     assert approval_of(SPELLED_OUT) is SPELLED_OUT
 
 
 @pytest.mark.parametrize("declared", [None, False, True, large, Approval(), SPELLED_OUT, Approval(expires=0.5)])
-def test_what_may_be_declared_has_no_faults(declared: Any):
+def test_valid_declarations_have_no_faults(declared: Any):
     assert approval_faults(declared) == []
 
 
 @pytest.mark.parametrize("declared", ["yes", 1, 0, "", {"expires": 60}, [large]])
-def test_what_may_not_be_declared_is_told_what_may(declared: Any):
+def test_faults_of_declarations_say_what_to_give(declared: Any):
     assert approval_faults(declared) == [f"has approval={declared!r}; give True, a function or Approval(…)"]
 
 
@@ -58,13 +58,13 @@ def test_an_approval_expires_after_some_time_or_never(expires: Any):
     ]
 
 
-def test_what_happens_on_expiry_is_one_of_two():
+def test_on_expiry_must_be_reject_or_approve():
     assert approval_faults(Approval(on_expiry="raise")) == [  # type: ignore[arg-type]
         "has an approval with on_expiry='raise'; give 'reject' or 'approve'"
     ]
 
 
-def test_which_calls_are_asked_about_is_for_a_function_to_say():
+def test_when_must_be_a_function():
     assert approval_faults(Approval(when="amount > 100")) == [  # type: ignore[arg-type]
         "has an approval with when='amount > 100'; give a function of the context and the arguments"
     ]

@@ -65,7 +65,7 @@ TEAMS = pytest.mark.parametrize("made", [by_tool, by_handoff, by_rule])
 
 @TEAMS
 @pytest.mark.parametrize("decision", [Approve(), Reject("no"), Respond("Here."), Edit(receiver="solo")])
-async def test_who_has_none_of_the_roles_is_turned_away_and_nothing_is_recorded(made: Any, decision: Decision):
+async def test_a_decision_without_the_role_is_refused_and_not_recorded(made: Any, decision: Decision):
     async with made() as team:
         request, before = await waiting(team), await team.history("c")
         for roles, has in (((), "ann has no role"), (["clerk", "intern"], "ann has only clerk, intern")):
@@ -76,7 +76,7 @@ async def test_who_has_none_of_the_roles_is_turned_away_and_nothing_is_recorded(
 
 
 @TEAMS
-async def test_who_has_one_of_the_roles_decides_and_the_log_says_as_what(made: Any):
+async def test_a_decision_with_the_role_is_recorded_with_the_role(made: Any):
     async with made() as team:
         request = await waiting(team)
         await team.decide(request.id, Approve(), by="ann", roles=["owner", "clerk"])
@@ -89,12 +89,12 @@ async def test_who_has_one_of_the_roles_decides_and_the_log_says_as_what(made: A
 
 
 @TEAMS
-async def test_a_program_that_decides_on_the_spot_has_every_role(made: Any):
+async def test_a_program_that_decides_in_process_has_every_role(made: Any):
     async with made(ask=lambda request: Approve()) as team:
         assert (await team.run("Pay!", conversation="c")).output == "Done."
 
 
-async def test_what_takes_a_role_expires_like_anything_else():
+async def test_a_request_with_roles_expires_like_any_other():
     clock = ManualClock()
     soon = tool(approval=Approval(expires=60, roles=["manager"]))(pay.function)
     model = ScriptedModel({"solo": [calls(("pay", {})), says("Done.")]})
@@ -119,7 +119,7 @@ async def test_roles_are_a_list_of_names(roles: Any):
 
 
 @pytest.mark.parametrize("decision", [Reject(5), Respond(None), Edit(receiver=7), Edit(arguments=[1])])  # type: ignore[arg-type]
-async def test_a_decision_that_could_not_be_read_back_is_refused_and_the_request_waits_on(decision: Any):
+async def test_a_decision_that_could_not_be_stored_is_refused_and_the_request_stays_pending(decision: Any):
     async with by_tool() as team:
         request = await waiting(team)
         with pytest.raises(ApprovalError, match=rf"^{type(decision).__name__}\(\w+=…\) must be a (str|dict), not "):
@@ -150,7 +150,7 @@ KINDS: list[tuple[RequestKind, str]] = [("approval", "b79ee93f24f7217b"), ("task
 
 
 @pytest.mark.parametrize(("kind", "digest"), KINDS)
-def test_a_request_that_takes_no_role_is_named_as_it_was_before_there_were_any(kind: RequestKind, digest: str):
+def test_the_id_of_a_request_without_roles_stays_the_same(kind: RequestKind, digest: str):
     what: dict[str, Any] = {"conversation": "c", "call": "3.0", "agent": "a", "tool": "pay", "arguments": {"n": 1}}
     request = ApprovalRequest(**what, kind=kind)
     assert request.digest == digest

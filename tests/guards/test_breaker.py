@@ -33,14 +33,14 @@ def after(circuit: Circuit, step: Step) -> Circuit:
 
 
 @pytest.mark.parametrize(("steps", "stand"), TABLE.values(), ids=TABLE)
-def test_a_circuit_stands_as_the_table_says(steps: list[Step], stand: Stand):
+def test_a_circuit_has_the_state_that_the_table_says(steps: list[Step], stand: Stand):
     circuit = Circuit(WHO)
     for step in steps:
         circuit = after(circuit, step)
     assert Stand(circuit.state, circuit.failures, circuit.openings, circuit.until, circuit.probe) == stand
 
 
-def test_what_changes_nothing_gives_the_very_same_circuit():
+def test_an_outcome_that_changes_nothing_returns_the_same_circuit():
     clean, failed = Circuit(WHO, closed_at=5.0), Circuit(WHO, failures=3, opened_at=1.0, until=31.0, cooldown=30.0)
     breaker = CircuitBreaker()
     assert noted(clean, Ended("a", WHO, True, 6.0, breaker), 7.0) is clean
@@ -52,7 +52,7 @@ def judged(tripped: Tripped | None) -> object:
     return CircuitBreaker().check(Offer("triage", WHO), Ledger(), Facts(tripped=tripped))
 
 
-def test_a_breaker_allows_what_nothing_is_known_of():
+def test_a_breaker_allows_handoffs_to_a_receiver_without_a_circuit():
     assert judged(None) == Allow()
 
 
@@ -71,10 +71,10 @@ def test_a_breaker_allows_what_nothing_is_known_of():
             Tripped(WHO, 1, 1e300),
             "the circuit of clerk is open after 1 failure; it is tried again at 9999-12-30 00:00:00 UTC",
         ),
-        (Tripped(WHO, 0, None), "the circuit of clerk was opened by hand, and stays so until somebody resets it"),
+        (Tripped(WHO, 0, None), "the circuit of clerk was opened by hand, and stays open until somebody resets it"),
     ],
 )
-def test_a_breaker_says_why_a_receiver_is_left_alone_and_until_when(tripped: Tripped, told: str):
+def test_a_refusal_says_why_the_circuit_is_open_and_until_when(tripped: Tripped, told: str):
     assert judged(tripped) == Deny(told)
 
 

@@ -80,7 +80,7 @@ async def spent(team: Team, conversation: str) -> tuple[str, Ledger, float]:
 
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 120)
-async def test_none_of_many_conversations_goes_further_than_a_medium_task_may(tmp_path: Path):
+async def test_none_of_many_concurrent_conversations_exceeds_the_medium_tier(tmp_path: Path):
     file, gate = tmp_path / "crowd.db", asyncio.Semaphore(AT_ONCE)
     team = a_team(f"sqlite:///{file}")
 

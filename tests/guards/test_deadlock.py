@@ -49,26 +49,26 @@ def judged(way: str, message: str, facts: Facts, window: int = 3, **parts: Any) 
         ([("a>a", "x", 0)], "a>a", "x", 0, "the same was handed over before (a → a → a)"),
     ],
 )
-def test_a_way_that_is_gone_again_without_anything_achieved_leads_nowhere(
+def test_a_repeated_handoff_without_progress_is_refused(
     walked: list[Walked], way: str, message: str, progress: int, said: str
 ):
     reason = judged(way, message, Facts(trail=trail(*walked), progress=progress))
     assert said in reason if said else reason == ""
 
 
-def test_the_order_of_variables_says_nothing_and_their_values_do():
+def test_values_of_variables_matter_and_their_order_does_not():
     before = Facts(trail=trail(("a>b", "x", 0), variables={"n": 1, "m": {"p": 1, "q": 2}}), progress=1)
     assert "the same" in judged("a>b", "x", before, variables={"m": {"q": 2, "p": 1}, "n": 1})
     assert judged("a>b", "x", before, variables={"n": 2, "m": {"p": 1, "q": 2}}) == ""
     assert judged("a>b", "x", before, variables={"n": 1, "m": {"p": 1, "q": 2}}, artifacts={"plan": "file"}) == ""
 
 
-def test_only_the_last_handoffs_are_looked_at_for_the_very_same():
+def test_identical_handoffs_are_looked_for_in_the_window_only():
     before = Facts(trail=trail(("a>b", "x", 0), ("b>a", "y", 1)), progress=2)
     assert "the same" in judged("a>b", "x", before, window=2)
     assert judged("a>b", "x", before, window=1) == ""
 
 
-def test_delegates_come_back_by_themselves():
+def test_delegations_are_not_checked_for_deadlocks():
     before = Facts(trail=trail(("a>b", "x", 0)))
     assert judged("a>b", "x", before, mode=Mode.DELEGATE) == ""

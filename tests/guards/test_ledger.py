@@ -80,7 +80,7 @@ async def spent(team: Team) -> tuple[Ledger, ChangeoverError | None]:
 @settings(max_examples=EXAMPLES, deadline=None)
 @pytest.mark.stress
 @pytest.mark.timeout(900 if STRESS else 90)
-async def test_no_run_of_a_random_team_goes_further_than_it_may(script: dict[str, list[Any]], limits: Limits):
+async def test_no_run_of_a_random_team_exceeds_its_limits(script: dict[str, list[Any]], limits: Limits):
     model = Counting(script)
     ledger, error, entries = await ran(model, limits)
     assert_over(entries)

@@ -34,16 +34,16 @@ from changeover.tools.tool import ToolDefinition
         ({"timeout": float("inf")}, "timeout is inf; give a number above 0, or None for no limit"),
         ({"timeout": True}, "timeout is True; give a number above 0, or None for no limit"),
         ({"on_limit": "cry"}, "on_limit is 'cry'; give 'raise' or 'tell'"),
-        ({"auto": "dice"}, "auto is 'dice'; say Limits.tier('auto')"),
+        ({"auto": "dice"}, "auto is 'dice'; use Limits.tier('auto')"),
     ],
 )
-def test_limits_that_make_no_sense_are_told_so(said: dict[str, Any], fault: str):
+def test_invalid_limits_are_refused_with_what_to_give(said: dict[str, Any], fault: str):
     assert Limits(**said).faults() == [fault]
-    with pytest.raises(MisconfiguredError, match=r"limit|give|say"):
+    with pytest.raises(MisconfiguredError, match=r"limit|give|use"):
         Team([Agent("a")], model=ScriptedModel({"a": [says("")]}), limits=Limits(**said))
 
 
-def test_what_is_not_said_is_ten_handoffs_and_fifty_turns_and_no_more():
+def test_the_defaults_are_ten_handoffs_and_fifty_turns():
     limits = Limits()
     assert (limits.max_handoffs, limits.max_turns, limits.max_depth, limits.on_limit) == (10, 50, 5, "raise")
     assert (limits.max_tokens, limits.max_cost, limits.max_agents, limits.timeout) == (None, None, None, None)
@@ -60,18 +60,18 @@ def test_a_tier_limits_handoffs_tokens_and_agents(tier: Tier, handoffs: int, tok
     assert limits.max_turns == Limits().max_turns
 
 
-def test_other_limits_may_stand_beside_a_tier_and_instead_of_its_own():
+def test_other_limits_can_be_added_to_a_tier_and_replace_its_own():
     limits = Limits.tier("medium", max_turns=5, max_tokens=99)
     assert (limits.max_handoffs, limits.max_turns, limits.max_tokens) == (2, 5, 99)
     assert Limits.tier("auto", timeout=9).as_tier("simple") == Limits.tier("simple", timeout=9)
 
 
-def test_a_tier_that_does_not_exist_is_told_which_do():
+def test_an_unknown_tier_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="no tier 'huge'; there are: simple, medium, complex, auto"):
         Limits.tier("huge")  # type: ignore[arg-type]
 
 
-def test_a_judge_needs_a_helper():
+def test_judging_the_tier_needs_a_helper_model():
     with pytest.raises(MisconfiguredError, match="asks the team's helper_model, and it has none"):
         Team([Agent("a", model=ScriptedModel({"a": []}))], limits=Limits.tier("auto", judge=True))
 
@@ -133,7 +133,7 @@ def limited(**limits: Any) -> dict[str, Any]:
         (Tally(agents='["a","b"]'), limited(agents=("c",), max_agents=1, anew=True), None, 0, ()),
     ],
 )
-def test_what_a_tree_may_not_spend_is_refused(
+def test_a_reservation_beyond_the_budget_of_a_tree_is_refused(
     spent: Tally, wanted: dict[str, Any], limit: LimitName | None, left: int, known: tuple[str, ...]
 ):
     refusal = spent.refusal(Reserve(**wanted))
@@ -154,7 +154,7 @@ def test_a_tally_is_kept_as_it_is():
         ("max_turns", 3, None, "the run needs more than max_turns=3"),
         ("max_tokens", 10_000, 10_250, "the run has used up max_tokens=10000: it has spent 10250"),
         ("max_cost", 0.5, 0.75, "the run has used up max_cost=0.5: it has spent 0.75"),
-        ("max_cost", 0.5, None, "max_cost=0.5 cannot be kept, for what a call costs is not known"),
+        ("max_cost", 0.5, None, "max_cost=0.5 cannot be enforced: the cost of a call is unknown"),
         ("timeout", 2.5, 3.1, "the run took longer than timeout=2.5 seconds"),
     ],
 )
@@ -176,7 +176,7 @@ def test_shares_add_up_and_one_unknown_price_makes_the_sum_unknown():
     assert (both.handoffs, both.turns, both.retries, both.tokens, both.cost) == (1, 3, 1, 17, None)
 
 
-async def test_a_run_that_is_taken_up_again_has_the_time_that_it_had_left():
+async def test_a_resumed_run_has_the_time_that_was_left():
     clock = ManualClock()
     outage = iter([True, False])
 

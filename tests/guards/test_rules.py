@@ -32,23 +32,23 @@ def breaks(ctx: RunContext) -> bool:
         (is_vip, True),
         (lambda ctx: ctx.agent == "senior", False),
         (breaks, Misjudged("KeyError: 'tier'")),
-        (lambda ctx: None, Misjudged("it gave a NoneType, and not True or False")),
-        (lambda ctx: 1, Misjudged("it gave a int, and not True or False")),
-        (later, Misjudged("it gave a coroutine, and not True or False")),
+        (lambda ctx: None, Misjudged("it returned a NoneType, not True or False")),
+        (lambda ctx: 1, Misjudged("it returned a int, not True or False")),
+        (later, Misjudged("it returned a coroutine, not True or False")),
         (lambda: True, None),
     ],
 )
-def test_a_rule_holds_or_not_or_cannot_say(judge: Any, said: object):
+def test_a_rule_holds_or_does_not_hold_or_is_misjudged(judge: Any, said: object):
     found = holds(Rule("rule", if_=judge, goto="senior"), NOW)
     assert found == said if said is not None else isinstance(found, Misjudged)
 
 
 @pytest.mark.parametrize(("agents", "concerned"), [((), True), (["triage"], True), (("senior",), False)])
-def test_a_rule_concerns_everybody_or_those_it_names(agents: Any, concerned: bool):
+def test_a_rule_concerns_all_agents_or_those_it_names(agents: Any, concerned: bool):
     assert Rule("rule", if_=is_vip, deny="no", agents=agents).concerns("triage") is concerned
 
 
-def test_a_rule_is_what_it_was_declared_as_whatever_becomes_of_the_list():
+def test_a_rule_copies_its_list_of_agents():
     named = ["triage"]
     rule = Rule("rule", if_=is_vip, deny="no", agents=named)
     named.append("senior")
@@ -67,7 +67,7 @@ def test_a_rule_is_what_it_was_declared_as_whatever_becomes_of_the_list():
         {"approval": Approval(roles=["manager"])},
     ],
 )
-def test_what_a_rule_may_do_has_no_faults(effect: dict[str, Any]):
+def test_valid_rules_have_no_faults(effect: dict[str, Any]):
     assert rule_faults([Rule("rule", if_=is_vip, **effect)], IDS) == []
 
 
@@ -100,7 +100,7 @@ def test_what_a_rule_may_do_has_no_faults(effect: dict[str, Any]):
         ),
     ],
 )
-def test_what_a_rule_may_not_be_is_told_with_what_it_may(options: dict[str, Any], fault: str):
+def test_faults_of_a_rule_say_what_to_give(options: dict[str, Any], fault: str):
     assert rule_faults([Rule("late", **{"if_": is_vip, **options})], IDS) == [f"rule 'late' {fault}"]
 
 
@@ -109,11 +109,11 @@ def test_what_a_rule_may_not_be_is_told_with_what_it_may(options: dict[str, Any]
     [
         ("vip", "the team has rules='vip'; give a list of Rule(…)s"),
         pytest.param([is_vip], f"the team has the rule {is_vip!r}; give Rule(…)", id="no rule"),
-        ([Rule("", if_=is_vip, deny="no")], "rule '' needs a name, in words"),
+        ([Rule("", if_=is_vip, deny="no")], "rule '' needs a name"),
         ([Rule("a", if_=is_vip, deny="no")] * 2, "2 rules are called 'a'; give each a name of its own"),
     ],
 )
-def test_what_is_no_list_of_rules_with_names_of_their_own_is_found(rules: Any, fault: str):
+def test_rules_must_be_a_list_with_unique_names(rules: Any, fault: str):
     assert rule_faults(rules, IDS) == [fault]
 
 

@@ -20,12 +20,12 @@ def test_a_share_of_all_conversations_has_handoffs(share: float):
     assert share not in (0.0, 1.0) or sum(on) == share * len(MANY)
 
 
-def test_a_share_that_grows_takes_handoffs_from_no_conversation():
+def test_a_growing_share_removes_handoffs_from_no_conversation():
     small, large = Switch(0.2), Switch(0.6)
     assert all(large.is_on(id, "triage") for id in MANY if small.is_on(id, "triage"))
 
 
-def test_where_a_conversation_stands_is_the_same_in_every_process():
+def test_the_place_of_a_conversation_is_the_same_in_every_process():
     assert round(place_of("ada"), 6) == 0.991917
     other = [sys.executable, "-c", "from changeover.guards.switch import place_of; print(place_of('ada'))"]
     assert float(subprocess.run(other, capture_output=True, text=True, check=True).stdout) == place_of("ada")
@@ -46,7 +46,7 @@ def test_agents_may_be_switched_one_by_one_and_the_others_have_handoffs(declared
 
 
 @pytest.mark.parametrize("declared", [True, False, 0, 1, 0.2, {}, {"triage": False, "sales": 0.5}])
-def test_what_may_be_declared_has_no_faults(declared: Any):
+def test_valid_declarations_have_no_faults(declared: Any):
     assert switch_faults(declared, ["triage", "sales"]) == []
 
 
@@ -63,7 +63,7 @@ def test_what_may_be_declared_has_no_faults(declared: Any):
         ({"triage": None}, "handoffs_enabled of 'triage' is None; give True, False, or the share"),
     ],
 )
-def test_what_may_not_be_declared_is_told_what_may(declared: Any, fault: str):
+def test_faults_of_declarations_say_what_to_give(declared: Any, fault: str):
     [found] = switch_faults(declared, ["triage"])
     assert found.startswith(fault)
 
@@ -87,7 +87,7 @@ def shown(**options: Any) -> bool:
         ("1", False, True),
     ],
 )
-def test_what_the_environment_says_overrides_the_team(
+def test_the_environment_variable_overrides_the_team(
     said: str, declared: Any, is_on: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("CHANGEOVER_HANDOFFS", said)
@@ -95,7 +95,7 @@ def test_what_the_environment_says_overrides_the_team(
 
 
 @pytest.mark.parametrize("said", ["maybe", "1.5", "-1", "nan", "50%"])
-def test_what_the_environment_may_not_say_is_a_fault_of_the_team(said: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_invalid_environment_variable_is_a_fault_of_the_team(said: str, monkeypatch: pytest.MonkeyPatch):
     fault = f"CHANGEOVER_HANDOFFS={said!r} in the environment; give on, off, or the share of conversations"
     assert override_faults("CHANGEOVER_HANDOFFS", said)[0].startswith(fault)
     monkeypatch.setenv("CHANGEOVER_HANDOFFS", said)

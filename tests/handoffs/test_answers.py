@@ -18,7 +18,7 @@ ANSWERS: list[Answer] = [
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=repr)
-def test_an_answer_stands_for_itself_and_comes_back_from_json(answer: Answer):
+def test_an_answer_survives_a_round_trip_through_json(answer: Answer):
     assert answer_of(answer) == answer
     assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer) == answer
 
@@ -29,15 +29,15 @@ def test_an_answer_says_in_json_what_it_is():
 
 
 @pytest.mark.parametrize("given", [True, None])
-def test_yes_and_no_objection_accept(given: object):
+def test_true_and_none_accept(given: object):
     assert answer_of(given) == Accepted()
 
 
-def test_no_rejects_with_a_plain_reason():
+def test_false_rejects_with_a_default_reason():
     assert answer_of(False) == Rejected("it does not accept this task")
 
 
-def test_lists_are_taken_as_well():
+def test_lists_are_valid_for_tuples():
     needs: Any = ["the order number"]
     assert answer_of(Conditional(needs_more_context=needs)) == ANSWERS[4]
 
@@ -59,18 +59,18 @@ async def later() -> bool:
         (1, "accepts returned 1, of type int; return Accepted(…), Rejected(…), Conditional(…), True or False"),
         ({"ok": True}, "accepts returned {'ok': True}, of type dict; return Accepted(…), "),
         (Rejected, "of type StructMeta; return Accepted(…), "),
-        ("too busy", "accepts returned the text 'too busy'; if it says why not, return Rejected(it)"),
+        ("too busy", "accepts returned the text 'too busy'; to decline, return Rejected(reason)"),
     ],
 )
-def test_anything_else_is_named(given: object, message: str):
+def test_other_values_are_refused_with_their_type(given: object, message: str):
     with pytest.raises(TypeError) as caught:
         answer_of(given)
     assert message in str(caught.value)
 
 
-def test_what_has_to_be_awaited_is_no_answer_yet():
+def test_an_awaitable_is_refused_as_an_answer():
     unfinished = later()
-    with pytest.raises(TypeError, match="has to be awaited first"):
+    with pytest.raises(TypeError, match="returned an awaitable"):
         answer_of(unfinished)
     unfinished.close()
 
@@ -88,8 +88,8 @@ def test_what_has_to_be_awaited_is_no_answer_yet():
         (Conditional, {"needs_permission": [7]}, "$.needs_permission[0]"),
     ],
 )
-def test_an_answer_that_could_not_be_kept_is_refused(kind: Any, values: dict[str, Any], path: str):
+def test_an_answer_that_could_not_be_stored_is_refused(kind: Any, values: dict[str, Any], path: str):
     with pytest.raises(TypeError) as caught:
         answer_of(kind(**values))
-    assert f"accepts returned {kind.__name__}(…) with what it cannot hold: " in str(caught.value)
+    assert f"accepts returned {kind.__name__}(…) with a wrong value: " in str(caught.value)
     assert f"at `{path}`" in str(caught.value)

@@ -112,20 +112,20 @@ def test_nothing_is_wrong_with_a_schema_a_type_or_an_expects(expects: Any):
 @pytest.mark.parametrize(
     ("expects", "wrong"),
     [
-        ({"type": "strin"}, "expects a JSON schema that is none: type: 'strin' is not valid"),
-        ({"properties": {"a": {"pattern": "("}}}, "that is none: properties.a.pattern: '(' is not a 'regex'"),
-        ({"$schema": 5}, "that is none: $schema: 5 is not of type 'string'"),
-        ({"const": float("nan")}, "that is none: $.const: is nan, which JSON cannot hold"),
-        ({"default": {1: 2}}, "that is none: $.default['1']: is the key 1"),
+        ({"type": "strin"}, "expects a JSON schema that is not valid: type: 'strin' is not valid"),
+        ({"properties": {"a": {"pattern": "("}}}, "that is not valid: properties.a.pattern: '(' is not a 'regex'"),
+        ({"$schema": 5}, "that is not valid: $schema: 5 is not of type 'string'"),
+        ({"const": float("nan")}, "that is not valid: $.const: is nan, which JSON cannot hold"),
+        ({"default": {1: 2}}, "that is not valid: $.default: has the key 1"),
         ({"$ref": "#"}, "refers to itself without end"),
         ({"items": {"$ref": "#/$defs/tea"}}, "refers to '#/$defs/tea', which is not in it; nothing is fetched"),
         ({"allOf": [{"$ref": "https://example.org/tea"}]}, "refers to 'https://example.org/tea', which is not in it"),
         ("be brief", "expects the text 'be brief'; a sentence goes into Expects(criteria=[…])"),
         (is_short, "a function that judges goes into Expects(criteria=[…])"),
         (functools.partial(is_short), "a function that judges goes into Expects(criteria=[…])"),
-        (5, "expects 5, which is no JSON schema and no type that pydantic knows ("),
-        (Refund(order="42", amount=1), "which is no JSON schema and no type that pydantic knows ("),
-        (Expects(output={"type": 5}), "expects a JSON schema that is none: type: 5"),
+        (5, "expects 5, which is neither a JSON schema nor a type that pydantic knows ("),
+        (Refund(order="42", amount=1), "which is neither a JSON schema nor a type that pydantic knows ("),
+        (Expects(output={"type": 5}), "expects a JSON schema that is not valid: type: 5"),
         (Expects(criteria="be brief"), "expects criteria 'be brief'; give a list"),
         (Expects(criteria=["  "]), "expects the criterion '  '; give a sentence or a function of the result"),
         (Expects(timeout=0), "expects timeout=0; give a number of seconds above 0, or None"),
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_declaration_is_said(expects: Any, wrong: str):
     assert wrong in fault(expects)
 
 
-def test_a_criterion_that_is_no_sentence_and_no_function_is_named():
+def test_a_criterion_must_be_a_sentence_or_a_function():
     wrong: Any = [7]
     assert fault(Expects(criteria=wrong)) == "expects the criterion 7; give a sentence or a function of the result"
 
@@ -192,7 +192,7 @@ def test_a_criterion_that_is_no_sentence_and_no_function_is_named():
         (Expectations(), "words", "words"),
     ],
 )
-def test_a_result_fits_in_whatever_it_is_wrapped(expects: Any, text: str, value: Any):
+def test_a_result_fits_also_inside_fences_and_other_text(expects: Any, text: str, value: Any):
     assert misfit(expects, text) == ""
     if value is not None:
         assert value_of(expects, text) == value
@@ -208,8 +208,8 @@ def test_a_result_fits_in_whatever_it_is_wrapped(expects: Any, text: str, value:
         (SCHEMA, "I sent 20 back.", "it is not JSON (Expecting value"),
         (SCHEMA, '{"amount": 20,}', "it is not JSON ("),
         (SCHEMA, '```json\n{"amount": 20\n```', "it is not JSON (Expecting ',' delimiter"),
-        (SCHEMA, '{"amount": NaN}', "it is not JSON (NaN is no number that JSON can hold)"),
-        (SCHEMA, '{"amount": 1e999}', "it is not JSON (1e999 is no number that JSON can hold)"),
+        (SCHEMA, '{"amount": NaN}', "it is not JSON (NaN is not a number that JSON can hold)"),
+        (SCHEMA, '{"amount": 1e999}', "it is not JSON (1e999 is not a number that JSON can hold)"),
         (SCHEMA, "[" * 100_000, "it is not JSON ("),
         (SCHEMA, "", "it is not JSON ("),
         ({"required": ["amount"]}, "I sent 20 back.", "it is not JSON ("),
@@ -234,13 +234,13 @@ def test_a_result_fits_in_whatever_it_is_wrapped(expects: Any, text: str, value:
         ({"$ref": "https://example.org/tea"}, "1", "it cannot be checked against the schema (Unresolvable"),
     ],
 )
-def test_a_result_that_does_not_fit_is_told_why_and_what_would(expects: Any, text: str, wrong: str):
+def test_the_text_about_a_misfit_says_why_and_what_would_fit(expects: Any, text: str, wrong: str):
     told = misfit(expects, text)
-    assert told.startswith("the result does not have the form that is expected: ")
+    assert told.startswith("the result does not have the expected form: ")
     assert wrong in told
     schema = expects if isinstance(expects, dict) else expectations_of(expects).output_schema
     assert told.endswith(f"Give all of it again, to fit {json.dumps(schema)}")
-    with pytest.raises(ValueError, match="does not have the form"):
+    with pytest.raises(ValueError, match="does not have the expected form"):
         value_of(expects, text)
 
 
@@ -263,7 +263,7 @@ def test_nothing_is_fetched_from_an_address_in_a_schema():
     assert asked == []
 
 
-def test_of_many_faults_and_a_long_schema_only_the_beginning_is_told():
+def test_many_faults_and_long_schemas_are_cut():
     schema = {"type": "array", "items": {"type": "integer"}, "description": "x" * 5_000}
     told = misfit(schema, json.dumps(["y" * 1_000] * 100))
     assert len(told) < 6_000
@@ -273,13 +273,13 @@ def test_of_many_faults_and_a_long_schema_only_the_beginning_is_told():
 
 
 @given(st.text(st.sampled_from('`~{}[]"\n\\ 1,:aé\ud800'), max_size=60))
-def test_no_text_is_too_strange_to_be_judged(text: str):
+def test_any_text_can_be_checked(text: str):
     for expects in (SCHEMA, list[int], str):
         assert isinstance(misfit(expects, text), str)
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.dictionaries(st.text(), inner, max_size=3)))
-def test_what_stands_in_a_fence_is_found_whatever_it_is(value: Any):
+def test_any_json_in_a_fence_is_found(value: Any):
     text = f"Here:\n```json\n{json.dumps({'it': value}, indent=2)}\n```\nDone."
     assert value_of({"type": "object"}, text) == {"it": value}
 
@@ -305,7 +305,7 @@ def test_a_function_judges_the_value_if_a_form_is_expected():
     assert misfit(expects, '{"order": "42", "amount": 21}') == "send back 20 at most"
 
 
-def test_no_function_is_asked_about_a_result_of_the_wrong_form():
+def test_criteria_are_not_called_for_a_result_of_the_wrong_form():
     asked: list[Any] = []
 
     def ask(refund: Refund) -> bool:
@@ -319,24 +319,24 @@ def test_no_function_is_asked_about_a_result_of_the_wrong_form():
     assert asked == [Refund(order="42", amount=1)]
 
 
-def test_a_function_that_stumbles_over_the_result_is_a_no():
+def test_a_criterion_that_raises_refuses_the_result():
     broken = Expects(criteria=[lambda text: bool(text[100])])
-    told = "a check that its sender makes: checking this broke off with IndexError: string index out of range"
+    told = "a check by the sender: the check raised IndexError: string index out of range"
     assert misfit(broken, "short") == told
 
 
 @pytest.mark.parametrize("outcome", [None, 1, 0, [], object()])
-def test_a_function_that_says_neither_yes_nor_no_is_no_yes(outcome: Any):
+def test_a_criterion_that_returns_no_bool_refuses_the_result(outcome: Any):
     told = misfit(Expects(criteria=[lambda text: outcome]), "text")
-    assert f"the check gave no bool but {type(outcome).__name__}" in told
+    assert f"the check returned {type(outcome).__name__} and not bool" in told
 
 
-def test_a_coroutine_from_a_function_that_does_not_look_like_one_is_no_yes():
+def test_a_coroutine_from_a_plain_function_refuses_the_result():
     hidden: Any = lambda text: is_kind(text)  # noqa: E731, PLW0108
-    assert "the check gave no bool but coroutine" in misfit(Expects(criteria=[hidden]), "text")
+    assert "the check returned coroutine and not bool" in misfit(Expects(criteria=[hidden]), "text")
 
 
-async def test_criteria_that_have_to_be_awaited_are_handed_out():
+async def test_async_criteria_are_returned_for_the_caller_to_await():
     polite = Polite()
     expects = Expects(output=str, criteria=["It is short.", is_short, is_kind, polite, functools.partial(is_kind)])
     assert misfit(expects, "hello") == ""
@@ -359,14 +359,14 @@ def test_expectations_travel_as_a_schema_and_words():
             "It is short.",
             "It has at most ten characters.",
             "names the order",
-            "a check that its sender makes",
+            "a check by the sender",
         ),
     )
     assert expectations_of(Expects(timeout=5)).timeout == 5
     assert expectations_of(None) == Expectations()
 
 
-def test_what_travelled_is_expected_on_the_other_side():
+def test_expectations_of_a_package_hold_for_the_receiver():
     there = expected(expectations_of(Expects(output=SCHEMA, criteria=["It is short."], timeout=5)))
     assert there == Expects(output=SCHEMA, criteria=("It is short.",), timeout=5.0)
     assert "amount" in misfit(there, "{}")

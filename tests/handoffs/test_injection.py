@@ -26,11 +26,12 @@ from changeover import (
     delegate,
     handoff,
 )
+from changeover.cli.documents.team_file import NAMES
 from changeover.facts import Handed
 from changeover.handoffs.context import BREAKS, METADATA, briefed
-from changeover.handoffs.strategies import BUILT_IN, Strategy
+from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message
-from changeover.models.request import written
+from changeover.models.request import history_for
 from changeover.relay.ports import Request
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 from tests.models.nasty_texts import FAKES, TEXTS
@@ -72,7 +73,7 @@ SUMMARY = "a summary"
 
 
 def test_every_strategy_is_tried():
-    assert {type(strategy) for strategy in STRATEGIES.values()} >= set(BUILT_IN)
+    assert {type(strategy) for strategy in STRATEGIES.values()} >= set(NAMES.values())
 
 
 class Played:
@@ -138,7 +139,14 @@ def form(request: Request) -> list[Any]:
     around, variables = opened(request.instructions)
     tools = [(tool.name, tool.description, tool.parameters, tool.receivers) for tool in request.tools]
     messages = [kind(message) for message in request.messages]
-    return [request.agent, around, len(variables), tools, messages, shape(written(request.messages, request.agent, ()))]
+    return [
+        request.agent,
+        around,
+        len(variables),
+        tools,
+        messages,
+        shape(history_for(request.messages, request.agent, ())),
+    ]
 
 
 def kind(message: Message) -> list[Any]:

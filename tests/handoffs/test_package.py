@@ -52,7 +52,7 @@ def test_a_task_and_a_receiver_suffice():
     assert LITTLE.protocol == "1.0"
 
 
-def test_what_only_says_what_holds_anyway_is_not_written_but_the_version_is():
+def test_default_values_are_not_written_but_the_version_is():
     assert LITTLE.to_dict() == {
         "protocol": "1.0",
         "task": {"description": "Refund order 42"},
@@ -60,13 +60,13 @@ def test_what_only_says_what_holds_anyway_is_not_written_but_the_version_is():
     }
 
 
-def test_never_to_wait_in_vain_is_said_in_so_many_words():
+def test_a_timeout_of_none_is_written():
     patient = HandoffPackage(Task("Wait"), expectations=Expectations(timeout=None))
     assert patient.to_dict()["expectations"] == {"timeout": None}
     assert HandoffPackage.from_json(patient.to_json()).expectations.timeout is None
 
 
-def test_two_packages_share_nothing_that_could_be_changed():
+def test_two_packages_share_no_mutable_defaults():
     one, other = HandoffPackage(Task("a")), HandoffPackage(Task("b"))
     one.context.variables["order"] = 42
     one.metadata.unknown["x"] = 1
@@ -76,7 +76,7 @@ def test_two_packages_share_nothing_that_could_be_changed():
     assert one.to_dict()["context"] == {"variables": {"order": 42}, "workflow_state": {"x": 1}}
 
 
-def test_a_package_keeps_what_it_was_given_also_if_the_giver_changes_it_later():
+def test_a_package_copies_what_it_is_given():
     variables = {"orders": [42]}
     package = HandoffPackage(Task("a"), Context(variables=variables))
     variables["orders"].append(43)
@@ -90,13 +90,13 @@ def test_a_priority_can_be_given_by_name_constant_or_figure(name: Any, figure: i
     assert Metadata(priority=name).priority == figure
 
 
-def test_a_priority_without_such_a_name_is_refused_with_the_names_there_are():
+def test_an_unknown_name_of_a_priority_is_refused_with_the_valid_names():
     wrong: Any = "asap"
     with pytest.raises(PackageError, match=r"^\$\.priority: expected `int` or one of low, normal, high, urgent, got"):
         Metadata(priority=wrong)
 
 
-def test_lists_objects_and_timestamps_can_be_given_as_json_would():
+def test_lists_objects_and_timestamps_can_be_given_in_json_form():
     given: Any = {
         "completed_steps": [{"description": "Looked."}],
         "decisions": [Decision("Refund.")],
@@ -109,12 +109,12 @@ def test_lists_objects_and_timestamps_can_be_given_as_json_would():
     assert Metadata(deadline=late).deadline == NOON
 
 
-def test_a_moment_needs_a_time_zone():
+def test_a_timestamp_needs_a_time_zone():
     with pytest.raises(PackageError, match=r"^\$\.deadline: expected `datetime` with a timezone component"):
         Metadata(deadline=datetime(2026, 3, 1, 12))  # noqa: DTZ001
 
 
-def test_a_moment_stays_the_same_also_in_a_time_zone_that_no_timestamp_can_name():
+def test_a_timestamp_survives_a_time_zone_with_seconds_in_its_offset():
     odd = datetime(2026, 3, 1, 12, tzinfo=timezone(timedelta(hours=1, seconds=7)))
     package = HandoffPackage(Task("x"), metadata=Metadata(deadline=odd))
     assert HandoffPackage.from_json(package.to_json()).metadata.deadline == odd
@@ -128,7 +128,7 @@ class Size(IntEnum):
     BIG = 3
 
 
-def test_what_is_nearly_json_becomes_json():
+def test_enums_tuples_and_mappings_become_plain_json():
     given = {
         "colour": Colour.RED,
         "size": Size.BIG,
@@ -152,13 +152,13 @@ def test_what_is_nearly_json_becomes_json():
         (Decimal(1), "", "is of type `Decimal`, which JSON cannot hold"),
         ({"a b": {1, 2}}, "['a b']", "is of type `set`, which JSON cannot hold"),
         (b"bytes", "", "is of type `bytes`, which JSON cannot hold"),
-        ({"n": {7: "x"}}, ".n['7']", "is the key 7 of type `int`; JSON has only texts as keys"),
+        ({"n": {7: "x"}}, ".n", "has the key 7 of type `int`; JSON has only texts as keys"),
         ("half \ud83d", "", "has half a character (a lone surrogate), which JSON cannot hold"),
-        ({"half \ud83d": 1}, "['half \\ud83d']", "has half a character (a lone surrogate), which JSON cannot hold"),
+        ({"half \ud83d": 1}, "", "has half a character (a lone surrogate), which JSON cannot hold"),
         (holding_itself(), "", "is nested too deeply, or holds itself"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_where_it_is_given(value: object, path: str, problem: str):
+def test_a_value_that_json_cannot_hold_is_refused_with_its_path(value: object, path: str, problem: str):
     for make, field in [
         (lambda: Context(variables={"it": value}), "variables"),
         (lambda: Metadata(extra={"it": value}), "extra"),
@@ -172,7 +172,7 @@ def test_what_json_cannot_hold_is_refused_where_it_is_given(value: object, path:
     assert (caught.value.path, caught.value.problem) == (f"$.it{path}", problem)
 
 
-def test_what_was_changed_into_something_that_json_cannot_hold_is_refused_when_written():
+def test_a_value_that_was_changed_to_something_else_than_json_is_refused_when_written():
     package = HandoffPackage(Task("a"), Context(variables={"rates": [1.0]}))
     package.context.variables["rates"].append(float("nan"))
     for write in (package.to_json, package.to_dict, lambda: fingerprint(package)):
@@ -207,7 +207,7 @@ def test_what_was_changed_into_something_that_json_cannot_hold_is_refused_when_w
         (lambda wrong: replace(LITTLE, context=wrong(5)), "$.context: expected `object`, got `int`"),
     ],
 )
-def test_a_wrong_value_is_refused_where_it_is_given(make: Any, message: str):
+def test_a_wrong_value_is_refused_with_its_path(make: Any, message: str):
     with pytest.raises(PackageError) as caught:
         make(lambda value: value)
     assert str(caught.value) == message
@@ -225,7 +225,7 @@ def test_another_major_version_is_refused_with_both_versions(version: str):
 
 
 @pytest.mark.parametrize("version", ['"1"', '"1.0.0"', '"one"', '"1.0\\n"', '"1.٣"', "1.0", "true"])
-def test_a_version_is_two_numbers(version: str):
+def test_a_version_must_be_major_and_minor(version: str):
     with pytest.raises(PackageError, match=r'^\$\.protocol: expected a version like "1.0", got '):
         HandoffPackage.from_json(f'{{"protocol": {version}, "task": {{"description": "x"}}}}')
 
@@ -235,18 +235,18 @@ def test_json_without_a_version_is_refused():
         HandoffPackage.from_json('{"task": {"description": "x"}}')
 
 
-def test_a_later_minor_version_stays_what_it_was():
+def test_a_later_minor_version_is_written_back_unchanged():
     text = '{"protocol": "1.7", "task": {"description": "x", "new": 1}}'
     assert HandoffPackage.from_json(text).to_json() == text
 
 
 @pytest.mark.parametrize("text", ["", "{", "NaN", "[" * 100_000, b"\xff", '{"a": 1e999}', '"\ud800"'])
-def test_what_is_no_json_is_refused(text: str | bytes):
+def test_text_that_is_not_json_is_refused(text: str | bytes):
     with pytest.raises(PackageError, match=r"^\$: cannot be read as JSON \("):
         HandoffPackage.from_json(text)
 
 
-def test_a_fingerprint_is_of_what_is_said_and_not_of_when_or_how_often():
+def test_a_fingerprint_ignores_attempt_timestamp_and_minor_version():
     again = replace(LITTLE, metadata=replace(LITTLE.metadata, attempt=3, timestamp=NOON), protocol="1.4")
     assert fingerprint(again) == fingerprint(LITTLE)
     assert len(fingerprint(LITTLE)) == 64
@@ -270,7 +270,7 @@ def test_a_fingerprint_is_the_same_in_every_time_zone_and_every_order():
         replace(LITTLE, unknown={"later": True}),
     ],
 )
-def test_whatever_else_differs_gives_another_fingerprint(other: HandoffPackage):
+def test_any_other_difference_changes_the_fingerprint(other: HandoffPackage):
     assert fingerprint(other) != fingerprint(LITTLE)
 
 
@@ -278,7 +278,7 @@ def test_a_fingerprint_stays_the_same_from_release_to_release():
     assert fingerprint(LITTLE) == "f5f5a35c0aba63a96a72c74352a44f3e382a384415ced7a05212625a863b274c"
 
 
-def test_messages_of_a_conversation_can_travel():
+def test_messages_of_a_conversation_become_the_history_of_a_package():
     messages: list[Message] = [
         User("Where is it?", author="ada"),
         Assistant("triage", "Let me look.", thinking="hm", calls=(Call("c1", "find", {"order": 42}),)),
@@ -303,7 +303,7 @@ def test_a_part_can_be_written_alone():
 
 
 @pytest.mark.parametrize("module", ["package", "answers", "expectations"])
-def test_the_protocol_is_imported_without_what_only_some_of_it_needs(module: str):
+def test_importing_the_protocol_imports_no_heavy_libraries(module: str):
     heavy = {"pydantic", "jsonschema", "asyncio"}
     program = f"import sys, changeover.handoffs.{module}; sys.exit(', '.join({heavy} & sys.modules.keys()) or None)"
     subprocess.run([sys.executable, "-c", program], check=True)

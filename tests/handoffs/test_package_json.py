@@ -51,7 +51,7 @@ def test_a_package_comes_back_from_json_as_it_was(package: HandoffPackage):
 
 
 @given(PACKAGES)
-def test_a_package_survives_another_program_that_sorts_its_fields_and_says_it_in_ascii(package: HandoffPackage):
+def test_a_package_survives_a_program_that_sorts_its_fields_and_writes_ascii(package: HandoffPackage):
     back = HandoffPackage.from_json(json.dumps(json.loads(package.to_json()), sort_keys=True))
     assert back == package
     assert fingerprint(back) == fingerprint(package)
@@ -63,7 +63,7 @@ def test_what_is_written_can_be_read_and_written_again_without_a_change(package:
     assert HandoffPackage.from_json(text).to_json() == text
 
 
-def test_every_field_that_was_written_by_hand_survives_also_those_that_nobody_knows():
+def test_every_field_of_a_hand_written_package_survives_also_unknown_ones():
     given = by_hand()
     package = HandoffPackage.from_json(json.dumps(given))
     assert package.to_dict() == given
@@ -72,13 +72,13 @@ def test_every_field_that_was_written_by_hand_survives_also_those_that_nobody_kn
     assert package.context.history[0].calls[0].unknown == {"cached": False}
 
 
-def test_a_field_that_happens_to_be_called_unknown_is_one_as_any_other():
+def test_a_field_named_unknown_is_kept_like_any_other():
     text = '{"protocol": "1.0", "task": {"description": "x", "unknown": {"unknown": 1}}, "unknown": 5}'
     assert HandoffPackage.from_json(text).to_json() == text
 
 
 @pytest.mark.parametrize("way", PLACES, ids=spelt)
-def test_a_value_of_another_kind_is_refused_by_its_path(way: Way):
+def test_a_value_of_another_type_is_refused_with_its_path(way: Way):
     right = at(by_hand(), way)
     wrong = [value for value in KINDS if kind_of(value) is not kind_of(right)]
     refused = [value for value in wrong if not (value is None and way[-1] in NULLABLE)]
@@ -91,7 +91,7 @@ def test_a_value_of_another_kind_is_refused_by_its_path(way: Way):
 
 
 @pytest.mark.parametrize("way", [(*way, 0) for way in PLACES if isinstance(at(by_hand(), way), list)], ids=spelt)
-def test_an_item_of_another_kind_is_refused_by_its_number(way: Way):
+def test_an_item_of_another_type_is_refused_with_its_index(way: Way):
     right = at(by_hand(), way)
     for value in [value for value in KINDS if kind_of(value) is not kind_of(right)]:
         with pytest.raises(PackageError) as caught:
@@ -101,14 +101,14 @@ def test_an_item_of_another_kind_is_refused_by_its_number(way: Way):
 
 @pytest.mark.parametrize("way", [way for way in PLACES if way[-1] in ("timestamp", "deadline")], ids=spelt)
 @pytest.mark.parametrize("value", ["tomorrow", "2026-03-01", "2026-03-01T12:00:00", "12:00Z", "", 1772366400])
-def test_a_moment_is_a_timestamp_with_its_distance_from_utc(way: Way, value: object):
+def test_a_timestamp_needs_an_offset_from_utc(way: Way, value: object):
     with pytest.raises(PackageError) as caught:
         HandoffPackage.from_dict(put(by_hand(), way, value))
     assert caught.value.path == spelt(way)
 
 
 @pytest.mark.parametrize("way", PLACES, ids=spelt)
-def test_a_field_that_is_left_out_has_a_default_unless_the_object_means_nothing_without_it(way: Way):
+def test_a_missing_field_gets_its_default_unless_it_is_required(way: Way):
     rest = by_hand()
     at(rest, way[:-1]).pop(way[-1])
     needed = {"protocol", "description", "decision", "path", "author", "name"} | ({"task"} if len(way) == 1 else set())
@@ -120,11 +120,11 @@ def test_a_field_that_is_left_out_has_a_default_unless_the_object_means_nothing_
         assert HandoffPackage.from_dict(rest).to_dict() == rest
 
 
-def test_a_name_stands_for_a_priority():
+def test_a_priority_can_be_written_as_a_name():
     assert HandoffPackage.from_dict(put(by_hand(), ("metadata", "priority"), "urgent")).metadata.priority == 20
 
 
-def test_a_whole_number_may_be_written_with_a_point():
+def test_an_integer_may_be_written_as_2_point_0():
     read = HandoffPackage.from_dict(put(by_hand(), ("metadata", "attempt"), 2.0))
     assert type(read.metadata.attempt) is int
     with pytest.raises(PackageError, match=r"^\$\.metadata\.attempt: expected `int`, got `float`"):

@@ -27,11 +27,11 @@ def is_read(package: dict[str, Any]) -> bool:
     return True
 
 
-def test_the_file_is_what_the_code_says_now():
+def test_the_shipped_schema_is_up_to_date():
     assert as_text(package_schema()) == SHIPPED, f"the records have changed: run {COMMAND}"
 
 
-def test_it_is_a_schema_and_every_object_and_field_in_it_is_explained():
+def test_the_schema_is_valid_and_describes_every_object_and_field():
     Draft202012Validator.check_schema(SCHEMA)
     for name, about in SCHEMA["$defs"].items():
         assert about["description"], name
@@ -39,7 +39,7 @@ def test_it_is_a_schema_and_every_object_and_field_in_it_is_explained():
             assert said["description"].endswith("."), f"{name}.{field}"
 
 
-def test_a_package_that_was_written_from_the_schema_alone_uses_all_of_it_and_fits():
+def test_the_hand_written_package_uses_every_field_and_fits_the_schema():
     VALIDATOR.validate(by_hand())
     for way in places(SCHEMA):
         inner: Any = by_hand()

@@ -30,7 +30,7 @@ LEGAL = {
 
 
 @pytest.mark.parametrize(("state", "signal"), list(product(State, Signal)))
-def test_each_signal_leads_from_each_state_where_the_protocol_says_and_nowhere_else(state: State, signal: Signal):
+def test_each_signal_leads_from_each_state_exactly_where_the_table_says(state: State, signal: Signal):
     after = LEGAL.get((state, signal))
     if after is not None:
         assert advance(state, signal) == after
@@ -42,7 +42,7 @@ def test_each_signal_leads_from_each_state_where_the_protocol_says_and_nowhere_e
     assert f"a handoff that is {state} cannot {signal}" in str(caught.value)
 
 
-def test_the_table_speaks_of_every_state():
+def test_the_table_has_every_state():
     assert set(TRANSITIONS) == set(State)
 
 
@@ -56,6 +56,6 @@ def test_the_first_illegal_signal_stops_the_rest():
         advance(State.PENDING, Signal.ACCEPT, Signal.COMPLETE, Signal.START)
 
 
-def test_from_the_ends_nothing_follows():
+def test_final_states_allow_no_signal():
     with pytest.raises(IllegalTransition, match="it allows nothing"):
         advance(State.RETURNED, Signal.RETURN)

@@ -21,17 +21,17 @@ def test_a_text_is_as_many_tokens_as_its_vocabulary_says(text: str, tokens: int)
 
 
 @pytest.mark.parametrize("special", ["<|endoftext|>", "<|endofprompt|>", "<|im_start|>", "<|user|>", "<|think|>"])
-def test_what_looks_like_a_special_token_is_text(special: str):
+def test_a_special_token_in_a_text_counts_as_text(special: str):
     assert count(special) > 2
     assert count(f"a {special} b") > count("a  b") + 2
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\ud800\ud800 ORD-1042", "\udc00\ud800"])
-def test_half_a_character_is_counted_and_fails_nothing(text: str):
+def test_a_lone_surrogate_can_be_counted(text: str):
     assert count(text) >= 1
 
 
-def test_two_halves_are_the_character_that_they_make():
+def test_two_surrogates_count_as_the_character_they_form():
     assert count("\ud83d\ude00") == count("😀")
 
 
@@ -59,11 +59,11 @@ def test_calls_weigh_by_their_names_and_arguments():
     assert weight(plain) + count('lookup {"order":"ORD-1042"}') <= weight(called) < weight(twice)
 
 
-def test_arguments_that_were_no_arguments_weigh_as_they_were_written():
+def test_malformed_arguments_count_as_they_were_written():
     assert weight(Assistant("a", calls=(Call("c", "t", malformed="{" * 200),))) > weight(Assistant("a")) + 5
 
 
-def test_arguments_that_cannot_be_written_fail_nothing():
+def test_arguments_that_cannot_be_encoded_raise_nothing():
     deep: dict[str, object] = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -98,7 +98,7 @@ def test_many_threads_count_the_same():
         assert set(pool.map(count, ["hello world"] * 64)) == {2}
 
 
-def test_the_vocabulary_is_read_when_something_is_counted_and_not_before():
+def test_the_vocabulary_is_loaded_at_the_first_count():
     program = (
         "import sys, changeover, changeover.team, changeover.handoffs.tokens as tokens\n"
         "assert 'splintr' not in sys.modules\n"

@@ -1,4 +1,4 @@
-"""An LLM server that is not ours: npm's @copilotkit/aimock, which speaks as several providers do."""
+"""A third-party LLM server: npm's @copilotkit/aimock, which imitates several providers."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def serving(fixtures: list[dict[str, Any]], folder: Path) -> Iterator[Server]:
     file.write_text(json.dumps({"fixtures": fixtures}))
     command = [*_node(), str(script), "--port", "0", "--fixtures", str(file), "--journal-max", "0"]
     log = folder / "log"
-    # Into a file: a pipe that nobody reads fills up, and then the server stands still.
+    # Into a file: an unread pipe fills up and blocks the server.
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
     try:
@@ -60,7 +60,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _installed() -> Path:
-    """The package in a cache outside the repository. Whoever comes second finds what the first has put there."""
+    """The package in a cache outside the repository, which all test processes share."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "changeover-tests"
     home = cache / f"aimock-{VERSION}"
     if not home.exists():
@@ -70,12 +70,12 @@ def _installed() -> Path:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"npm could not install {PACKAGE}:\n{done.stdout}{done.stderr}"
             try:
-                # All at once: nobody may find half of it.
+                # Atomically: no process may find half of it.
                 shutil.copytree(new, f"{new}-whole")
                 Path(f"{new}-whole").rename(home)
             except OSError:
                 shutil.rmtree(f"{new}-whole", ignore_errors=True)
-                assert home.exists(), "another process installed it meanwhile, or nobody did"
+                assert home.exists(), "it was not installed, and not by another process either"
     return home
 
 

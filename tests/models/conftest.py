@@ -1,4 +1,4 @@
-"""Providers that answer from this machine, and a guard that nothing else is asked."""
+"""Providers on this machine, and a guard against connections to other machines."""
 
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,7 +15,7 @@ from tests.models.team_talk import NAMES, google
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """An LLM server of somebody else's making."""
+    """A third-party LLM server."""
     with serving(fixtures(), tmp_path_factory.mktemp("aimock")) as server:
         yield server
 
@@ -31,7 +31,7 @@ def providers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever would leave this machine is stopped."""
+    """Refuse connections to other machines."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:

@@ -1,4 +1,4 @@
-"""Texts that would like to be something else: our own lines, others' turns, fences, roles, the ends of lines."""
+"""Texts that imitate something else: marked lines, turns of others, fences, roles, line ends."""
 
 import json
 from typing import Any

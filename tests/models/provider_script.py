@@ -1,4 +1,4 @@
-"""What the server says: for every provider and both ways to ask, the same small scenes.
+"""Replies of the LLM server: the same scenes for every provider, plain and streamed.
 
 A scene is called by what the user says, `[scene/api/way]`, so that no two tests share a line of it.
 """

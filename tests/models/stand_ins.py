@@ -1,4 +1,4 @@
-"""Models to test with: ours that count, theirs that say what they are told."""
+"""Models for tests: of our port, and of pydantic-ai."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

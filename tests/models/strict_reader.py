@@ -1,4 +1,4 @@
-"""A strict reader of written requests: it knows what the instructions announce, and takes nothing else for ours."""
+"""A strict parser of requests: it accepts only blocks with the mark that the instructions announce."""
 
 import ast
 import json

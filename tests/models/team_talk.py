@@ -1,4 +1,4 @@
-"""How the tests talk to a team: plain or streamed, with everything that came back."""
+"""Runs a team, plain or streamed, and returns everything that came back."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ NAMES = {
 
 
 def google(server: Server) -> tuple[GoogleModel, Client]:
-    """A model made by hand, and its client, which whoever made it has to close."""
+    """A model made by hand, and its client, which the caller has to close."""
     # The server knows the older address only, which a name cannot ask for.
     options = HttpOptions(api_version="v1beta", base_url=server.url)
     client = Client(vertexai=False, api_key="any", http_options=options)

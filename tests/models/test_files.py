@@ -1,4 +1,4 @@
-"""Files that a user shows: read and checked before anything is recorded, kept, and shown to every provider."""
+"""Files of a user: checked before anything is recorded, stored, and sent to every provider."""
 
 import base64
 import sqlite3
@@ -158,7 +158,7 @@ async def test_files_survive_a_restart_and_a_handoff_to_another_provider(wire: W
     assert IMAGES["anthropic"] in asked["content"]
 
 
-async def test_the_table_of_messages_shows_what_came_with_a_text(folder: Path):
+async def test_the_table_of_messages_shows_the_files_of_a_message(folder: Path):
     model = ScriptedModel({"a": [says("A dot."), says("A bill.")]})
     async with Team([Agent("a")], model=model, store=f"sqlite:///{folder / 'kept.db'}") as team:
         await team.run("What is this?", files=[folder / "dot.png", ADDRESS])
@@ -172,7 +172,7 @@ async def test_the_table_of_messages_shows_what_came_with_a_text(folder: Path):
     ]
 
 
-async def test_whoever_reads_the_request_sees_its_files(folder: Path):
+async def test_every_agent_that_reads_the_request_sees_its_files(folder: Path):
     model = ScriptedModel(
         {
             "a": [delegates("b", "Look at it"), hands_off("c", "Go on")],
@@ -220,7 +220,7 @@ async def test_a_file_that_a_provider_cannot_read_is_told_at_once(wire: Wire, op
         ("https://example.org/a.PNG?size=2", "image/png"),
     ],
 )
-async def test_what_a_file_is_is_told_by_what_it_holds_or_is_called(given: Any, media_type: str):
+async def test_the_media_type_of_a_file_follows_from_its_content_or_name(given: Any, media_type: str):
     model = ScriptedModel({"a": [says("I see.")]})
     await Team([Agent("a")], model=model).run("What is this?", files=[given])
     [said] = model.requests[0].messages
@@ -234,23 +234,26 @@ async def test_what_a_file_is_is_told_by_what_it_holds_or_is_called(given: Any, 
         ("nix.png", "the file 'nix.png' cannot be read: No such file or directory"),
         (Path(), "the file '.' cannot be read: Is a directory"),
         ("nul\0.png", "cannot be read: embedded null byte"),
-        ("/dev/zero", "'/dev/zero' is a device or a pipe, and no file"),
-        (7, "a file is given by its path, its address or as a File, not as int"),
+        ("/dev/zero", "'/dev/zero' is a device or a pipe, not a file"),
+        (7, "give a file as a path, a URL or a File, not as int"),
         (File(), "a File is empty"),
         (File(name="x.png"), "the file 'x.png' is empty"),
-        (File(PNG, url="https://example.org/x.png"), "has both bytes and an address"),
-        (File(b"\0\1", name="x.bin"), "it cannot be told what x.bin is; say it: File(data, 'image/png')"),
+        (File(PNG, url="https://example.org/x.png"), "has both data and a url"),
+        (File(b"\0\1", name="x.bin"), "the media type of x.bin is unknown; give it: File(data, 'image/png')"),
         (File(b"BM..", "image/bmp", "x.bmp"), "x.bmp is image/bmp, which no model reads; they read: 3gp, aac, "),
-        (File(JPEG, "image/png", "x.png"), "x.png is no image/png, but image/jpeg"),
-        (File(b"text", name="x.pdf"), "x.pdf is no application/pdf"),
-        (File(b"\xff\xfe", name="x.txt"), "x.txt should be text/plain, and is no text in UTF-8"),
-        (File(url="ftp://example.org/x.png"), "'ftp://example.org/x.png' is no address that a model can read"),
-        ("https:///x.png", "'https:///x.png' is no address that a model can read"),
-        ("https://example.org/x", "it cannot be told what https://example.org/x is; say it: File(url=…, media_type="),
+        (File(JPEG, "image/png", "x.png"), "x.png is not image/png, but image/jpeg"),
+        (File(b"text", name="x.pdf"), "x.pdf is not application/pdf"),
+        (File(b"\xff\xfe", name="x.txt"), "x.txt should be text/plain, but it is not UTF-8 text"),
+        (File(url="ftp://example.org/x.png"), "'ftp://example.org/x.png' is not a URL that a model can read"),
+        ("https:///x.png", "'https:///x.png' is not a URL that a model can read"),
+        (
+            "https://example.org/x",
+            "the media type of https://example.org/x is unknown; give it: File(url=…, media_type=",
+        ),
         (File(b"x" * (LARGEST + 1)), "the files have 20.0 MB together, and a message takes 20 MB"),
     ],
 )
-async def test_a_file_that_cannot_be_taken_is_told_before_anything_is_recorded(given: Any, fault: str):
+async def test_a_file_that_cannot_be_attached_is_refused_before_anything_is_recorded(given: Any, fault: str):
     team = Team([Agent("a")], model=ScriptedModel({"a": []}))
     with pytest.raises(MisconfiguredError) as told:
         await team.run("What is this?", files=[given], conversation="ada")
@@ -267,17 +270,17 @@ async def test_a_file_that_is_too_large_is_not_read(tmp_path: Path):
         await Team([Agent("a")], model=ScriptedModel({"a": []})).run("What is this?", files=[film])
 
 
-async def test_all_that_is_wrong_with_files_is_told_together():
+async def test_all_faults_of_files_are_reported_together():
     team = Team([Agent("a")], model=ScriptedModel({"a": []}))
     with pytest.raises(MisconfiguredError) as told:
         await team.run("What is this?", files=["nix.png", File()])
     assert len(told.value.faults) == 2
     alone: Any = "nix.png"
-    with pytest.raises(MisconfiguredError, match="files must be a list, not str; a single one stands in a list too"):
+    with pytest.raises(MisconfiguredError, match="files must be a list, not str; put a single file in a list too"):
         await team.run("What is this?", files=alone)
 
 
-def test_a_file_does_not_print_what_it_holds():
+def test_the_repr_of_a_file_does_not_show_its_content():
     assert (
         repr(File(PNG, "image/png", "dot.png")) == f"File(<{len(PNG)} bytes>, media_type='image/png', name='dot.png')"
     )

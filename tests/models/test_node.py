@@ -1,4 +1,4 @@
-"""The LLM server of the tests needs no Node of the machine's: one comes with the development tools."""
+"""The LLM server of the tests runs on the Node of the development tools, not on the machine's."""
 
 import os
 import urllib.error

@@ -1,19 +1,20 @@
-"""The offline model: on a support desk, and on teams that nobody thought of."""
+"""The offline model: on a support desk, and on generated teams."""
 
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from changeover import Agent, Team, Variable, delegate, handoff, tool
 from changeover.facts import Handed, Mode
-from changeover.handoffs.context import briefed
 from changeover.handoffs.strategies import MessageOnly
 from changeover.messages import Assistant, Call, Note, Reply, ToolResult, User
 from changeover.models.offline import OfflineModel
 from changeover.relay.ports import Request
 from changeover.relay.stream import RunFinished, TextDelta
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
 
 MARK = "(offline)"
@@ -144,14 +145,14 @@ async def test_of_forty_sentences_at_least_thirty_six_reach_the_right_agent():
 
 
 @pytest.mark.parametrize("nonsense", ["asdf qwer zxcv", "The moon is made of green cheese", "?!", "", "42"])
-async def test_on_nonsense_it_asks_back_and_says_who_is_there(nonsense):
+async def test_on_nonsense_it_asks_back_and_names_the_other_agents(nonsense):
     result = await desk().run(nonsense)
     assert (result.final_agent, result.handoff_chain) == ("triage", [])
     assert result.output.endswith(f"What is it about? {MARK}")
     assert all(name in result.output for name in ("billing", "technical", "research"))
 
 
-async def test_it_finds_arguments_and_calls_a_second_tool_with_what_the_first_one_found():
+async def test_it_finds_arguments_and_calls_a_second_tool_with_the_result_of_the_first():
     result = await desk().run("Please refund the second payment of order A-1042")
     assert result.handoff_chain[0].variables["order_id"] == "A-1042"
     assert "24.95 EUR of pay_72 sent back" in result.output
@@ -165,7 +166,7 @@ async def test_nothing_is_done_that_was_not_asked_for():
     assert (result.final_agent, result.ledger.turns) == ("billing", 1)
 
 
-async def test_it_asks_for_what_is_missing_and_goes_on_when_it_is_told():
+async def test_it_asks_for_missing_arguments_and_goes_on_when_they_are_given():
     async with desk() as team:
         asked = await team.run("Which payments were made?", conversation="c")
         told = await team.run("A-1042", conversation="c")
@@ -259,12 +260,12 @@ async def test_a_tool_that_fails_is_reported_and_not_called_again():
     assert result.ledger.turns == 2
 
 
-async def test_an_agent_of_a_team_without_handoffs_does_what_it_can():
+async def test_an_agent_of_a_team_without_handoffs_answers_itself():
     result = await desk(handoffs_enabled=False).run("My card was charged twice")
     assert (result.final_agent, result.handoff_chain) == ("triage", [])
 
 
-def request(*messages, agent="b", tools=(), instructions="") -> Request:
+def request(*messages, agent="b", tools=(), instructions="", context=None) -> Request:
     return Request(
         agent=agent,
         instructions=instructions,
@@ -275,6 +276,7 @@ def request(*messages, agent="b", tools=(), instructions="") -> Request:
         command="1",
         attempt=1,
         turn=0,
+        context=context,
     )
 
 
@@ -286,7 +288,7 @@ GENERIC = ToolDefinition(
 )
 
 
-async def test_whoever_asked_a_delegate_tells_what_it_found_and_does_not_hand_over():
+async def test_an_agent_that_asked_a_delegate_reports_the_result_and_does_not_hand_over():
     task = {"properties": {"task": {"type": "string"}}, "required": ["task"]}
     ask = ToolDefinition("delegate_to_d", "Ask d. Knows all about dye.", task, ("d",), delegate=True)
     weigh = ToolDefinition("weigh", "Weigh wool.", {"properties": {}})
@@ -298,31 +300,35 @@ async def test_whoever_asked_a_delegate_tells_what_it_found_and_does_not_hand_ov
         assert ("It is heavy." in reply.text) == (not calls)
 
 
-async def test_the_words_do_not_go_back_to_who_handed_them_on():
+async def test_a_topic_does_not_go_back_to_an_agent_that_handed_it_on():
     reply = await OfflineModel().reply(request(User("red wool"), tools=(GENERIC,)))
     assert reply.calls[0].args == {"to": "a", "message": "red wool"}
     passed = request(User("red wool"), Assistant("a", "over to b"), tools=(GENERIC,))
     assert (await OfflineModel().reply(passed)).calls == ()
 
 
-async def test_who_sees_only_a_message_does_not_hand_on():
+async def test_an_agent_that_sees_only_a_note_does_not_hand_on():
     reply = await OfflineModel().reply(request(User("blue silk"), Note("over to you", "a"), tools=(GENERIC,)))
     assert reply.calls == ()
 
 
 async def test_a_task_that_another_agent_gave_is_not_passed_on():
-    given = briefed("You sew.", {"colour": "blue"}, Handed("a", "blue silk", "ask_b", "", 0, 0.0, 0, ["a", "b"], 2))
+    handed = Handed("a", "blue silk", "ask_b", "", 0, 0.0, 0, ["a", "b"], 2)
+    context = RunContext("c", "c@1", "b", "1", variables={"colour": "blue"}, handed=handed)
     for author, calls in (("a", 0), ("user", 1)):
-        asked = request(User("blue silk", author), tools=(GENERIC,), instructions=given)
+        asked = request(User("blue silk", author), tools=(GENERIC,), instructions="You sew.", context=context)
         assert len((await OfflineModel().reply(asked)).calls) == calls
 
 
-async def test_variables_are_read_from_the_briefing_as_it_is_written():
+async def test_context_variables_fill_arguments_and_excluded_ones_do_not():
     dye = ToolDefinition("dye", "Dye silk.", {"properties": {"colour": {"type": "string"}}, "required": ["colour"]})
-    given = briefed("You sew.", {"colour": "blue ``` red"}, None)
-    reply = await OfflineModel().reply(request(User("dye silk"), tools=(dye,), instructions=given))
+    context = RunContext("c", "c@1", "b", "1", variables={"colour": "blue ``` red"})
+    reply = await OfflineModel().reply(request(User("dye silk"), tools=(dye,), context=context))
     assert reply.calls[0].args == {"colour": "blue ``` red"}
     assert reply.calls[0].id == "call_1_0"
+    handed = Handed("a", "", "", "", 0, 0.0, 0, ["a", "b"], 2, exclude=("variable:colour",))
+    hidden = replace(context, handed=handed)
+    assert (await OfflineModel().reply(request(User("dye silk"), tools=(dye,), context=hidden))).calls == ()
 
 
 async def test_three_agents_may_hand_the_same_words_on_and_the_next_one_answers():
@@ -359,7 +365,7 @@ async def test_a_handoff_that_was_refused_is_not_tried_again():
     assert "refused: enough" in reply.text
 
 
-async def test_what_the_instructions_say_of_others_does_not_keep_the_words_here():
+async def test_clauses_about_other_agents_in_the_instructions_do_not_keep_a_topic_here():
     instructions = "You sort requests: red wool is for a, blue silk for c."
     reply = await OfflineModel().reply(request(User("blue silk"), tools=(GENERIC,), instructions=instructions))
     assert reply.calls[0].args["to"] == "c"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from changeover.models.offline_arguments import Known, fill
+from changeover.models.offline.arguments import Known, fill
 
 DEFINED = {"Size": {"enum": ["big", "small"]}, "Round": {"$ref": "#/$defs/Round"}}
 ARGUMENTS = [
@@ -55,7 +55,7 @@ def test_an_argument_is_found_in_the_users_words(properties, said, expected):
     assert (args.get(name), missing) == (expected, [] if expected is not None else [name])
 
 
-def test_what_travels_along_need_not_be_said_again():
+def test_a_context_variable_need_not_be_asked_for():
     schema = {"properties": {"order_id": {"type": "string"}, "note": {"type": "string"}}, "required": ["order_id"]}
     assert fill(schema, Known("pay it back", variables={"order_id": "7", "note": 5})) == ({"order_id": "7"}, [])
     assert fill(schema, Known("and order 8?", variables={"order_id": "7"})) == ({"order_id": "8"}, [])
@@ -63,7 +63,7 @@ def test_what_travels_along_need_not_be_said_again():
     assert fill(chosen, Known("", variables={"sizes": ["big"], "size": "huge"})) == ({"sizes": ["big"]}, [])
 
 
-def test_what_need_not_be_given_is_not_guessed():
+def test_an_optional_argument_is_not_guessed():
     optional = {"limit": {"type": "integer"}, "city": {"type": "string"}, "date": {"type": "string"}}
     assert fill({"properties": optional}, Known("room 12 in Rome")) == ({}, [])
     said = Known("limit 5, city: Rome, on 2026-01-31")

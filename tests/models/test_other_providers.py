@@ -1,4 +1,4 @@
-"""Models that run elsewhere than at the three best-known providers: Ollama, and Bedrock."""
+"""Models of Ollama and Bedrock."""
 
 from collections.abc import Callable, Iterator
 

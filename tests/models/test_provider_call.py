@@ -1,4 +1,4 @@
-"""One call of a model: suspended responses, silence, errors, prices, clients and loops."""
+"""One call of a model: suspended and empty responses, errors, prices, clients and event loops."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from changeover import Agent, Function, Team, Usage, delegate
 from changeover.errors import ModelError
 from changeover.messages import Assistant, Call, Reply, User
 from changeover.models.provider import PydanticAIModel
-from changeover.models.provider_errors import trouble
+from changeover.models.provider_errors import model_error
 from changeover.models.response import MOST_SEGMENTS
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import ScriptedModel, delegates, says
@@ -141,10 +141,10 @@ async def test_the_retries_of_the_client_are_switched_off():
         (KeyError(), True, None, "p:m: KeyError"),
     ],
 )
-def test_an_error_says_who_what_and_whether_to_try_again(
+def test_an_error_names_the_model_the_cause_and_whether_a_retry_may_help(
     error: Exception, retryable: bool, wait: float | None, words: str
 ):
-    told = trouble(error, "p:m", "a")
+    told = model_error(error, "p:m", "a")
     assert (told.retryable, told.retry_after, told.agent) == (retryable, wait, "a")
     assert words in str(told)
 
@@ -206,7 +206,7 @@ def test_an_unknown_price_is_none_and_makes_a_sum_unknown():
     assert (Usage() + Usage()).cost is None
 
 
-async def test_a_run_costs_what_its_calls_cost_those_of_delegates_too():
+async def test_the_cost_of_a_run_is_the_cost_of_its_calls_with_those_of_delegates():
     def priced(reply: Reply, cost: float | None) -> Reply:
         return replace(reply, usage=Usage(10, 1, 1, cost))
 
@@ -247,9 +247,7 @@ def test_a_model_object_works_on_one_loop_after_the_other(server: Server, provid
     assert [asyncio.run(once()) for _ in range(3)] == ["Good morning."] * 3
 
 
-async def test_those_who_come_first_at_the_same_time_share_a_client(
-    server: Server, providers: None, opened: Callable[..., Team]
-):
+async def test_concurrent_first_requests_share_a_client(server: Server, providers: None, opened: Callable[..., Team]):
     team = opened([Agent("a", model="openai:gpt-5")])
     results = await asyncio.gather(*(team.run(scene("text", "responses", "plain")) for _ in range(5)))
     assert {result.output for result in results} == {"Good morning."}

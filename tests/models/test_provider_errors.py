@@ -1,4 +1,4 @@
-"""Providers that fail: what may pass is tried again, what does not is said clearly, and the conversation can go on."""
+"""Provider errors: temporary ones are retried, others are reported, and the conversation can go on."""
 
 from collections.abc import Callable
 from typing import Any

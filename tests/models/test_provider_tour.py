@@ -1,4 +1,4 @@
-"""One conversation through several providers: each reads the others' turns as quotations and its own as its own."""
+"""One conversation through several providers: each reads other agents' turns as quotations and its own natively."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Real clients of real providers, against a server on this machine: what a model says comes in, and goes back whole."""
+"""Real clients of real providers, against a server on this machine: responses are read and sent back without loss."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Models by name: what a name stands for, and what is said when it cannot stand for anything."""
+"""Models by name, and the errors of names that cannot be resolved."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def test_a_missing_key_is_named_before_anything_is_recorded(name: str, variable:
     assert not store.exists()
 
 
-def test_what_several_agents_lack_is_said_once_and_beside_all_other_faults():
+def test_a_fault_of_several_agents_is_reported_once_beside_all_other_faults():
     found = faults(Agent("a"), Agent("b"), Agent("c", model="nobody:x"), Agent("d", model=7), model="openai:gpt-5")
     assert found == (
         "agents 'a', 'b' have model='openai:gpt-5', which needs the environment variable OPENAI_API_KEY",
@@ -69,7 +69,7 @@ def test_a_name_without_its_provider_gets_a_suggestion():
         ("groq:llama-3.3-70b-versatile", "groq", "pydantic-ai-slim[groq]"),
     ],
 )
-def test_a_provider_that_is_not_installed_is_told_with_what_to_install(name: str, package: str, extra: str):
+def test_the_fault_of_a_missing_provider_names_the_package_to_install(name: str, package: str, extra: str):
     # In a process of its own: this one has imported them already.
     program = f"""
 import sys

@@ -1,4 +1,4 @@
-"""Nothing is lost between our messages and theirs, whatever stands in them."""
+"""Messages survive the way to pydantic-ai's types and back, whatever they contain."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
 )
 
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
-from changeover.models.request import GO_ON, written
+from changeover.models.request import CONTINUE, history_for
 from changeover.models.response import read
 from changeover.relay.events import ModelReplied
 from changeover.relay.sanitize import reply_of
@@ -88,7 +88,7 @@ def empty(part: ModelResponsePart) -> bool:
 
 @given(responses())
 def test_a_response_comes_back_from_the_log_as_its_provider_gave_it(response: ModelResponse):
-    messages = written([User("Hello"), remembered(response)], "a", ("openai",))
+    messages = history_for([User("Hello"), remembered(response)], "a", ("openai",))
     back = [part for message in messages if isinstance(message, ModelResponse) for part in message.parts]
     assert [bare(part) for part in back if not empty(part)] == [
         bare(part) for part in response.parts if not empty(part)
@@ -98,7 +98,7 @@ def test_a_response_comes_back_from_the_log_as_its_provider_gave_it(response: Mo
 @given(responses())
 def test_to_another_provider_it_is_text_and_calls(response: ModelResponse):
     message = remembered(response)
-    messages = written([User("Hello"), message], "a", ("anthropic",))
+    messages = history_for([User("Hello"), message], "a", ("anthropic",))
     parts = [part for each in messages if isinstance(each, ModelResponse) for part in each.parts]
     assert "".join(part.content for part in parts if isinstance(part, TextPart)) == message.text
     calls = [part for part in parts if isinstance(part, ToolCallPart)]
@@ -133,7 +133,7 @@ def threads(draw: st.DrawFn) -> list[Message]:
 
 @given(threads())
 def test_every_call_has_exactly_one_result_in_call_order(thread: list[Message]):
-    messages = written(thread, "a", ())
+    messages = history_for(thread, "a", ())
     for index, message in enumerate(messages):
         if isinstance(message, ModelResponse):
             calls = [(part.tool_name, part.tool_call_id) for part in message.parts if isinstance(part, ToolCallPart)]
@@ -145,14 +145,14 @@ def test_every_call_has_exactly_one_result_in_call_order(thread: list[Message]):
 
 @given(threads())
 def test_responses_and_requests_take_turns_and_the_last_word_is_not_the_models(thread: list[Message]):
-    kinds = [type(message) for message in written(thread, "a", ())]
+    kinds = [type(message) for message in history_for(thread, "a", ())]
     assert kinds[-1] is ModelRequest
     assert (ModelRequest, ModelRequest) not in pairwise(kinds)
 
 
 @given(threads())
 def test_only_the_readers_own_turns_are_native_and_all_others_are_quoted(thread: list[Message]):
-    messages = written(thread, "a", ())
+    messages = history_for(thread, "a", ())
     parts = [part for message in messages if isinstance(message, ModelResponse) for part in message.parts]
     said = [part.content for part in parts if isinstance(part, TextPart)]
     assert said == [turn.text for turn in thread if isinstance(turn, Assistant) and turn.agent == "a" and turn.text]
@@ -168,7 +168,7 @@ def test_only_the_readers_own_turns_are_native_and_all_others_are_quoted(thread:
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_nothing_that_an_agent_says_can_end_its_quotation(text: str, result: str):
     turn = Assistant("b", text, calls=(Call("1", "look", malformed=text),))
-    [prompt] = prompts(written([User("Hello"), turn, ToolResult("1", "look", "b", result)], "a", ()))
+    [prompt] = prompts(history_for([User("Hello"), turn, ToolResult("1", "look", "b", result)], "a", ()))
     head, *quotation, end = prompt.removeprefix("Hello\n\n").splitlines()
     assert re.fullmatch(r"\[\[team\d*: quotes b\]\]", head)
     assert end == head.replace("quotes b", "end")
@@ -176,7 +176,7 @@ def test_nothing_that_an_agent_says_can_end_its_quotation(text: str, result: str
 
 
 def test_an_empty_thread_still_asks_for_something():
-    assert prompts(written([], "a", ())) == [GO_ON]
+    assert prompts(history_for([], "a", ())) == [CONTINUE]
 
 
 def returns(message: ModelMessage) -> list[tuple[str, str]]:

@@ -49,8 +49,12 @@ async def test_an_answer_of_another_shape_is_asked_for_again(opened: Opened, mod
     assert "its answer does not fit Weather: it: Invalid JSON" in said.failures[0].reason
 
 
-async def test_any_model_may_be_held_to_a_type():
-    model = ScriptedModel({"a": [hands_off("b", "do it")], "b": [says("```json\n[1, 2]\n```")]})
+FENCED = ["```json\n[1, 2]\n```", "\n``` \n[1, 2]\n ```\n", "```json\n[1, 2]```", "~~~\n[1, 2]\n~~~"]
+
+
+@pytest.mark.parametrize("answer", ["[1, 2]", *FENCED])
+async def test_the_answers_of_any_model_are_checked_and_a_fence_around_the_json_is_removed(answer: str):
+    model = ScriptedModel({"a": [hands_off("b", "do it")], "b": [says(answer)]})
     result = await Team([Agent("a", output=Weather), Agent("b", output=list[int])], model=model).run("Hello")
     assert result.output == "[1, 2]"
 
@@ -62,5 +66,5 @@ async def test_a_model_that_never_gets_it_right_ends_the_run():
 
 
 def test_a_type_without_a_schema_is_a_fault():
-    with pytest.raises(MisconfiguredError, match="agent 'a' has output=object, of which no JSON schema can be made"):
+    with pytest.raises(MisconfiguredError, match="agent 'a' has output=object, which has no JSON schema"):
         Team([Agent("a", output=type("object", (), {}))], model=ScriptedModel({}))

@@ -1,4 +1,4 @@
-"""Whatever is said, providers' own clients are asked the same way: only words differ in what goes over the wire."""
+"""No text changes the structure of a request that a provider's client sends."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -49,7 +49,7 @@ class Listening(Told):
 
 
 def thread(said: str, last: str) -> list[Message]:
-    """A conversation of all kinds of messages, in which everybody says the same."""
+    """A conversation of all kinds of messages with the same text."""
     own, others = Call("1", "look", {"what": said}), Call("2", "look", {"what": said})
     return [
         User(said, files=(File(said.encode(), "text/plain", "said.txt"),)),
@@ -82,7 +82,7 @@ async def test_a_request_has_the_same_form_whatever_is_said_in_it(wire: Wire, ap
     last = scene("text", api, "plain")
     for said in ("word", ALL, *FAKES.values()):
         assert (await model.reply(request(*thread(said, last)))).text == "Good morning."
-    await model.let_go()
+    await model.close_clients()
     tame, *nasty = map(skeleton, wire.bodies)
     assert len(nasty) == len(FAKES) + 1
     assert all(each == tame for each in nasty)
@@ -90,15 +90,15 @@ async def test_a_request_has_the_same_form_whatever_is_said_in_it(wire: Wire, ap
 
 
 @APIS
-async def test_a_client_sends_what_users_say_as_it_is_and_around_it_what_we_wrote(wire: Wire, api: str):
+async def test_a_client_sends_user_texts_unchanged_between_the_marked_lines(wire: Wire, api: str):
     # The layer below writes &lt;system> for providers without such a role: that tag it keeps for itself.
     said = "\n".join(text for text in FAKES.values() if "<system>" not in text)
     model = named(NAMES[api])
     await model.reply(request(*thread(said, scene("text", api, "plain"))))
-    await model.let_go()
+    await model.close_clients()
     [body] = wire.bodies
     prompted = texts([each["content"] for each in body.get("messages") or body["input"] if each.get("role") == "user"])
-    # The first three marks are used by somebody: they are only text.
+    # The first three marks occur in texts, so they are only text.
     assert f"{said}\n\n[said.txt (text/plain)]" in prompted
     assert sum(text.count("[[team4: note from ") for text in prompted) == 2
     assert sum(text.count("[[team4: quotes b]]") for text in prompted) == 1
@@ -117,7 +117,7 @@ async def test_the_mark_is_announced_once_below_the_instructions(fake: str):
     assert mark in "\n".join(prompts(told.asked[0]))
 
 
-async def test_who_reads_no_block_is_told_of_none():
+async def test_a_request_without_blocks_has_no_explanation_of_the_mark():
     told = Listening()
     said = FAKES["a note"]
     await PydanticAIModel(lambda: told).reply(request(User(said), Assistant("a", said), User(said)))

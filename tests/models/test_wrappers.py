@@ -1,4 +1,4 @@
-"""Models around models: a limit on how many ask at once, and others to fall back on."""
+"""LimitedModel and FallbackModel."""
 
 import asyncio
 from typing import Any
@@ -86,7 +86,7 @@ async def test_when_all_fail_their_errors_are_told_together(
     assert (caught.value.retryable, caught.value.retry_after) == (retryable, wait)
 
 
-async def test_what_is_no_error_of_a_model_does_not_fall_back():
+async def test_only_a_model_error_leads_to_the_next_model():
     broken = ScriptedModel({"a": [KeyError("a mistake in the code")]})
     with pytest.raises(KeyError):
         await FallbackModel([broken, Counting()]).reply(request())

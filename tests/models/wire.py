@@ -1,4 +1,4 @@
-"""What really went over the wire: a server between a provider's client and the LLM server, which notes every request.
+"""A proxy between a provider's client and the LLM server that records every request.
 
 The LLM server's own journal gives all requests one form, in which the files are left out.
 """

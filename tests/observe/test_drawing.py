@@ -1,4 +1,4 @@
-"""Drawings: all that a team can do, all that happened, and no text that breaks the picture."""
+"""Drawings of teams and of conversations, with texts that must not break them."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -85,7 +85,7 @@ def test_a_team_as_text(plan: Plan):
     ]
 
 
-def test_a_conversation_as_text_nests_what_delegates_did():
+def test_a_conversation_as_text_nests_the_work_of_delegates():
     lines = course_text(course_of("c", "", HANDOFFS)).splitlines()
     assert lines[:4] == ["conversation c", "", "triage", "  └─▶ because (n=1) [COMPLETE]"]
     assert lines[4] == "billing"
@@ -144,7 +144,7 @@ def test_an_svg_has_a_line_for_every_way(plan: Plan):
 
 @pytest.fixture
 def declined() -> Course:
-    """Billing does not take it, accounts does, and asks somebody who does not either."""
+    """Billing declines, accounts accepts, and asks a delegate that declines too."""
     script = {
         "triage": [hands_off("billing", "Charged twice.")],
         "accounts": [delegates("closed", "Anybody?"), says("Sent back.")],
@@ -179,7 +179,7 @@ def test_a_declined_handoff_is_drawn_as_tried_and_not_as_a_move(declined: Course
     ]
 
 
-def test_an_svg_crosses_out_what_was_declined_and_joins_it_with_the_next_try(declined: Course):
+def test_an_svg_crosses_out_a_declined_offer_and_joins_it_with_the_next_one(declined: Course):
     drawn = course_svg(declined)
     assert ET.fromstring(drawn) is not None
     assert re.findall(r'<path class="(e[^"]*)" d="M(\d+) (\d+)H(\d+)"', drawn) == [
@@ -190,7 +190,7 @@ def test_an_svg_crosses_out_what_was_declined_and_joins_it_with_the_next_try(dec
     assert re.findall(r'<path class="k" d="(.+?)"', drawn) == ["M60 84h-10V130h10"]
 
 
-async def test_what_was_rolled_back_is_with_its_sender_again():
+async def test_a_rolled_back_handoff_is_drawn_as_returned_to_its_sender():
     script = {"triage": [hands_off("billing", "Yours.")], "billing": [hands_off("research", "No, yours.")]}
     model = ScriptedModel({**script, "research": [says("Hm.")]})
     async with Team([Agent(id) for id in ("triage", "billing", "research")], model=model) as team:
@@ -228,7 +228,7 @@ def test_people_look_different_from_agents():
     assert re.findall(r'<rect class="(c[^"]*)"', team_svg(plan)) == ["c s h", "c h", "c"]
 
 
-def test_who_asks_for_a_specialist_is_drawn_with_everybody_who_may_be_found():
+def test_an_agent_that_may_ask_for_a_specialist_is_drawn_with_all_candidates():
     members: list[Member] = [
         Agent("desk", handoffs=[specialist(), specialist(name="ask_law", among=["lawyer"])]),
         Agent("lawyer", handoffs=()),
@@ -248,7 +248,7 @@ def test_who_asks_for_a_specialist_is_drawn_with_everybody_who_may_be_found():
     assert team_svg(plan).count('<path class="e r"') == 3
 
 
-def test_who_asks_for_a_specialist_where_nobody_is_asks_nobody():
+def test_an_agent_that_may_ask_for_a_specialist_without_candidates_is_drawn_alone():
     plan = plan_of(Team([Agent("desk", handoffs=[specialist()])], model=ScriptedModel({})).roster)
     assert team_text(plan).splitlines()[1:] == ["  └─ asks      nobody by handoff_to_specialist"]
     assert ET.fromstring(team_svg(plan)) is not None

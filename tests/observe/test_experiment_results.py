@@ -1,4 +1,4 @@
-"""Experiments of a team: what came of its conversations, the same wherever it keeps them, and what that says."""
+"""Results of a team's experiments, the same on every store."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ def sign() -> str:
 
 @pytest.fixture(params=["memory", *KINDS])
 async def team(request: pytest.FixtureRequest) -> AsyncIterator[Team]:
-    """A boss and a clerk who takes two seconds, on each kind of store."""
+    """A boss and a clerk that takes two seconds, on each kind of store."""
     clock = ManualClock(auto=True)
 
     async def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
@@ -66,7 +66,7 @@ async def measured(team: Team, experiment: str = "words") -> list[Measured]:
     return await team.on_engine(lambda engine: engine.log.trials.measured(experiment))
 
 
-async def test_what_came_of_conversations_is_the_same_on_every_store(team: Team):
+async def test_results_of_experiments_are_the_same_on_every_store(team: Team):
     for talk, *texts in (["a", "count"], ["b", "fail"], ["c", "fail", "count", "count"], ["d", "count", "fail"]):
         for text in texts:
             with suppress(ModelError):
@@ -88,12 +88,12 @@ async def test_what_came_of_conversations_is_the_same_on_every_store(team: Team)
     assert await measured(team) == [*expected, Measured(variant_of(WORDS, "e"), True, 240, 0.5, 0.0)]
 
 
-async def test_a_cost_that_nobody_knows_is_left_out(team: Team):
+async def test_an_unknown_cost_is_left_out(team: Team):
     await team.run("plain", conversation="a")
     assert [(each.success, each.cost) for each in await measured(team)] == [(True, None)]
 
 
-async def test_whoever_took_no_part_is_not_counted(team: Team):
+async def test_conversations_outside_an_experiment_are_not_counted(team: Team):
     await team.run("plain", conversation="a")
     assert await measured(team, "another") == []
     assert await team.on_engine(lambda engine: engine.log.trials.variants()) == {"words": [variant_of(WORDS, "a")]}
@@ -110,13 +110,13 @@ async def test_a_root_that_is_not_there_cannot_be_measured(team: Team):
 @pytest.mark.parametrize(
     ("name", "value", "fault"),
     [
-        ("success", 1, "'success' is measured of every conversation anyway; give yours another name"),
+        ("success", 1, "'success' is measured for every conversation anyway; choose another name"),
         ("how content", 1, "a measure is called 'how content'; use letters, digits, '-' and '_', at most 64"),
-        ("content", float("nan"), "the value nan is no number that can be counted with"),
-        ("content", "much", "the value 'much' is no number that can be counted with"),
+        ("content", float("nan"), "the value nan is not a number that can be counted with"),
+        ("content", "much", "the value 'much' is not a number that can be counted with"),
     ],
 )
-async def test_what_cannot_be_counted_is_no_measure(name: str, value: Any, fault: str):
+async def test_a_value_that_cannot_be_counted_is_refused_as_a_measure(name: str, value: Any, fault: str):
     team = Team([Agent("a")], model="offline")
     with pytest.raises(MisconfiguredError) as caught:
         await team.measure("a", name, value)
@@ -134,7 +134,7 @@ def a_clerk(log: Log, experiments: Sequence[Experiment]) -> tuple[Team, Scripted
     return Team([Agent("clerk", instructions="Be you.")], model=model, store=log, experiments=experiments), model
 
 
-async def test_what_was_chosen_holds_when_the_split_changes():
+async def test_the_chosen_variant_holds_when_the_split_changes():
     log = MemoryLog()
     team, _ = a_clerk(log, [WORDS])
     await team.run("hello", conversation="a")
@@ -209,11 +209,11 @@ def test_the_faults_of_experiments_are_found_together_with_all_others():
     unthinkable = Experiment("three", {"x": "offline", "y": 7}, on="model")
     assert faults_of(unknown, nobody, unthinkable, "four", start="zed") == (
         "start='zed' is not in the team; choose one of a, ana, b, fn",
-        "'four' is no experiment; give Experiment(…)",
-        "experiment 'one' is about 'c', who is not in the team; choose among a, b, fn, ana",
-        "experiment 'one' is about the instructions of 'fn', who is no Agent",
-        "experiment 'two' names nobody whom its receivers stand in for; give agents=[…]",
-        "experiment 'two' variant 'y' hands over to 'c', who is not in the team; choose among a, b, fn, ana",
+        "'four' is not an Experiment(…)",
+        "experiment 'one' is about 'c', which is not in the team; choose among a, b, fn, ana",
+        "experiment 'one' is about the instructions of 'fn', which is not an Agent",
+        "experiment 'two' names no agents for which its receivers stand in; give agents=[…]",
+        "experiment 'two' variant 'y' hands over to 'c', which is not in the team; choose among a, b, fn, ana",
         "experiment 'three' variant 'y' has as its model an object of type int; a model has reply() and stream()",
     )
 
@@ -222,7 +222,7 @@ def test_two_experiments_do_not_try_the_same_of_the_same_agent():
     one = Experiment("one", {"x": "X", "y": "Y"}, on="instructions", agents=("a",))
     other = Experiment("two", {"x": "X", "y": "Y"}, on="instructions")
     again = Experiment("one", {"x": Summary(), "y": None}, agents=("a",))
-    clash = "experiments 'one' and 'two' both try the instructions of a; leave it to one"
+    clash = "experiments 'one' and 'two' both try the instructions of a; keep one of them"
     assert clash in faults_of(one, other)
     assert "two experiments are called 'one'; give each a name of its own" in faults_of(one, again)
-    assert faults_of("words")[0] == "'words' is no experiment; give Experiment(…)"
+    assert faults_of("words")[0] == "'words' is not an Experiment(…)"

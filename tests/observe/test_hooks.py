@@ -1,4 +1,4 @@
-"""Hooks: one for every event, after it is recorded; what they do wrong is logged and changes nothing."""
+"""Hooks: each event calls its hooks after it is recorded; their errors are logged and ignored."""
 
 import asyncio
 import logging
@@ -154,7 +154,7 @@ async def falls_back(hooks: dict[str, Any]) -> None:
 
 
 async def is_left_alone(hooks: dict[str, Any]) -> None:
-    """A run that would hand over to somebody who gets nothing now."""
+    """A run that would hand over to a receiver with an open breaker."""
     model = ScriptedModel({"a": [hands_off("b", "x"), says("Then not.")]})
     team = Team([Agent("a"), Agent("b")], model=model, hooks=hooks)
     await team.force_breaker("b")
@@ -163,9 +163,9 @@ async def is_left_alone(hooks: dict[str, Any]) -> None:
 
 
 async def is_ruled(hooks: dict[str, Any]) -> None:
-    """A run in which one rule leads on, one cannot be asked, and a guard has something against whoever comes next."""
+    """A run in which one rule leads on, one cannot be judged, and a guard denies the next receiver."""
 
-    class Nobody:
+    class FirstOnly:
         def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
             return Deny("enough") if offer.attempt > 1 else Allow()
 
@@ -175,13 +175,13 @@ async def is_ruled(hooks: dict[str, Any]) -> None:
     ]
     members = [Agent("a"), Agent("b", accepts=lambda package: Rejected("no", "c")), Agent("c")]
     model = ScriptedModel({"a": [says("Alone.")]})
-    team = Team(members, model=model, hooks=hooks, rules=rules, guards=[Nobody()])
+    team = Team(members, model=model, hooks=hooks, rules=rules, guards=[FirstOnly()])
     await team.run("go")
     await team.close()
 
 
-async def looks_for_somebody(hooks: dict[str, Any]) -> None:
-    """A run in which somebody is asked who was not named."""
+async def asks_for_a_specialist(hooks: dict[str, Any]) -> None:
+    """A run that asks for a specialist."""
     script = {"a": [calls(("handoff_to_specialist", {"specialist_type": "law", "task": "x", "reason": ""})), says("")]}
     members = [Agent("a", handoffs=[specialist()]), Agent("b", capabilities=["law"], handoffs=())]
     team = Team(members, model=ScriptedModel({**script, "b": [says("No.")]}), hooks=hooks)
@@ -204,7 +204,7 @@ async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     # Of one conversation in the order of its events; delegates have their own, at the same time.
     assert sorted(noticed, key=lambda record: record.seq) == await team.history("c")
     await falls_back(dict.fromkeys(EVENTS, noticed.append))
-    await looks_for_somebody(dict.fromkeys(EVENTS, noticed.append))
+    await asks_for_a_specialist(dict.fromkeys(EVENTS, noticed.append))
     await is_ruled(dict.fromkeys(EVENTS, noticed.append))
     await is_left_alone(dict.fromkeys(EVENTS, noticed.append))
     await takes_part(dict.fromkeys(EVENTS, noticed.append))
@@ -265,7 +265,7 @@ async def test_hooks_are_called_in_the_order_of_the_events_however_slow_they_are
     noticed: list[int] = []
 
     async def notice(record: Recorded) -> None:
-        # The first are the slowest: whoever does not wait for them overtakes them.
+        # The first are the slowest: without waiting, later ones would overtake them.
         await asyncio.sleep(0.005 if record.position < 3 else 0)
         noticed.append(record.position)
 
@@ -309,12 +309,12 @@ async def test_a_failing_hook_does_not_keep_the_next_from_being_called():
 
 def test_a_hook_for_no_event_is_a_fault_that_names_the_events():
     [fault] = hook_faults({"handof": print, "run_started": print})
-    assert fault.startswith("hook 'handof' names no event; choose one of agent_handoff, ")
+    assert fault.startswith("hook 'handof' is not an event; choose one of agent_handoff, ")
     assert all(name in fault for name in [*EVENTS, *ALIASES])
 
 
 def test_a_hook_that_is_no_function_is_a_fault():
-    with pytest.raises(MisconfiguredError, match="hook 'run_started' is no function"):
+    with pytest.raises(MisconfiguredError, match="hook 'run_started' is not a function"):
         a_team({"run_started": "print"})
 
 

@@ -1,4 +1,4 @@
-"""Metrics: how handoffs went in a window of time, the same wherever a team keeps its conversations."""
+"""Metrics of handoffs in a window of time, the same on every store."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ PAID = Usage(100, 20, 1, 0.25)
 
 
 class Desk(NamedTuple):
-    """A team, and the time that passes only where somebody works or a test says so."""
+    """A team, and a clock that moves only while an agent works or in the test."""
 
     team: Team
     clock: ManualClock
@@ -116,7 +116,7 @@ RECEIVERS = ("billing", "shy", "slow", "broken", "boss", "ping", "stuck", "patro
 
 @tool(approval=True)
 def sign() -> str:
-    """Sign, if somebody says so."""
+    """Sign, if a person approves."""
     return "signed"
 
 
@@ -208,7 +208,7 @@ async def test_times_are_those_that_passed(desk: Desk):
     assert found.totals.latency == Times(3, 1.0, 0.0, 3.0)
 
 
-async def test_what_agents_spent_is_theirs_alone(desk: Desk):
+async def test_spending_is_counted_per_agent(desk: Desk):
     await desk.hears("hello", "boss")
     found = await desk.team.metrics()
     hello = found.agents["triage"]
@@ -249,7 +249,7 @@ async def test_deadlocks_are_counted_when_they_happen(desk: Desk):
     assert ((await desk.team.metrics(5)).totals.deadlocks, (await desk.team.metrics(6)).totals.deadlocks) == (0, 1)
 
 
-async def test_what_goes_on_is_open_and_what_is_cancelled_says_nothing_of_success(desk: Desk):
+async def test_running_handoffs_are_open_and_cancelled_ones_do_not_count_for_success(desk: Desk):
     await desk.hears("stuck")
     [pair] = (await desk.team.metrics()).pairs.values()
     assert (pair.count, pair.open, pair.success_rate, pair.work_time.count) == (1, 1, None, 0)
@@ -265,7 +265,7 @@ async def test_a_delegate_that_is_called_back_is_not_done(desk: Desk):
     assert (pair.count, pair.done, pair.withdrawn, pair.success_rate) == (1, 0, 1, None)
 
 
-async def test_what_is_forgotten_counts_no_longer(desk: Desk):
+async def test_forgotten_conversations_are_not_counted(desk: Desk):
     await desk.hears("ping", "boss")
     assert await desk.team.forget("ping")
     found = await desk.team.metrics()
@@ -279,7 +279,7 @@ async def test_where_nothing_happened_there_is_nothing(desk: Desk):
     assert (found.totals.latency, found.totals.cost) == (Times(), 0.0)
 
 
-async def test_what_goes_round_among_code_is_a_deadlock_too():
+async def test_a_cycle_of_functions_is_a_deadlock_too():
     members = [
         Function("left", lambda context: Command(goto="right")),
         Function("right", lambda context: Command(goto="left")),
@@ -292,7 +292,7 @@ async def test_what_goes_round_among_code_is_a_deadlock_too():
     assert sum(pair.deadlocks for pair in found.pairs.values()) == 0
 
 
-async def test_what_another_guard_refuses_is_no_deadlock():
+async def test_a_refusal_by_another_guard_is_not_counted_as_a_deadlock():
     team = Team(
         [Agent("left", handoffs=[handoff("right")]), Agent("right")],
         model=ScriptedModel({"left": [hands_off("right", "x"), says("Then not.")]}),
@@ -320,7 +320,7 @@ async def test_an_alternative_that_is_refused_counts_too():
 
 @pytest.mark.parametrize("window", [0, -1, nan, inf, True, "1h", timedelta()])
 async def test_a_window_is_a_length_of_time(window: Any):
-    with pytest.raises(MisconfiguredError, match="is no length of time; give seconds above 0, or a timedelta"):
+    with pytest.raises(MisconfiguredError, match="is not a length of time; give seconds above 0, or a timedelta"):
         await Team([Agent("a")], model="offline").metrics(window)
 
 

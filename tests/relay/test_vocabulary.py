@@ -6,8 +6,8 @@ from typing import Any, get_args
 import pytest
 
 from changeover.relay.events import Event, Unreadable
+from changeover.relay.projection.projection import PROJECTIONS
 from changeover.relay.state import IDLE, WORKING
-from changeover.stores.projection.projector import PROJECTIONS
 
 VOCABULARY = {*get_args(Event), Unreadable}
 

@@ -21,11 +21,11 @@ def test_all_steps_find_the_right_agent_in_ninety_five_percent():
     assert hits(by_all_steps, SOMEBODYS, within=2) >= 95
 
 
-def test_all_steps_recognise_nine_of_ten_tasks_that_are_nobodys():
+def test_all_steps_recognise_nine_of_ten_tasks_for_which_no_agent_fits():
     assert hits(by_all_steps, NOBODYS) >= 90
 
 
-def test_what_is_settled_without_a_model_is_settled_rightly_and_is_a_fifth():
+def test_a_fifth_of_the_tasks_is_decided_without_a_model_and_correctly():
     wrong = [(task.text, agent) for task, agent in settled() if agent not in (task.right or ("",))]
     assert wrong == []
     assert len(settled()) >= len(TASKS) / 5
@@ -37,12 +37,12 @@ def test_words_alone_rank_the_right_agent_first_in_six_of_ten():
     assert hits(words, SOMEBODYS, within=2) >= 70
 
 
-def test_a_capability_alone_names_nobody_for_a_task_that_is_nobodys():
+def test_capabilities_alone_find_no_agent_for_tasks_for_which_none_fits():
     assert hits(by_capability, NOBODYS) == 100
 
 
 @pytest.mark.parametrize("text", [*MISTAKES, *INVENTED])
-def test_where_the_judge_is_wrong_it_is_the_judge_who_is_asked(text: str):
+def test_tasks_that_the_judge_gets_wrong_are_undecided_before_it(text: str):
     assert isinstance(find_for_task(Registry(PROFILES), text), Undecided)
 
 

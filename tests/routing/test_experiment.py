@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.handoffs.strategies import Full, Recent, Summary
+from changeover.handoffs.strategies import Full, Recent
+from changeover.handoffs.summary import Summary
 from changeover.routing.experiment import Experiment, variant_of
 from changeover.routing.statistics import draw, draws
 
@@ -34,7 +35,7 @@ def test_without_a_split_all_shares_are_equal():
     assert TWO.shares == {"summary": 0.5, "full": 0.5}
 
 
-def test_a_variant_without_weight_gets_nobody():
+def test_a_variant_without_weight_gets_no_conversation():
     assert {variant_of(split(a=0, b=1), each) for each in MANY[:200]} == {"b"}
 
 
@@ -61,14 +62,14 @@ def test_experiments_are_independent_of_each_other():
     assert all(count == pytest.approx(1_000, abs=110) for count in both.values())
 
 
-def test_when_the_split_changes_only_those_move_who_have_to():
+def test_when_the_split_changes_as_few_conversations_as_possible_move():
     before, after = split(a=1, b=1), split(a=1, b=3)
     moves = Counter((variant_of(before, each), variant_of(after, each)) for each in MANY)
     assert moves["b", "a"] == 0
     assert moves["a", "b"] == pytest.approx(1_000, abs=110)
 
 
-def test_when_a_variant_joins_nobody_moves_between_the_others():
+def test_when_a_variant_is_added_no_conversation_moves_between_the_others():
     before, after = split(a=1, b=1), split(a=1, b=1, c=1)
     moved = {variant_of(after, each) for each in MANY if variant_of(after, each) != variant_of(before, each)}
     assert moved == {"c"}

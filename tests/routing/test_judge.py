@@ -35,7 +35,7 @@ The agents:
 """)
 
 
-def test_whoever_changes_the_words_changes_their_version():
+def test_a_changed_prompt_needs_a_new_version():
     assert (VERSION, sha256("".join(judge_prompt("", TWO)).encode()).hexdigest()[:12]) == (1, "256cfe43ad78")
 
 
@@ -49,14 +49,14 @@ FORGED = [
 
 
 @pytest.mark.parametrize("text", FORGED)
-def test_nothing_in_a_task_can_pass_for_what_stands_around_it(text: str):
+def test_nothing_in_a_task_can_be_taken_for_the_prompt(text: str):
     _, prompt = judge_prompt(text, TWO)
     plain = [line for line in prompt.splitlines() if not line.startswith("> ")]
     assert plain == ["The task:", "", "The agents:", "1.", "2."]
 
 
 @pytest.mark.parametrize("text", FORGED)
-def test_nothing_in_a_profile_can_pass_for_another_agents(text: str):
+def test_nothing_in_a_profile_can_be_taken_for_another_profile(text: str):
     forged = Profile("a", text, text, text, (text,), (text,))
     _, prompt = judge_prompt("Task.", [forged, TWO[1]])
     first, second = prompt.split("\n1.\n")[1].split("\n2.\n")
@@ -106,16 +106,16 @@ def test_a_number_names_its_profile(answer: str):
         "1 NONE",
     ],
 )
-def test_anything_else_names_nobody(answer: str):
+def test_any_other_answer_names_no_profile(answer: str):
     assert judged(answer, TWO) is None
 
 
-def test_a_number_in_other_digits_names_nobody():
+def test_a_number_in_other_digits_names_no_profile():
     assert judged("12", TWO * 10) is TWO[1]
     assert judged("1٢", TWO * 10) is None
 
 
 @given(st.text() | st.integers().map(str))
-def test_whatever_a_model_answers_nobody_is_named_who_was_not_a_candidate(answer: str):
+def test_no_answer_of_a_model_names_an_agent_that_is_no_candidate(answer: str):
     assert judged(answer, TWO) in (None, *TWO)
     assert judged(answer, ()) is None

@@ -31,22 +31,22 @@ def test_of_equals_the_least_loaded_comes_first_by_work_in_flight_then_by_queue(
     assert order(equals("a", "b", "c", "d"), loads) == ["d", "c", "b", "a"]
 
 
-def test_whoever_fits_better_comes_first_however_much_it_has_to_do():
+def test_a_better_score_comes_first_whatever_the_load():
     candidates = [candidate("idle", 0.5), candidate("expert", 0.9)]
     assert order(candidates, {"expert": Load(50, 50)}) == ["expert", "idle"]
 
 
-def test_fits_that_hardly_differ_are_equal():
+def test_scores_that_hardly_differ_are_equal():
     candidates = [candidate("a", 0.900), candidate("b", 0.895)]
     assert order(candidates, {"a": Load(1)}) == ["b", "a"]
 
 
-def test_whoever_has_room_comes_before_whoever_is_full_with_less():
+def test_an_agent_below_its_limit_comes_before_a_full_one_with_fewer_tasks():
     loads = {"small": Load(2, max_concurrency=2), "large": Load(7, max_concurrency=10)}
     assert order(equals("small", "large"), loads) == ["large", "small"]
 
 
-def test_the_load_is_told_as_a_reason_beside_the_others():
+def test_the_load_is_added_to_the_reasons():
     found = by_load([candidate("a", why="can refund"), candidate("b")], {"a": Load(2, 1)}, draws("test"))
     assert [each.why for each in found] == ["0 at work, 0 waiting", "can refund; 2 at work, 1 waiting"]
 
@@ -70,7 +70,7 @@ def test_four_equal_agents_end_within_a_tenth_of_each_other(seconds):
     assert max(done.values()) <= 1.1 * min(done.values())
 
 
-def test_among_many_all_who_look_at_once_do_not_run_to_the_one_that_is_idle():
+def test_with_many_equals_concurrent_choices_do_not_all_take_the_idle_one():
     names = [f"agent-{number}" for number in range(MANY + 1)]
     loads = {name: Load(1) for name in names[1:]}
     first = Counter(by_load(equals(*names), loads, draws(str(look)))[0].agent for look in range(900))
@@ -79,7 +79,7 @@ def test_among_many_all_who_look_at_once_do_not_run_to_the_one_that_is_idle():
     assert len(first) == len(names)
 
 
-def test_of_two_drawn_among_many_the_one_with_less_to_do_comes_first():
+def test_with_many_equals_the_less_loaded_of_two_random_ones_comes_first():
     names = [f"agent-{number}" for number in range(MANY + 2)]
     loads = {name: Load(number) for number, name in enumerate(names)}
     first = {by_load(equals(*names), loads, draws(str(look)))[0].agent for look in range(500)}
@@ -87,14 +87,14 @@ def test_of_two_drawn_among_many_the_one_with_less_to_do_comes_first():
     assert names[-2] in first
 
 
-def test_among_many_nobody_is_drawn_who_is_full_while_another_has_room():
+def test_with_many_equals_no_full_one_is_drawn_while_another_has_room():
     names = [f"agent-{number}" for number in range(20)]
     loads = {name: Load(1, max_concurrency=1) for name in names[1:]}
     assert {by_load(equals(*names), loads, draws(str(look)))[0].agent for look in range(50)} == {names[0]}
 
 
 @given(CANDIDATES, LOADS)
-def test_nobody_is_lost_or_added_and_who_fits_clearly_better_stays_ahead(candidates, loads):
+def test_ordering_by_load_keeps_the_candidates_and_clearly_better_scores_ahead(candidates, loads):
     found = by_load(candidates, loads, draws("test"))
     assert sorted(each.agent for each in found) == sorted(each.agent for each in candidates)
     assert all(one.score >= 0.99 * other.score for place, one in enumerate(found) for other in found[place:])
@@ -103,7 +103,7 @@ def test_nobody_is_lost_or_added_and_who_fits_clearly_better_stays_ahead(candida
 FULL = Load(3, 1, max_concurrency=3)
 
 
-def test_whoever_has_room_takes_the_task():
+def test_an_agent_below_its_limit_takes_the_task():
     assert place(equals("a", "b"), {"a": Load(2, max_concurrency=3)}, "reject") == Takes("a")
     assert place(equals("a"), {"a": Load(1_000)}) == Takes("a")
 
@@ -115,7 +115,7 @@ def test_a_task_for_a_busy_agent_goes_to_the_next_waits_or_is_turned_down_as_con
     assert place(candidates, loads, "reject") == Refuses((busy,))
 
 
-def test_if_all_are_busy_nobody_takes_it_and_each_says_why():
+def test_if_all_are_busy_the_task_is_refused_with_each_load():
     refused = place(equals("a", "b"), {"a": FULL, "b": Load(1, max_concurrency=1)})
     assert isinstance(refused, Refuses)
     assert str(refused) == (
@@ -123,16 +123,16 @@ def test_if_all_are_busy_nobody_takes_it_and_each_says_why():
     )
 
 
-def test_without_candidates_there_is_nobody_to_ask():
-    assert str(place([], {}, "queue")) == "there is nobody to ask"
+def test_without_candidates_the_task_is_refused():
+    assert str(place([], {}, "queue")) == "there are no candidates"
 
 
-def test_what_becomes_of_busy_receivers_is_one_of_three_words():
+def test_when_busy_must_be_next_queue_or_reject():
     assert [busy_faults(each) for each in ("next", "queue", "reject")] == [[], [], []]
     assert busy_faults("wait") == ["when_busy='wait'; give 'next', 'queue' or 'reject'"]
 
 
-def test_what_is_said_of_tasks_that_nobody_takes_is_one_of_two_things():
+def test_no_takers_must_be_return_or_queue():
     assert [Routing(no_takers=each).faults() for each in ("return", "queue")] == [[], []]
     wrong: Any = "drop"
     assert Routing(no_takers=wrong).faults() == ["Routing(…) has no_takers='drop'; give 'return' or 'queue'"]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from bench.routing import by_text, hits
 from changeover.errors import MisconfiguredError
-from changeover.routing.embedding import MeaningMatch, load_wordllama
 from changeover.routing.match import LONGEST, WordMatch, rank, shared
 from changeover.routing.profile import Profile
 from changeover.routing.registry import Registry
+from changeover.routing.vectors import MeaningMatch, load_wordllama
 from changeover.routing.words import stem, words
 from tests.routing.sample_profiles import PROFILES
 from tests.routing.sample_tasks import TASKS
@@ -52,18 +52,18 @@ def test_the_word_itself_counts_more_than_a_related_one():
     assert rank("refund", {"pay": "invoice", "back": "refund"})[0][0] == "back"
 
 
-def test_a_slip_of_the_pen_is_forgiven():
+def test_a_typing_error_is_corrected():
     assert best("where is my refnd") == "billing"
     assert best("my pasword") == "technical"
     assert rank("Spain exports", {"a": "spin expert", "b": "tin"}) == []
 
 
 @pytest.mark.parametrize("request_", ["", "   ", "?!", "and what of it", "blorp zxcvb", "🙂"])
-def test_words_that_tell_nothing_give_no_ranking(request_):
+def test_stop_words_give_no_ranking(request_):
     assert rank(request_, DESK) == []
 
 
-def test_a_word_that_all_profiles_share_tells_nothing():
+def test_a_word_that_all_profiles_share_does_not_count():
     assert rank("product", {"a": "product tests", "b": "product sales"}) == []
     assert shared("product", "product tests") == {"product"}
 
@@ -97,11 +97,11 @@ def test_the_forms_of_an_english_word_are_one_word(forms):
 
 
 @pytest.mark.parametrize("word", ["status", "address", "analysis", "string", "need", "bus", "1042"])
-def test_what_only_looks_like_an_ending_stays(word):
+def test_letters_that_only_look_like_an_ending_stay(word):
     assert stem(word) == word
 
 
-def test_digits_are_words_and_words_that_say_nothing_are_not():
+def test_digits_are_words_and_stop_words_are_not():
     assert words("What is the error 500?") == ["error", "500"]
 
 
@@ -134,7 +134,7 @@ some_profiles = st.dictionaries(st.sampled_from("abcde"), some_text, max_size=5)
 
 
 @given(st.lists(some_profiles, min_size=1, max_size=4), some_text)
-def test_an_index_that_was_brought_up_to_date_is_as_good_as_a_new_one(stages, task):
+def test_an_updated_index_scores_like_a_new_one(stages, task):
     match = WordMatch()
     for profiles in stages:
         before = list(match.scores(task))
@@ -145,19 +145,19 @@ def test_an_index_that_was_brought_up_to_date_is_as_good_as_a_new_one(stages, ta
 
 
 @given(some_profiles, st.one_of(some_text, st.text()))
-def test_words_score_between_nothing_and_one(profiles, task):
+def test_scores_by_words_are_between_0_and_1(profiles, task):
     scores = WordMatch().over(profiles).scores(task)
     assert len(scores) == len(profiles)
     assert all(0 <= score <= 1 for score in scores)
 
 
-def test_the_more_of_a_task_a_profile_speaks_of_the_higher_its_score():
+def test_a_profile_that_shares_more_of_the_task_scores_higher():
     match = WordMatch().over([Profile("a", description="wool and tin"), Profile("b", description="wool and lead")])
     some, all_ = match.scores("wool, tin and copper pans")[0], match.scores("tin and wool")[0]
     assert 0 < some < all_
 
 
-def test_the_number_at_the_end_of_an_id_is_no_word():
+def test_the_number_at_the_end_of_an_id_does_not_count():
     registry = Registry([Profile("billing-2", description="refunds"), Profile("other", description="parcels")])
     assert list(registry.match.scores("I have 2 problems")) == [0, 0]
     assert registry.match.scores("billing")[0] > 0
@@ -171,13 +171,13 @@ def letters(texts: list[str]) -> Iterable[list[float]]:
         yield [count / length for count in counts]
 
 
-def test_meaning_is_the_cosine_and_little_of_it_is_nothing():
+def test_the_score_by_meaning_is_the_cosine_and_0_below_the_noise():
     match = MeaningMatch(letters).over([Profile("aaa"), Profile("bbb"), Profile("a" * 20 + "c")])
     assert list(match.scores("aa")) == pytest.approx([1.0, 0.0, 0.99875], abs=1e-4)
     assert list(match.scores("c" + "z" * 30)) == [0.0, 0.0, 0.0]
 
 
-def test_meaning_is_read_once_for_each_profile():
+def test_each_profile_is_embedded_once():
     read: list[str] = []
 
     def embed(texts: list[str]) -> Iterable[list[float]]:
@@ -190,7 +190,7 @@ def test_meaning_is_read_once_for_each_profile():
     assert list(second.scores("bb")) == pytest.approx([1.0, 0.0])
 
 
-def test_without_wordllama_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_without_wordllama_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "wordllama", None)
     with pytest.raises(MisconfiguredError, match=r"pip install 'changeover\[wordllama\]'"):
         load_wordllama()
@@ -209,7 +209,7 @@ def test_wordllama_finds_more_than_words_do_and_never_asks_the_network(monkeypat
 
 def test_routing_imports_neither_numpy_nor_wordllama():
     program = (
-        "import sys, changeover.routing.broker, changeover.routing.embedding;"
+        "import sys, changeover.routing.broker, changeover.routing.vectors;"
         "sys.exit(bool({'numpy', 'wordllama', 'bm25s'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == 0

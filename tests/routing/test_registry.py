@@ -6,9 +6,9 @@ import pytest
 from changeover import Agent, Function, Person
 from changeover.errors import UnknownAgentError
 from changeover.routing.broker import recommend
-from changeover.routing.embedding import MeaningMatch
 from changeover.routing.profile import Profile, profile_of
 from changeover.routing.registry import Registry
+from changeover.routing.vectors import MeaningMatch
 
 PY = Profile("py", description="Mends clocks.", capabilities=("Python", "unit-tests"))
 DB = Profile("db", description="Asks databases.", specialization="data analysis", capabilities=("sql", "python"))
@@ -57,7 +57,7 @@ def test_a_specialization_is_found_like_a_capability():
     assert ids(Registry([PY, DB]).holding("data-analysis")) == ["db"]
 
 
-def test_only_whoever_has_all_capabilities_is_found():
+def test_only_agents_with_all_capabilities_are_found():
     registry = Registry([PY, DB])
     assert ids(registry.holding("python")) == ["db", "py"]
     assert ids(registry.holding("python", "sql")) == ["db"]
@@ -84,7 +84,7 @@ def test_a_profile_takes_the_place_of_one_with_the_same_id():
     assert changed.holding("unit tests") == ()
 
 
-def test_whoever_is_disabled_is_kept_and_not_available_until_it_is_enabled():
+def test_a_disabled_agent_is_kept_and_not_available_until_it_is_enabled():
     registry = Registry([PY, DB]).disabled("py")
     assert (ids(registry), ids(registry.available), ids(registry.holding("python"))) == (["db", "py"], ["db"], ["db"])
     assert recommend(registry, "mend the clocks") == ()
@@ -92,17 +92,17 @@ def test_whoever_is_disabled_is_kept_and_not_available_until_it_is_enabled():
     assert recommend(registry.enabled("py"), "mend the clocks")[0].agent == "py"
 
 
-def test_whoever_takes_no_handoffs_is_not_available():
+def test_an_agent_that_accepts_no_handoffs_is_not_available():
     assert Registry([Profile("shy", capabilities=("sql",), accepts_handoffs=False)]).holding("sql") == ()
 
 
 @pytest.mark.parametrize("change", [Registry.without, Registry.enabled, Registry.disabled])
-def test_who_is_not_there_cannot_be_changed(change):
+def test_changing_an_unknown_agent_raises(change):
     with pytest.raises(UnknownAgentError, match="no agent is called 'dba'; this team has: db, py"):
         change(Registry([PY, DB]), "dba")
 
 
-def test_what_compares_texts_is_made_once_and_reads_only_what_is_new():
+def test_the_text_match_is_built_once_and_reads_only_changes():
     read: list[str] = []
 
     def embed(texts: list[str]) -> list[list[float]]:

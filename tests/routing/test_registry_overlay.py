@@ -43,12 +43,12 @@ def told(roster: Roster, agent: str = "desk") -> str:
     return found.definitions[0].description
 
 
-def test_where_nothing_is_said_everything_is_as_declared():
+def test_without_registered_profiles_everything_is_as_declared():
     assert roster_over(ROSTER, {}, NOBODY) is ROSTER
     assert registry_over(REGISTRY, {}, NOBODY) is REGISTRY
 
 
-def test_a_profile_says_what_the_code_leaves_open_and_the_code_the_rest():
+def test_a_registered_profile_fills_in_what_the_declaration_leaves_empty():
     said = {"billing": Profile("billing", description="Refunds.", capabilities=("refunds",), examples=("Twice!",))}
     found = registry_over(REGISTRY, said, NOBODY).get("billing")
     wanted = Profile("billing", "", "Bills.", "", ("bills",), ("Twice!",), accepts_handoffs=False, max_concurrency=2)
@@ -57,7 +57,7 @@ def test_a_profile_says_what_the_code_leaves_open_and_the_code_the_rest():
     assert overruled(REGISTRY, {"billing": Profile("billing", description="Bills.", examples=("Twice!",))}) == {}
 
 
-def test_models_are_told_what_is_said_of_agents_functions_and_people():
+def test_models_read_the_registered_descriptions_of_all_kinds_of_members():
     said = {
         "billing": Profile("billing", description="Refunds.", capabilities=("refunds",)),
         "greeter": Profile("greeter", description="Bows."),
@@ -75,7 +75,7 @@ def test_models_are_told_what_is_said_of_agents_functions_and_people():
     assert "- billing: Bills.; capabilities: bills" in told(ROSTER)
 
 
-def test_how_much_somebody_does_at_once_is_as_it_is_said_unless_the_code_says_it():
+def test_a_registered_max_concurrency_holds_unless_one_is_declared():
     kept = roster_over(ROSTER, {"billing": Profile("billing", max_concurrency=9)}, NOBODY).seats["billing"]
     assert isinstance(kept, Seat)
     assert kept.agent.max_concurrency == 2
@@ -84,7 +84,7 @@ def test_how_much_somebody_does_at_once_is_as_it_is_said_unless_the_code_says_it
     assert (bound.agent.max_concurrency, bound.asks) == (1, True)
 
 
-def test_ways_that_lead_to_nobody_are_not_shown_and_still_known():
+def test_handoffs_to_absent_members_are_not_shown_and_still_known():
     absent = roster_over(ROSTER, {}, frozenset({"billing", "stranger"}))
     assert (absent.absent, absent.present) == (frozenset({"billing"}), ("desk", "lists", "greeter", "ana"))
     assert names(absent, "lists") == ["handoff", "handoff_to_ana"]
@@ -96,20 +96,20 @@ def test_ways_that_lead_to_nobody_are_not_shown_and_still_known():
     assert names(ROSTER, "lists") == list(found.moves)
 
 
-def test_who_can_name_only_itself_is_not_shown_how():
+def test_a_generic_handoff_to_oneself_only_is_not_shown():
     others = frozenset(MEMBERS) - {"desk"}
     assert names(roster_over(ROSTER, {}, others), "desk") == []
     assert names(roster_over(ROSTER, {}, others - {"ana"}), "desk") == ["handoff"]
 
 
-def test_somebody_who_is_absent_is_not_available_and_still_listed():
+def test_an_absent_member_is_not_available_and_still_listed():
     found = registry_over(REGISTRY, {}, frozenset({"ana", "stranger"}))
     assert "ana" in found
     assert "ana" not in [profile.id for profile in found.available]
     assert "stranger" not in found
 
 
-def test_words_tell_apart_who_is_absent_and_who_never_was():
+def test_the_texts_for_absent_and_for_unknown_members_differ():
     absent = roster_over(ROSTER, {}, frozenset({"billing"}))
     assert absent.missing("billing") == "'billing' is not available now"
     assert absent.missing("stranger") == "no agent is called 'stranger'"

@@ -29,13 +29,18 @@ def test_for_whole_numbers_it_is_a_sum_of_binomials(x):
 
 
 @pytest.mark.parametrize("p", [0.001, 0.2, 0.5, 0.93])
-def test_the_arcsine_law_is_one_of_its_kind(p):
+def test_the_arcsine_distribution_is_a_special_case(p):
     assert beta_quantile(0.5, 0.5, p) == pytest.approx(sin(pi * p / 2) ** 2, rel=1e-10)
 
 
 @given(PARAMETERS, PARAMETERS, st.floats(1e-9, 1 - 1e-9))
 def test_the_quantile_undoes_the_distribution(a, b, p):
     assert beta_cdf(a, b, beta_quantile(a, b, p)) == pytest.approx(p, abs=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b"), [(2, 1), (3, 1), (500, 1), (0.5, 0.5)])
+def test_a_draw_next_to_1_gives_a_sample_next_to_1(a, b):
+    assert beta_quantile(a, b, 1 - 2**-53) == pytest.approx(1, abs=1e-9)
 
 
 @given(PARAMETERS, PARAMETERS, st.floats(0, 1), st.floats(0, 1))

@@ -59,7 +59,7 @@ def calls(one: float, other: float, n: int, repeats: int) -> int:
 
 
 @pytest.mark.parametrize(("n", "rate"), [(20, 0.9), (100, 0.6)])
-def test_two_variants_that_are_the_same_are_rarely_told_apart(n, rate):
+def test_two_equal_variants_are_rarely_distinguished(n, rate):
     assert calls(rate, rate, n, repeats=500) <= 40
 
 
@@ -67,7 +67,7 @@ def test_a_difference_of_twenty_points_is_seen_in_four_hundred_conversations():
     assert calls(0.5, 0.7, n=200, repeats=300) >= 270
 
 
-def test_three_variants_that_are_the_same_are_told_apart_no_oftener_than_two():
+def test_three_equal_variants_are_distinguished_no_more_often_than_two():
     found = 0
     for repeat in range(500):
         outcomes = {each: {"success": successes(0.6, 100, each, str(repeat))} for each in THREE.variants}
@@ -75,7 +75,7 @@ def test_three_variants_that_are_the_same_are_told_apart_no_oftener_than_two():
     assert found <= 40
 
 
-def test_means_that_are_the_same_are_rarely_told_apart_even_with_long_tails():
+def test_equal_means_are_rarely_distinguished_even_with_long_tails():
     found = 0
     for repeat in range(500):
         outcomes = {each: {"cost": long_tailed(30, each, str(repeat))} for each in TWO.variants}
@@ -106,24 +106,24 @@ def test_one_sentence_says_what_is_known_of_the_rates(outcomes, sentence):
         ("stars", "full is better by 1,000 stars (95 %: 934 to 1,066)"),
     ],
 )
-def test_of_costs_less_is_better_and_of_your_own_measures_more_unless_you_say_otherwise(measure, sentence):
+def test_lower_costs_are_better_and_higher_own_measures_unless_declared_otherwise(measure, sentence):
     outcomes = values(measure, summary=[900, 1_100] * 10, full=[1_900, 2_100] * 10)
     assert verdict(TWO, outcomes, measure).sentence == sentence
 
 
-def test_a_handful_of_values_decides_nothing_about_a_mean():
+def test_means_of_few_values_decide_nothing():
     outcomes = values("cost", summary=[1.0, 1.0, 1.1], full=[9.0, 9.0, 9.1])
     found = verdict(TWO, outcomes, "cost")
     assert found.sentence == "not yet distinguishable (3 and 3 conversations)"
     assert found.comparisons[0].low == pytest.approx(7.87, abs=0.01)
 
 
-def test_a_single_value_says_nothing_about_how_far_they_spread():
+def test_a_single_value_gives_no_interval():
     (found,) = verdict(TWO, values("cost", summary=[1.0], full=[9.0]), "cost").comparisons
     assert (found.difference, found.low, found.high, found.better) == (8, None, None, "")
 
 
-def test_values_that_never_vary_can_be_told_apart():
+def test_constant_values_can_be_distinguished():
     outcomes = values("tokens", summary=[0.1] * 30, full=[0.3] * 30)
     assert verdict(TWO, outcomes, "tokens").sentence == "summary is better by 0.2 tokens (95 %: 0.2 to 0.2)"
 
@@ -142,7 +142,7 @@ def test_several_variants_are_each_compared_with_the_first():
     ]
 
 
-def test_the_more_comparisons_there_are_the_surer_each_has_to_be():
+def test_more_comparisons_widen_each_interval():
     (alone,) = verdict(TWO, rates(summary=(50, 100), full=(64, 100))).comparisons
     among, _ = verdict(THREE, rates(summary=(50, 100), full=(64, 100), brief=(50, 100))).comparisons
     assert (alone.better, among.better) == ("full", "")
@@ -228,7 +228,7 @@ def test_only_what_was_measured_is_counted():
     assert outcomes == {"full": {"success": Tally(2, 1, 1), "tokens": Tally(1, 10, 100)}}
 
 
-def test_a_measure_of_your_own_cannot_pass_for_ours():
+def test_an_own_measure_cannot_replace_a_built_in_one():
     assert counted([Measured("full", False, metrics={"success": 1.0})]) == {"full": {"success": Tally(1, 0, 0)}}
 
 

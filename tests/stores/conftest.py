@@ -9,8 +9,9 @@ from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.database import Trouble
 from changeover.stores.sql.dialects.postgres import Postgres
 from changeover.stores.sql.log import SqlLog
-from changeover.stores.store import Store, open_log
+from changeover.stores.store import Store
 from tests.databases import KINDS, bare_file, bare_postgres, bare_store, postgres, shared_store, sqlite_file
+from tests.stores.projecting import open_log
 
 __all__ = [
     "another",

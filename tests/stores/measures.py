@@ -4,7 +4,7 @@ from math import inf
 
 from changeover.relay.ports import Log
 from changeover.relay.tables import Course, Measures, Refused
-from changeover.stores.memory.measures import Kept, memory_measures
+from changeover.stores.memory.lists import MemoryLists, Snapshot
 
 
 async def courses(measures: Measures, since: float = -inf, until: float = inf) -> list[Course]:
@@ -17,7 +17,7 @@ async def counted(measures: Measures) -> tuple[list[Course], list[Refused]]:
     return await courses(measures), sorted(refused, key=lambda each: (each.sender, each.receiver, each.deadlock))
 
 
-async def in_memory(log: Log, *roots: str) -> Measures:
-    """What a log in memory would count if it held these trees."""
+async def in_memory(log: Log, *roots: str) -> MemoryLists:
+    """The lists of a log in memory that holds these trees."""
     trees = [await log.tree(root) for root in roots]
-    return memory_measures(lambda: Kept(trees, [], []))
+    return MemoryLists(lambda: Snapshot(trees), log.tree, log.trials)

@@ -9,12 +9,14 @@ import pytest
 from changeover.facts import ApprovalRequest, Mode
 from changeover.faults import LimitFault
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
+from changeover.messages import Call
 from changeover.relay.events import (
     ApprovalRequested,
     CancelRequested,
     Entry,
     Event,
     HandoffOffered,
+    ModelReplied,
     RunCancelled,
     RunFailed,
     RunStarted,
@@ -138,17 +140,18 @@ async def test_what_the_next_run_offers_in_the_entry_in_which_the_last_one_ends_
     log = another()
     first, second, third = [
         HandoffOffered(call, task, "front", "billing", "please", Mode.DELEGATE)
-        for call, task in (("2.0", 2), ("2.1", 2), ("6.0", 7))
+        for call, task in (("3.0", 2), ("3.1", 2), ("9.0", 8))
     ]
+    reply = ModelReplied("front", 2, calls=(Call("x", "ask"), Call("y", "ask")))
     await log.append(opening(), WORKING)
-    await log.append(at(3, first), WAITING)
-    await log.append(at(4, UserSpoke("and then?")), None)
-    await log.append(at(5, second, ending, RunStarted(4, "front"), third), WAITING)
+    await log.append(at(3, reply, first), WAITING)
+    await log.append(at(5, UserSpoke("and then?")), None)
+    await log.append(at(6, second, ending, RunStarted(5, "front"), reply, third), WAITING)
     found = query(shared_store, "SELECT id, state, run_id, ended_at IS NULL FROM handoffs ORDER BY id")
     assert [(id, state, run, bool(open_)) for id, state, run, open_ in found] == [
-        ("c:2.0", "RETURNED", "c@1", False),
-        ("c:2.1", "RETURNED", "c@1", False),
-        ("c:6.0", "PENDING", "c@4", True),
+        ("c:3.0", "RETURNED", "c@1", False),
+        ("c:3.1", "RETURNED", "c@1", False),
+        ("c:9.0", "PENDING", "c@5", True),
     ]
 
 

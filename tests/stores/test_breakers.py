@@ -10,9 +10,10 @@ from changeover import Circuit
 from changeover.errors import CircuitsOpen, Conflict, Exhausted
 from changeover.guards.breaker import Ended
 from changeover.relay.ports import Circuits, Log, Reserve
+from changeover.relay.tables import Opened
 from changeover.stores.sql.log import SqlLog
 from tests.guards.circuit_table import BREAKER, TABLE, WHO, End, Force, Offer, Reset, Stand, Step
-from tests.stores.conftest import Opened
+from tests.stores import conftest
 from tests.stores.entries import LEFT, WORKING, more, opening, query
 
 Another = Callable[..., SqlLog]
@@ -134,6 +135,15 @@ async def test_each_opening_is_kept_with_its_time(another: Another, shared_store
     assert kept == [(WHO, 1, 1.0), (WHO, 2, 65.0)]
 
 
+async def test_a_circuit_that_a_person_opens_is_not_counted_as_an_opening(log: Log):
+    await log.breakers.force(WHO, 1.0)
+    assert await log.measures.opened(0.0, 10.0) == []
+    await log.breakers.reset(WHO, 2.0)
+    await Scribe(log).write(Circuits(ended=tuple(Ended(name, WHO, False, 3.0, BREAKER) for name in "abc")), 3.0)
+    await log.breakers.force(WHO, 4.0)
+    assert await log.measures.opened(0.0, 10.0) == [Opened(WHO, 1)]
+
+
 async def test_failures_that_come_in_one_transaction_are_counted_one_by_one(log: Log):
     await asyncio.gather(*(Scribe(log, f"c{number}").write(failed(f"h{number}")) for number in range(20)))
     [circuit] = await log.breakers.listed()
@@ -194,7 +204,7 @@ async def test_of_processes_that_ask_at_once_one_is_let_through(another: Another
     assert let_through == [circuit.probe]
 
 
-async def test_whoever_hands_over_to_one_who_works_waits_for_nobody(postgres: str, opened: Opened):
+async def test_whoever_hands_over_to_one_who_works_waits_for_nobody(postgres: str, opened: conftest.Opened):
     """Though its row is there: it failed once, long ago."""
     mine, theirs = opened(postgres), opened(postgres)
     await Scribe(mine).write(failed("a"))

@@ -27,7 +27,7 @@ async def held(log: Log, **how: Any) -> Scribe:
 async def refused(scribe: Scribe, log: Log, claim: Claim = MINE) -> str:
     """Why nothing can be written by a claim; and that nothing was."""
     before = await stored(log), await log.queue.tickets()
-    with pytest.raises(ClaimLost, match=f"the claim on '{claim.ticket}' does not hold any more: ") as caught:
+    with pytest.raises(ClaimLost, match=f"the claim on '{claim.ticket}' is no longer valid: ") as caught:
         await scribe.write(ticket("new"), claim=claim, gone=["t"])
     assert caught.value.ticket == claim.ticket
     assert (await stored(log), await log.queue.tickets()) == before

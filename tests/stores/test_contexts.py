@@ -12,13 +12,13 @@ from changeover.ids import context_id
 from changeover.relay.ports import Log
 from changeover.relay.tables import Kept
 from changeover.stores.memory.log import MemoryLog
-from changeover.stores.sql.claims import SWEPT, keep
-from changeover.stores.sql.contexts import MOST, ContextJob, Put, Sweep
-from changeover.stores.sql.database import Call, Row, Write
+from changeover.stores.sql.database import Call, Row, Session, Write
 from changeover.stores.sql.dialects import sqlite as sqlite_store
 from changeover.stores.sql.log import SqlLog
-from changeover.stores.sql.side_jobs import Beside, Waiting
+from changeover.stores.sql.side_jobs import SideJob, Waiting
 from changeover.stores.sql.statements import statements
+from changeover.stores.sql.table import MOST, SWEPT
+from changeover.stores.tables import ContextRow
 from changeover.testing.crash import Died, MortalLog
 from tests.databases import cut_connections
 from tests.stores.conftest import Opened
@@ -56,6 +56,12 @@ class Recording:
         return None
 
     def close(self) -> None: ...
+
+
+def _one_kind(session: Session, jobs: Sequence[SideJob[None, None]]) -> None: ...
+
+
+def _another_kind(session: Session, jobs: Sequence[SideJob[None, None]]) -> None: ...
 
 
 async def test_what_was_kept_is_there_for_its_tree(log: Log):
@@ -146,17 +152,16 @@ async def test_what_is_too_much_for_one_transaction_is_kept_in_several(another: 
 async def test_contexts_are_written_in_one_order_whoever_comes_first():
     # Of two who write the same in another order, each would wait for the other.
     session, keys = Recording(), [("d", "x"), ("c", "y"), ("c", "x"), ("a", "z")]
-    keep(session, statements("postgresql"), [Put(root, id, "b", None) for root, id in keys])
+    table = statements("postgresql").contexts
+    table.put_rows(session, [SideJob(table.put_rows, (ContextRow(*key, None, "b"), ()), None) for key in keys])
     assert session.written == sorted(keys)
 
 
 async def test_what_is_large_does_not_share_a_transaction_and_what_is_small_does():
-    waiting = Waiting(ContextJob)
-    sizes = [1, MOST // 2, MOST // 2 - 1, 1, 2 * MOST, 1, 1]
+    waiting = Waiting()
+    sizes = [1, MOST // 2, MOST // 2 - 1, 1, 2 * MOST, 1, 1, MOST, 1]
     for size in sizes:
-        waiting.put(Put("c", "x", "x" * size, None))
-    waiting.put(Sweep(1.0))
-    waiting.put(Put("c", "x", "after it", None))
+        waiting.put(SideJob(_one_kind, None, None, size / MOST))
     taken: list[int] = []
     while waiting:
         [jobs] = waiting.take()
@@ -165,13 +170,10 @@ async def test_what_is_large_does_not_share_a_transaction_and_what_is_small_does
 
 
 async def test_every_kind_has_its_turn_while_there_is_much_of_another():
-    class Other(Beside[None]):
-        pass
-
-    waiting = Waiting(ContextJob, Other)
+    waiting = Waiting()
     for _ in range(2):
-        waiting.put(Sweep(1.0))
-    waiting.put(other := Other(None, share=0.0))
+        waiting.put(SideJob(_one_kind, None, None, share=1.0))
+    waiting.put(other := SideJob(_another_kind, None, None, share=0.0))
     assert [len(jobs) for jobs in waiting.take()] == [1, 1]
     assert other not in waiting.take()[0]
 

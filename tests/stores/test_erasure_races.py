@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from msgspec.structs import replace
 
 from changeover.errors import Conflict, ConversationNotFound, EngineError, UnderWay
-from changeover.relay.events import Entry
+from changeover.relay.events import Entry, ModelReplied, RunCompleted, RunStarted, UserSpoke
 from changeover.relay.ports import Log
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
@@ -17,6 +16,10 @@ from tests.stores.entries import DONE, WORKING, child, more, opening, query, row
 
 Another = Callable[..., SqlLog]
 
+ENDED = (ModelReplied("front", 2, "Done."), RunCompleted(1))
+AGAIN = Entry("c", "c", 3, "again", 2.0, (*ENDED, UserSpoke("hello"), RunStarted(5, "front")))
+"""The run ends, and the next one begins."""
+
 
 async def test_whoever_remembers_it_in_the_same_process_begins_from_nothing(another: Another, shared_store: str):
     log = another()
@@ -25,8 +28,8 @@ async def test_whoever_remembers_it_in_the_same_process_begins_from_nothing(anot
     with pytest.raises(Conflict):
         await log.append(more(3), DONE)
     await log.append(opening("c", "hello", context={"new": 1}), DONE)
-    await log.append(replace(opening("c", at=2.0), position=3, cause="again"), DONE)
-    assert rows(shared_store, "tasks", "context", "position") == [('{"new":1}', 2), ('{"new":1}', 5)]
+    await log.append(AGAIN, DONE)
+    assert rows(shared_store, "tasks", "context", "position") == [('{"new":1}', 2), ('{"new":1}', 6)]
 
 
 async def test_another_process_that_remembers_it_does_not_take_its_successor_for_it(
@@ -36,8 +39,8 @@ async def test_another_process_that_remembers_it_does_not_take_its_successor_for
     await mine.append(opening("c", "hello", context={"old": 1}), DONE)
     assert await theirs.forget("c") is True
     await theirs.append(opening("c", "hello", context={"new": 1}), DONE)
-    await mine.append(replace(opening("c", at=2.0), position=3, cause="again"), DONE)
-    assert rows(shared_store, "tasks", "context", "position") == [('{"new":1}', 2), ('{"new":1}', 5)]
+    await mine.append(AGAIN, DONE)
+    assert rows(shared_store, "tasks", "context", "position") == [('{"new":1}', 2), ('{"new":1}', 6)]
     assert await stored(mine) == [(0, "said@1", 1), (3, "again", 4)]
 
 

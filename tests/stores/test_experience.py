@@ -25,13 +25,13 @@ from changeover.relay.events import (
 )
 from changeover.relay.ports import Head, Log, Spending
 from changeover.relay.tables import Lesson, Unlearned
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.testing.crash import Died, MortalLog
+from tests.relay.projection.samples import FAULT
 from tests.stores.conftest import Opened
-from tests.stores.entries import DONE, WORKING, delegate, more, opening, query
-from tests.stores.projection.samples import FAULT
+from tests.stores.entries import DONE, WORKING, answer, delegate, handing_over, more, opening, query
 from tests.stores.test_contexts import SERIES
 from tests.stores.test_queue_plans import explained
 
@@ -104,6 +104,14 @@ async def test_what_was_rejected_cancelled_or_rolled_back_is_no_outcome(log: Log
 async def test_a_success_stays_one_though_somebody_wanted_it_undone(log: Log):
     await offered(log, "c")
     await ended(log, "c", FOUND, RollbackRequested(CALL))
+    assert await log.experience.outcomes("refund") == [lesson("c", True)]
+
+
+async def test_a_transfer_is_a_success_when_the_run_is_completed(log: Log):
+    await log.append(opening("c"), WORKING)
+    await log.append(handing_over(conversation="c", at=10.0, capability="refund"), WORKING)
+    assert await log.experience.outcomes("refund") == []
+    await log.append(answer(6, 5, "c", at=14.0), DONE)
     assert await log.experience.outcomes("refund") == [lesson("c", True)]
 
 

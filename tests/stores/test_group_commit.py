@@ -92,11 +92,11 @@ async def test_whoever_comes_after_the_end_from_elsewhere_does_not_wait_for_ever
     log = another()
     await log.append(opening(), WORKING)
     await log.close()
-    log._closed = False  # as another loop saw it just before
+    log._store.closed = False  # as another loop saw it just before
     async with asyncio.timeout(2):
         with pytest.raises(StoreUnavailable, match="is closed"):
             await log.append(more(3), WORKING)
-    log._closed = True
+    log._store.closed = True
 
 
 async def _talk(log: SqlLog, conversation: str) -> None:

@@ -17,8 +17,8 @@ Another = Callable[..., SqlLog]
 
 
 @contextmanager
-def nobody_can_renew(store: str) -> Iterator[None]:
-    """As if this process stood still, or could not reach the store."""
+def no_lease_can_be_renewed(store: str) -> Iterator[None]:
+    """Lock the store, as if this process stood still or could not reach it."""
     if store.startswith("sqlite"):
         connection = sqlite3.connect(store.removeprefix("sqlite:///"), isolation_level=None)
         connection.execute("BEGIN IMMEDIATE")
@@ -38,10 +38,18 @@ async def test_a_store_that_was_only_read_has_no_lease_and_may_begin(another: An
     assert query(shared_store, "SELECT count(*) FROM processes") == [(0,)]
 
 
-async def test_a_lease_is_renewed_while_nothing_happens(another: Another):
-    mine, theirs = another(0.3), another()
+LEASE = 1.5
+"""Seconds: long enough for a busy machine to renew it in time, and to append before it has run out."""
+MARGIN = 0.2
+"""Seconds from the end of a lease by the clock of this process to its certain end by the clock of the database."""
+
+
+async def test_a_lease_is_renewed_while_nothing_happens(another: Another, shared_store: str):
+    mine, theirs = another(LEASE), another()
     await mine.append(opening(), WORKING)
-    await asyncio.sleep(1.0)
+    [(first,)] = query(shared_store, "SELECT until FROM processes")
+    # Renewed after the time at which the first lease would have run out.
+    await until(lambda: query(shared_store, "SELECT until FROM processes")[0][0] > first + LEASE, 5 * LEASE)
     assert (mine.may_begin(), mine.epoch) == (True, 1)
     with pytest.raises(Owned):
         await theirs.append(more(3), WORKING)
@@ -50,48 +58,56 @@ async def test_a_lease_is_renewed_while_nothing_happens(another: Another):
 async def test_once_the_lease_has_run_out_nothing_may_begin_until_a_new_one_is_taken(
     another: Another, shared_store: str
 ):
-    log = another(0.3)
+    log = another(LEASE)
     await log.append(opening(), WORKING)
     assert log.may_begin()
-    with nobody_can_renew(shared_store):
-        await until(lambda: not log.may_begin(), 1.0)
+    with no_lease_can_be_renewed(shared_store):
+        await until(lambda: not log.may_begin(), 5 * LEASE)
         assert log.epoch == 1
     await until(log.may_begin)
     assert log.epoch == 2
 
 
-async def test_who_lost_the_lease_owns_nothing_and_can_take_it_up_again(another: Another, shared_store: str):
-    mine, theirs = another(0.3), another()
+async def test_a_process_that_lost_its_lease_owns_nothing_and_can_take_the_conversation_up_again(
+    another: Another, shared_store: str
+):
+    mine, theirs = another(LEASE), another()
     await mine.append(opening(), WORKING)
-    with nobody_can_renew(shared_store):
-        await asyncio.sleep(0.5)
+    with no_lease_can_be_renewed(shared_store):
+        await until(lambda: not mine.may_begin(), 5 * LEASE)
+        await asyncio.sleep(MARGIN)
     await until(mine.may_begin)
     assert await theirs.unfinished() == ["c"]
     await mine.append(more(3), WORKING)
     assert await theirs.unfinished() == []
 
 
-async def test_what_was_waiting_when_the_lease_ran_out_is_not_written(another: Another, shared_store: str):
-    log = another(0.3)
+async def test_an_append_that_waits_behind_the_renewal_of_a_lost_lease_is_not_written(
+    another: Another, shared_store: str
+):
+    log = another(LEASE)
     await log.append(opening(), WORKING)
-    with nobody_can_renew(shared_store):
-        await asyncio.sleep(0.2)
+    with no_lease_can_be_renewed(shared_store):
+        # Past a third of the lease, when it is renewed: the append waits behind that.
+        await asyncio.sleep(LEASE / 2)
         waiting = asyncio.ensure_future(log.append(more(3), WORKING))
-        await asyncio.sleep(0.4)
+        await until(lambda: not log.may_begin(), 5 * LEASE)
+        await asyncio.sleep(MARGIN)
     with pytest.raises(LeaseLost):
         await waiting
     assert await stored(log) == [(0, "said@1", 1)]
 
 
-async def test_whoever_waits_for_the_database_until_the_lease_has_run_out_writes_nothing(
+async def test_an_append_that_waits_for_the_database_until_the_lease_has_run_out_is_not_written(
     another: Another, shared_store: str
 ):
-    log = another(0.9)
+    log = another(LEASE)
     await log.append(opening(), WORKING)
-    with nobody_can_renew(shared_store):
-        # At once: the lease need not be renewed yet, so this alone is what the writer waits with.
+    with no_lease_can_be_renewed(shared_store):
+        # At once: the lease need not be renewed yet, so the writer waits with this append alone.
         waiting = asyncio.ensure_future(log.append(more(3), WORKING))
-        await asyncio.sleep(1.2)
+        await until(lambda: not log.may_begin(), 5 * LEASE)
+        await asyncio.sleep(MARGIN)
     with pytest.raises(LeaseLost):
         await waiting
     assert await stored(log) == [(0, "said@1", 1)]

@@ -8,9 +8,9 @@ from math import inf
 import psycopg
 import pytest
 
-from changeover.stores.projection.rows import Name
+from changeover.relay.projection.rows import Name
 from changeover.stores.sql.database import Row
-from changeover.stores.sql.dialects.bulk import Bulk, bulk, json_texts
+from changeover.stores.sql.dialects.bulk import Bulk, bulk
 from changeover.stores.sql.dialects.postgres import Pipeline, Postgres, PostgresSession
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.sql.statements import statements
@@ -23,7 +23,7 @@ UPDATE = "UPDATE things SET at=%s, said=%s::VARCHAR WHERE things.id = %s::VARCHA
 UPSERT = f"{INSERT} ON CONFLICT (id) DO UPDATE SET at = excluded.at, said = excluded.said"
 DELETE = "DELETE FROM things WHERE things.id = %s::VARCHAR"
 
-ONE_BY_ONE = ("fallen_handoffs", "retaken_handoffs", "decided_approvals", "withdrawn_approvals", "withdrawn_handoffs")
+ONE_BY_ONE = ("fallen_handoffs", "retaken_handoffs", "decided_approvals", "withdrawn_approvals")
 """What they do to a row depends on how that stands, which another row of the same list may have changed."""
 
 
@@ -103,13 +103,6 @@ async def test_what_is_changed_is_found_by_its_key_also_by_a_plan_that_was_made_
     )
     assert "Seq Scan" not in plan
     assert "Hash" not in plan
-
-
-async def test_the_last_legs_of_conversations_are_found_by_their_keys(bare_postgres: str, opened: Opened):
-    session = await _writing(opened(bare_postgres))
-    plan = "\n".join(line for (line,) in session.ask((f"EXPLAIN {SQL.views.legs.sql}", (json_texts(["a", "b"]),))))
-    assert plan.count("Index") >= 2
-    assert "Seq Scan" not in plan
 
 
 async def _writing(log: SqlLog) -> PostgresSession:

@@ -9,7 +9,7 @@ import pytest
 
 from changeover.stores.sql.database import Call
 from changeover.stores.sql.log import SqlLog
-from changeover.stores.sql.queue import QueueStatements
+from changeover.stores.sql.tickets import QueueStatements
 from tests.stores.conftest import Opened
 from tests.stores.entries import plan_of, query
 from tests.stores.tickets import Scribe, taken, ticket
@@ -58,7 +58,7 @@ def test_tickets_are_found_by_their_index(full: tuple[SqlLog, str], index: str):
 
 def test_the_last_of_a_tree_is_found_by_its_index(full: tuple[SqlLog, str]):
     log, store = full
-    put = log._sql.tickets
+    put = log._sql.queue
     plan = explained(store, (put.put.sql, put.row(ticket("new", root="r7", deadline=9.0))))
     assert "tickets_tree" in plan
     assert "Seq Scan" not in plan

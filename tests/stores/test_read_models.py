@@ -11,6 +11,7 @@ import pytest
 from changeover import Agent, Function, Limits, Team, tool
 from changeover.errors import ChangeoverError
 from changeover.facts import HandoffRecord, Mode
+from changeover.messages import Call
 from changeover.relay.events import (
     CancelRequested,
     Entry,
@@ -23,6 +24,7 @@ from changeover.relay.events import (
     ToolFinished,
     UserSpoke,
 )
+from changeover.relay.lists import ApprovalRow, HandoffRow, MessageRow, TaskRow
 from changeover.relay.result import handoffs_of
 from changeover.relay.run import Acting, Awaiting
 from changeover.relay.state import State
@@ -231,7 +233,10 @@ async def test_after_every_story_the_read_models_say_what_the_log_says(name: str
     if list(STORIES).index(name) % 4 and not STRESS:
         return
     roots = [root for (root,) in rows(shared_store, "conversations", "id", order="id") if "/" not in root]
-    assert await counted(await in_memory(log, *roots)) == await counted(log.measures)
+    memory = await in_memory(log, *roots)
+    assert await counted(memory.measures) == await counted(log.measures)
+    for kind in (TaskRow, MessageRow, HandoffRow, ApprovalRow):
+        assert await memory.listed(kind, limit=10_000) == await log.lists.listed(kind, limit=10_000)
 
 
 def _tasks(store: str, conversation: str) -> list[tuple[int, str, Any]]:
@@ -321,9 +326,10 @@ async def test_a_delegate_that_is_accepted_in_a_later_entry_is_one_too(another: 
 async def test_what_a_directive_added_is_known_to_whoever_goes_on(another: AnotherLog, shared_store: str):
     mine, theirs = another(), another()
     await mine.append(opening(context={"plan": "gold"}), LEFT)
+    looked = ModelReplied("front", 2, calls=(Call("x", "look", {}),))
     seen = ToolFinished("3.0", 2, "seen", directive=Directive(context={"order": 7}))
-    await mine.append(Entry("c", "c", 3, "3.0", 2.0, (seen,)), LEFT)
-    await theirs.append(handing_over(4), LEFT)
+    await mine.append(Entry("c", "c", 3, "3.0", 2.0, (looked, seen)), LEFT)
+    await theirs.append(handing_over(5), LEFT)
     assert [json.loads(context) for (context,) in rows(shared_store, "tasks", "context")] == [
         {"plan": "gold", "order": 7}
     ] * 2

@@ -75,8 +75,9 @@ FILLS_ITS_DISK = """
 import asyncio, resource, sys
 from changeover.errors import StoreUnavailable
 from changeover.stores.sql.database import Session, Write
-from changeover.stores.store import Store, database_of, open_log
+from changeover.stores.store import Store, database_of
 from tests.stores.entries import WORKING, opening
+from tests.stores.projecting import open_log
 
 async def main(path):
     log = open_log(Store(f"sqlite:///{path}"))

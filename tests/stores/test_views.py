@@ -2,29 +2,39 @@
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from changeover import Agent, Team
 from changeover.errors import ConversationNotFound, StoreUnavailable
+from changeover.relay.lists import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
+from changeover.relay.ports import Head
+from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, upgrade_store
-from changeover.stores.views import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow, Views, open_views
+from changeover.stores.views import Views, open_views
 from changeover.testing import ScriptedModel, hands_off
-from tests.stores.entries import DONE, WORKING, answer, child, handing_over, more, opening, query
+from tests.stores.entries import WORKING, answer, child, handing_over, more, opening, query
 
 Another = Callable[..., SqlLog]
+
+
+ENTRIES = (
+    (opening("c", "I was charged twice", context={"plan": "gold"}), WORKING),
+    (handing_over(variables={"order": 7}), WORKING),
+    (answer(6, 5), Head("completed", "billing", False)),
+    (child("c/3.1", "c"), WORKING),
+    (opening("cd", at=9.0), WORKING),
+)
 
 
 @pytest.fixture
 async def views(another: Another, shared_store: str) -> AsyncIterator[Views]:
     """Of a store with two conversations, one of which has a delegate's below it."""
     log = another()
-    await log.append(opening("c", "I was charged twice", context={"plan": "gold"}), WORKING)
-    await log.append(handing_over(variables={"order": 7}), WORKING)
-    await log.append(answer(6, 5), DONE)
-    await log.append(child("c/3.1", "c"), WORKING)
-    await log.append(opening("cd", at=9.0), WORKING)
+    for entry, head in ENTRIES:
+        await log.append(entry, head)
     looking = open_views(Store(shared_store))
     yield looking
     looking.close()
@@ -118,3 +128,13 @@ def test_looking_makes_no_file(tmp_path: Path):
     with pytest.raises(StoreUnavailable, match="does not exist"):
         open_views(Store(f"sqlite:///{tmp_path}/nothing.db"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [ConversationRow, TaskRow, MessageRow, HandoffRow, ApprovalRow])
+async def test_a_log_in_memory_lists_the_same_as_a_store(views: Views, kind: type[Any]):
+    memory = MemoryLog()
+    for entry, head in ENTRIES:
+        await memory.append(entry, head)
+    assert await memory.lists.listed(kind) == await views.listed(kind)
+    assert await memory.lists.tree("c") == await views.tree("c")
+    assert await memory.lists.handoffs("c") == await views.handoffs("c")

@@ -1,4 +1,4 @@
-"""Stories of agents that are disabled or removed, before somebody hands something to them or meanwhile."""
+"""Stories of agents that are disabled or removed, before or during a handoff to them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ GONE = "'billing' is not available now; you can hand off to: "
 
 
 def repeats(line: Reply) -> ScriptedModel:
-    """The desk says its line, then what it was told; everybody else says who it is."""
+    """The desk says its line, then the result of its call; every other agent says its name."""
 
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         if agent != "desk":
@@ -33,7 +33,7 @@ def office(stage: Stage, line: Reply, desk: Agent | None = None, *others: Any, *
 
 
 @story
-async def who_is_disabled_is_not_offered_and_the_model_is_told_who_there_is(stage: Stage) -> None:
+async def a_disabled_agent_is_not_offered_and_the_model_is_told_the_others(stage: Stage) -> None:
     team = office(stage, hands_off("billing", "Charged twice."))
     await team.router.disable("billing")
     result = await stage.say(team, "I was charged twice!")
@@ -47,7 +47,7 @@ async def who_is_disabled_is_not_offered_and_the_model_is_told_who_there_is(stag
 
 
 @story
-async def a_model_that_insists_on_somebody_who_was_removed_fails_as_with_an_invented_one(stage: Stage) -> None:
+async def a_model_that_insists_on_a_removed_agent_fails_as_with_an_invented_one(stage: Stage) -> None:
     insists = ScriptedModel({"desk": [hands_off("billing", "x")] * 3})
     team = stage.team([Agent("desk"), Agent("billing"), Agent("sales")], insists)
     await team.router.remove("billing")
@@ -56,7 +56,7 @@ async def a_model_that_insists_on_somebody_who_was_removed_fails_as_with_an_inve
 
 
 @story
-async def declared_ways_to_somebody_who_is_disabled_are_closed(stage: Stage) -> None:
+async def declared_handoffs_to_a_disabled_agent_are_closed(stage: Stage) -> None:
     ways: list[Any] = [handoff("billing"), delegate("billing"), handoff("sales")]
     for number, line in enumerate([calls(("handoff_to_billing", {})), delegates("billing", "Send it back.")]):
         team = office(stage, line, Agent("desk", handoffs=ways))
@@ -68,7 +68,7 @@ async def declared_ways_to_somebody_who_is_disabled_are_closed(stage: Stage) -> 
 
 
 @story
-async def where_nobody_is_left_no_handoff_is_offered(stage: Stage) -> None:
+async def without_enabled_receivers_no_handoff_tool_is_offered(stage: Stage) -> None:
     team = office(stage, hands_off("billing", "x"), None, Agent("billing"))
     await team.router.disable("billing")
     result = await stage.say(team, "go")
@@ -78,7 +78,7 @@ async def where_nobody_is_left_no_handoff_is_offered(stage: Stage) -> None:
 
 
 @story
-async def who_is_disabled_in_the_middle_of_a_turn_gets_nothing_that_comes_after(stage: Stage) -> None:
+async def an_agent_that_is_disabled_in_the_middle_of_a_turn_gets_no_later_handoff(stage: Stage) -> None:
     async def close_billing() -> str:
         """Nobody is there today."""
         await team.router.disable("billing")
@@ -106,7 +106,7 @@ async def an_offer_that_is_under_way_when_its_receiver_is_disabled_is_rejected(s
 
 
 @story
-async def what_code_offers_to_somebody_who_is_disabled_is_rejected(stage: Stage) -> None:
+async def an_offer_from_code_to_a_disabled_agent_is_rejected(stage: Stage) -> None:
     team = office(stage, says("-"), Agent("desk"), Agent("billing"), Agent("sales"))
     await team.router.disable("billing")
     package = HandoffPackage(
@@ -118,7 +118,7 @@ async def what_code_offers_to_somebody_who_is_disabled_is_rejected(stage: Stage)
 
 
 @story
-async def commands_of_tools_and_functions_do_not_reach_who_is_disabled(stage: Stage) -> None:
+async def commands_of_tools_and_functions_do_not_reach_a_disabled_agent(stage: Stage) -> None:
     def route(ctx: Any) -> Command:
         return Command(goto="billing")
 
@@ -138,7 +138,7 @@ async def commands_of_tools_and_functions_do_not_reach_who_is_disabled(stage: St
 
 
 @story
-async def who_is_disabled_goes_on_with_what_it_has_begun_and_the_next_message_goes_to_the_start(stage: Stage) -> None:
+async def a_disabled_agent_finishes_its_run_and_the_next_message_goes_to_the_start_agent(stage: Stage) -> None:
     async def close_myself() -> str:
         """That is it for today."""
         await team.router.disable("billing")
@@ -169,7 +169,7 @@ async def models_are_told_what_a_profile_adds_to_the_code(stage: Stage) -> None:
 
 
 @story
-async def who_asks_for_a_specialist_gets_nobody_who_is_disabled(stage: Stage) -> None:
+async def a_disabled_agent_is_never_found_as_a_specialist(stage: Stage) -> None:
     one, two = (Agent(name, capabilities=["law"], handoffs=()) for name in ("one", "two"))
     team = desk(stage, calls(wants("law")), one, two)
     await team.router.disable("one")

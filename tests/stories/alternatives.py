@@ -1,4 +1,4 @@
-"""Stories of what guards and rules say when a handoff that was declined goes to somebody else."""
+"""Stories of guards and rules that judge the alternatives of a declined handoff."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def desk(stage: Stage, *members: Agent, alternatives: Sequence[str], **options: 
 
 
 @story
-async def whom_a_guard_refuses_is_passed_over_and_the_next_one_asked(stage: Stage) -> None:
+async def an_alternative_that_a_guard_refuses_is_skipped_and_the_next_one_asked(stage: Stage) -> None:
     members = [asked_in(stage, "sales"), asked_in(stage, "tech")]
     team = desk(stage, *members, alternatives=["sales", "tech"], guards=[NotTo("sales")])
     result = await stage.say(team, "charged twice")
@@ -66,7 +66,7 @@ async def a_refusal_counts_as_one_of_the_tries_after_which_a_person_is_asked(sta
     must_wait(stage, waiting)
     for request in waiting.requests:
         assert (request.kind, request.arguments["declined"]) == ("escalation", ["billing", "sales", "tech"])
-    # Whom a person names is that person's choice.
+    # Guards do not judge a receiver that a person names.
     result = await settled(stage, team, waiting, always(Edit(receiver="tech")))
     assert (result.output, chain(result)) == ("tech did it", [("billing", "REJECTED", 1), ("tech", "COMPLETE", 4)])
 
@@ -82,7 +82,7 @@ async def with_fallback_the_sender_goes_on_alone_after_as_many_refusals(stage: S
 
 
 @story
-async def nobody_is_asked_about_an_alternative_so_one_that_needs_it_is_passed_over(stage: Stage) -> None:
+async def an_alternative_that_needs_approval_is_skipped_without_asking_a_person(stage: Stage) -> None:
     asking = [{"guards": [NotTo("sales", answer=Ask("Sure?"))]}, {"guards": [NotTo("sales", answer=Ask(""))]}]
     for number, options in enumerate(asking):
         team = desk(stage, Agent("sales"), Agent("tech"), alternatives=["sales", "tech"], **options)
@@ -94,7 +94,7 @@ async def nobody_is_asked_about_an_alternative_so_one_that_needs_it_is_passed_ov
 
 
 @story
-async def what_a_person_let_go_to_one_receiver_goes_to_no_other(stage: Stage) -> None:
+async def an_approval_for_one_receiver_does_not_hold_for_an_alternative(stage: Stage) -> None:
     rule = Rule("money", if_=lambda ctx: True, approval=True)
     team = desk(stage, Agent("sales"), alternatives=["sales"], rules=[rule])
     waiting = await stage.say(team, "charged twice")
@@ -106,7 +106,7 @@ async def what_a_person_let_go_to_one_receiver_goes_to_no_other(stage: Stage) ->
 
 
 @story
-async def a_delegate_that_declines_is_followed_by_whom_guards_allow(stage: Stage) -> None:
+async def after_a_delegate_declines_the_next_one_that_guards_allow_is_asked(stage: Stage) -> None:
     ways = [delegate("clerk", alternatives=["deputy", "temp"], guards=[NotTo("deputy")])]
     members = [Agent("clerk", accepts=declines("no")), asked_in(stage, "deputy"), asked_in(stage, "temp")]
     model = cast(boss=asks(delegates("clerk", "count")), temp=says("Three."))

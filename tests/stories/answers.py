@@ -1,4 +1,4 @@
-"""Stories of what a receiver says to a handoff: yes or no, in every form in which it can be said."""
+"""Stories of a receiver's answer to a handoff: acceptance and rejection, in every form."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def tells(messages: Sequence[Message]) -> Reply:
 
 
 def chain(result: RunResult) -> list[tuple[str, str, int]]:
-    """To whom a run handed over, how that stands, and the how-manieth attempt it was."""
+    """Receiver, state and attempt number of each handoff of a run."""
     return [(each.receiver, str(each.state), each.attempt) for each in result.handoff_chain]
 
 
@@ -125,7 +125,7 @@ async def a_receiver_that_says_yes_in_any_form_takes_over(stage: Stage) -> None:
 
 
 @story
-async def a_receiver_that_says_no_in_any_form_leaves_the_task_to_its_sender(stage: Stage) -> None:
+async def a_receiver_that_rejects_in_any_form_leaves_the_task_to_its_sender(stage: Stage) -> None:
     for name, (accepts, reason) in NO.items():
         team = refund_desk(stage, accepts)
         result = await stage.say(team, "charged twice", conversation=name)
@@ -145,7 +145,7 @@ async def a_receiver_that_cannot_say_whether_it_takes_a_task_does_not_take_it(st
 
 
 @story
-async def a_delegate_that_says_no_comes_back_without_success(stage: Stage) -> None:
+async def a_delegate_that_rejects_returns_without_success(stage: Stage) -> None:
     model = cast(boss=asks(delegates("clerk", "count")))
     team = stage.team([boss(), Agent("clerk", accepts=declines("I cannot count"))], model)
     result = await stage.say(team, "how many?")
@@ -167,7 +167,7 @@ async def a_delegate_that_says_yes_works_and_comes_back(stage: Stage) -> None:
 
 
 @story
-async def whoever_takes_no_handoffs_is_not_handed_over_to(stage: Stage) -> None:
+async def an_agent_that_accepts_no_handoffs_gets_none(stage: Stage) -> None:
     ways = ["billing", delegate("billing")]
     model = cast(triage=tries(REFUND, delegates("billing", "refund")), billing=says("Here I am."))
     team = stage.team([triage(*ways), Agent("billing", accepts_handoffs=False)], model)

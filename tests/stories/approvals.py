@@ -1,4 +1,4 @@
-"""Stories of what a person is asked about before it is done."""
+"""Stories of calls and handoffs that need the approval of a person."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ def always(decision: Decision) -> Rule:
 
 
 async def settled(stage: Stage, team: Team, waiting: RunResult, rule: Rule) -> RunResult:
-    """Decide about whatever is awaited, until the run has ended; that is how what was said has ended."""
+    """Decide every open request until the run has ended, and return its result."""
     result, seen = waiting, set[str]()
     while result.status == "waiting":
         assert result.requests, "it waits, and nobody can see for what"
@@ -94,7 +94,7 @@ async def settled(stage: Stage, team: Team, waiting: RunResult, rule: Rule) -> R
 
 
 def must_wait(stage: Stage, result: RunResult) -> None:
-    """Somebody is asked; in a later life everything may be decided already."""
+    """A person is asked; in a later life everything may be decided already."""
     assert result.status == "waiting" or stage.lives > 1
 
 
@@ -115,7 +115,7 @@ async def asked(team: Team, conversation: str = CONVERSATION) -> list[ApprovalRe
 
 
 async def refused_decision(team: Team, request: ApprovalRequest | str, decision: Any, by: str = "ana") -> str:
-    """What somebody is told whose decision cannot hold."""
+    """The error of a decision that cannot hold."""
     try:
         await team.decide(request, decision, by=by)
     except ApprovalError as error:
@@ -180,7 +180,7 @@ async def a_call_that_is_approved_may_still_fail(stage: Stage) -> None:
 
 
 async def expired(stage: Stage, approval: Approval) -> RunResult:
-    """What comes of a request about which nobody decides within a minute."""
+    """The outcome of a request that is not decided within a minute."""
     clock, solo = ManualClock(), Agent("solo", tools=[pays(stage, approval=approval)])
     team = stage.team([solo], ScriptedModel(does(solo=PAY)), clock=clock)
     waiting = result = await stage.say(team, "pay")
@@ -204,13 +204,13 @@ async def expired(stage: Stage, approval: Approval) -> RunResult:
 
 
 @story
-async def what_nobody_decides_in_time_is_refused(stage: Stage) -> None:
+async def a_call_that_is_not_decided_in_time_is_refused(stage: Stage) -> None:
     assert (await expired(stage, Approval(expires=60))).output == "not approved: nobody decided in time"
     assert stage.did == []
 
 
 @story
-async def what_nobody_decides_in_time_is_approved_if_it_is_declared_so(stage: Stage) -> None:
+async def a_call_that_is_not_decided_in_time_is_approved_if_declared_so(stage: Stage) -> None:
     assert (await expired(stage, Approval(expires=60, on_expiry="approve"))).output == "paid 500"
     assert stage.did == ["paid 500"]
 
@@ -262,7 +262,7 @@ async def a_decision_holds_only_for_what_was_shown(stage: Stage) -> None:
 
 
 @story
-async def what_is_no_request_and_what_is_no_decision_is_told_so(stage: Stage) -> None:
+async def unknown_requests_and_invalid_decisions_are_refused_with_a_reason(stage: Stage) -> None:
     team = stage.team([Agent("solo", tools=[pays(stage)])], ScriptedModel(does(solo=PAY)))
     waiting = await stage.say(team, "pay")
     must_wait(stage, waiting)
@@ -450,7 +450,7 @@ async def a_function_says_which_calls_are_asked_about(stage: Stage) -> None:
 
 
 @story
-async def a_function_that_waives_every_call_leaves_nobody_to_wait_for(stage: Stage) -> None:
+async def a_run_does_not_wait_if_a_function_waives_every_approval(stage: Stage) -> None:
     async def never(ctx: RunContext, arguments: dict[str, Any]) -> bool:
         return False
 
@@ -653,7 +653,7 @@ async def a_transfer_may_be_given_other_arguments(stage: Stage) -> None:
 
 
 @story
-async def a_transfer_cannot_be_given_to_nobody(stage: Stage) -> None:
+async def an_approval_cannot_send_a_transfer_to_an_unknown_receiver(stage: Stage) -> None:
     team = desk(stage)
     waiting = await stage.say(team, "refund")
     must_wait(stage, waiting)
@@ -667,7 +667,7 @@ async def a_transfer_cannot_be_given_to_nobody(stage: Stage) -> None:
 
 
 @story
-async def arguments_that_no_log_can_keep_are_no_edit(stage: Stage) -> None:
+async def arguments_that_cannot_be_stored_are_refused_as_an_edit(stage: Stage) -> None:
     team = desk(stage)
     waiting = await stage.say(team, "refund")
     must_wait(stage, waiting)
@@ -823,7 +823,7 @@ async def a_message_that_comes_while_a_run_waits_waits_too_and_is_answered_after
 
 
 @story
-async def whoever_asks_again_while_a_run_waits_is_told_again_what_it_waits_for(stage: Stage) -> None:
+async def a_caller_that_asks_again_while_a_run_waits_is_told_again_what_it_waits_for(stage: Stage) -> None:
     turn = calls(("pay", {"amount": 1}), ("pay", {"amount": 2}))
     team = stage.team([Agent("solo", tools=[pays(stage)])], ScriptedModel(does(solo=turn)))
     waiting = await stage.say(team, "pay")

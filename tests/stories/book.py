@@ -1,4 +1,4 @@
-"""All stories, of every theme, for whoever tells them: on memory, on a database, through crashes."""
+"""All stories by theme, for the suites that run them: in memory, on a database, through crashes."""
 
 import os
 
@@ -74,8 +74,7 @@ STRESS = "CHANGEOVER_STRESS" in os.environ
 
 
 def stores_for(turn: int) -> list[tuple[str, str]]:
-    """On which database each story is told: under stress on both, else by two suites in turn, so that together they
-    tell it on both."""
+    """The database of each story: under stress both, else alternating, so that two suites together cover both."""
     names = list(STORIES)
     databases = ("sqlite", "postgresql")
     if STRESS:

@@ -1,4 +1,4 @@
-"""Stories of branches: Sends that run at once, and come back to whoever sent them."""
+"""Stories of branches: Sends that run at once and return to their sender."""
 
 import asyncio
 import json
@@ -165,7 +165,7 @@ async def a_branch_may_hand_over_and_send_out_branches_of_its_own(stage: Stage) 
 
 
 @story
-async def a_branch_to_nobody_fails_alone(stage: Stage) -> None:
+async def a_branch_to_an_unknown_agent_fails_alone(stage: Stage) -> None:
     result = await spread(stage, [Send("worker", {"n": 1}), "nobody", Send("worker", {"n": 2})], slow_first(stage))
     assert result.output == (
         "worker: 1 of tea, please | nobody: no agent is called 'nobody'; this team has: boss, worker"
@@ -199,7 +199,7 @@ async def a_function_gets_the_failure_of_a_branch_beside_the_others(stage: Stage
 
 
 @story
-async def when_every_branch_fails_whoever_sent_them_is_told(stage: Stage) -> None:
+async def when_every_branch_fails_the_sender_is_told(stage: Stage) -> None:
     result = await spread(stage, ["broken", "broken"], Function("broken", breaks))
     assert (result.output, result.status) == (f"{BROKEN} | {BROKEN}", "completed")
 
@@ -292,7 +292,7 @@ async def a_branch_too_many_is_told_beside_the_others(stage: Stage) -> None:
 
 
 @story
-async def a_function_gets_a_branch_to_nobody_beside_the_others(stage: Stage) -> None:
+async def a_function_gets_the_failure_of_a_branch_to_an_unknown_agent_beside_the_other_results(stage: Stage) -> None:
     result = await fan(stage, [Send("worker", {"n": 1}), "nobody", Send("worker", {"n": 2})], slow_first(stage))
     assert result.output == (
         "worker: 1 of tea, please | nobody: no agent is called 'nobody'; this team has: boss, worker"
@@ -301,7 +301,7 @@ async def a_function_gets_a_branch_to_nobody_beside_the_others(stage: Stage) -> 
 
 
 @story
-async def a_function_whose_branches_all_go_to_nobody_is_told(stage: Stage) -> None:
+async def a_function_whose_branches_all_go_to_unknown_agents_is_told(stage: Stage) -> None:
     result = await fan(stage, ["nobody"], slow_first(stage))
     assert result.output == "nobody: no agent is called 'nobody'; this team has: boss, worker"
 
@@ -343,7 +343,9 @@ async def a_team_without_handoffs_sends_out_no_branches(stage: Stage) -> None:
 async def a_message_for_several_branches_is_refused_and_not_lost(stage: Stage) -> None:
     boss = Agent("boss", tools=[gives("spread", Command([Send("worker")], message="Be brief."))])
     team = stage.team([boss, Function("worker", lambda ctx: "never")], plays(calls(("spread", {}))))
-    assert "give it with a goto to an agent, and to each Send its task" in (await stage.say(team, "tea")).output
+    assert (
+        "message needs a goto to one agent; with Send(…), give each its task" in (await stage.say(team, "tea")).output
+    )
 
 
 @story

@@ -1,4 +1,4 @@
-"""Stories of receivers that fail again and again, and are left alone until they have shown that they work."""
+"""Stories of circuit breakers: receivers that keep failing get no handoffs until a trial succeeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,11 +33,11 @@ from tests.stories.stage import Stage, events, story
 COUNT = hands_off("clerk", "count")
 OPEN = "the circuit of clerk is open after 3 failures in a row; it is tried again at 2030-01-01 00:00:30 UTC"
 TOLD = f"clerk did not take it: {OPEN}"
-FORCED = "clerk did not take it: the circuit of clerk was opened by hand, and stays so until somebody resets it"
+FORCED = "clerk did not take it: the circuit of clerk was opened by hand, and stays open until somebody resets it"
 
 
 def obliging(messages: Sequence[Message]) -> Reply:
-    """Whoever is asked to break does, for good; else it does what it is to do."""
+    """A clerk that fails for good if the task says so, and otherwise does the task."""
     asked = next(message.text for message in messages if isinstance(message, User))
     return fails("out of order", retryable=False) if "break" in asked else says("Three.")
 
@@ -57,7 +57,7 @@ async def breaks(stage: Stage, team: Team, times: int = 3, prefix: str = "broken
 
 
 async def circuit(team: Team) -> tuple[str, str, int, int]:
-    """Whose circuit the store knows, how it stands, and how often its receiver failed and fell out."""
+    """Receiver, state, failures and openings of every circuit in the store."""
     [found] = await team.breakers()
     return found.receiver, found.state, found.failures, found.openings
 
@@ -68,7 +68,7 @@ async def later(clock: ManualClock, seconds: float) -> None:
 
 
 @story
-async def a_receiver_that_failed_three_times_in_a_row_is_left_alone_and_the_sender_is_told(stage: Stage) -> None:
+async def a_breaker_opens_after_three_failures_in_a_row_and_the_sender_is_told(stage: Stage) -> None:
     team = desk(stage)
     await breaks(stage, team)
     result = await stage.say(team, "how many?")
@@ -104,7 +104,7 @@ async def functions_fail_as_agents_do(stage: Stage) -> None:
 
 
 @story
-async def somebody_else_is_asked_instead_of_a_receiver_that_is_left_alone(stage: Stage) -> None:
+async def another_receiver_is_asked_instead_of_one_whose_breaker_is_open(stage: Stage) -> None:
     team = desk(stage, handoff("clerk", alternatives=["deputy"]))
     await breaks(stage, team)
     result = await stage.say(team, "how many?")
@@ -173,7 +173,7 @@ async def a_receiver_that_is_left_alone_may_be_tried_later_in_the_same_run(stage
 
 
 @story
-async def a_success_between_failures_makes_them_no_row(stage: Stage) -> None:
+async def a_success_between_failures_resets_the_breaker(stage: Stage) -> None:
     team = desk(stage)
     await breaks(stage, team, 2)
     assert (await stage.say(team, "how many?", conversation="fine")).output == "Three."
@@ -182,7 +182,7 @@ async def a_success_between_failures_makes_them_no_row(stage: Stage) -> None:
 
 
 @story
-async def a_no_is_not_a_failure(stage: Stage) -> None:
+async def a_rejection_is_not_a_failure_for_the_breaker(stage: Stage) -> None:
     members = [triage(handoff("clerk")), Agent("clerk", accepts=lambda package: Rejected("closed"), handoffs=())]
     team = stage.team(members, cast(triage=tries(COUNT), clerk=says("Three.")))
     for number in range(4):
@@ -192,7 +192,7 @@ async def a_no_is_not_a_failure(stage: Stage) -> None:
 
 
 @story
-async def nor_is_what_a_guard_denies_or_a_limit_of_the_run_ends(stage: Stage) -> None:
+async def a_denial_or_a_limit_is_not_a_failure_for_the_breaker(stage: Stage) -> None:
     def busy(messages: Sequence[Message]) -> Reply:
         return calls(("look", {}))
 
@@ -236,7 +236,7 @@ async def a_handoff_may_have_a_breaker_of_its_own(stage: Stage) -> None:
 
 
 @story
-async def without_guards_whoever_fails_is_asked_again(stage: Stage) -> None:
+async def without_a_breaker_a_failing_receiver_is_asked_again(stage: Stage) -> None:
     team = desk(stage, guards=())
     await breaks(stage, team, 4)
     assert (await stage.say(team, "how many?")).output == "Three."
@@ -244,7 +244,7 @@ async def without_guards_whoever_fails_is_asked_again(stage: Stage) -> None:
 
 
 @story
-async def code_that_offers_to_a_receiver_that_is_left_alone_is_told_so(stage: Stage) -> None:
+async def code_that_offers_to_a_receiver_with_an_open_breaker_is_told_so(stage: Stage) -> None:
     team = desk(stage)
     await breaks(stage, team)
     for mode in MODES:
@@ -255,7 +255,7 @@ async def code_that_offers_to_a_receiver_that_is_left_alone_is_told_so(stage: St
 
 
 @story
-async def what_code_offers_counts_as_well(stage: Stage) -> None:
+async def failures_of_offers_from_code_count_for_the_breaker(stage: Stage) -> None:
     members = [Agent("desk", handoffs=()), *(Agent(mode, handoffs=()) for mode in MODES)]
     team = stage.team(members, cast(**dict.fromkeys(MODES, obliging)), guards=[CircuitBreaker(threshold=1)])
     for mode in MODES:
@@ -268,7 +268,7 @@ async def what_code_offers_counts_as_well(stage: Stage) -> None:
 
 
 @story
-async def of_many_branches_to_a_receiver_that_is_left_alone_each_is_told(stage: Stage) -> None:
+async def each_branch_to_a_receiver_with_an_open_breaker_is_refused(stage: Stage) -> None:
     def tells(ctx: RunContext) -> Command | str:
         if not ctx.returned:
             return Command(goto=[Send("clerk" if number % 2 else "deputy", {}) for number in range(40)])
@@ -286,7 +286,7 @@ async def of_many_branches_to_a_receiver_that_is_left_alone_each_is_told(stage: 
 
 
 @story
-async def a_receiver_is_left_alone_for_as_long_as_somebody_wants(stage: Stage) -> None:
+async def a_breaker_that_is_forced_open_stays_open_until_it_is_reset(stage: Stage) -> None:
     team = desk(stage)
     if stage.lives == 1:
         await team.force_breaker("clerk")

@@ -1,4 +1,4 @@
-"""Stories of packages for whoever can do them: who is asked in which order, and what if nobody wants it."""
+"""Stories of packages without a receiver: the order in which candidates are asked, and what follows if all decline."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,20 +47,20 @@ FITS = {
 
 
 def lawyer(id: str, accepts: Accepts | None = None, **options: Any) -> Agent:
-    """Somebody who can do it, and says this when asked."""
+    """A capable agent that gives this answer to an offer."""
     return Agent(id, description=FITS[id], capabilities=["Contract Law"], accepts=accepts, handoffs=(), **options)
 
 
 def firm(stage: Stage, *lawyers: Agent, clock: ManualClock | None = None, **parts: Any) -> Team:
-    """A desk, lawyers, and a baker whom nobody should ask."""
+    """A desk, lawyers, and a baker that should never be asked."""
     model = cast(**{**{each.id: says(f"{each.id} did it") for each in lawyers}, "desk": says("hello"), **parts})
     baker = Agent("baker", description=TASK, capabilities=["bread"], handoffs=())
     members, options = [Agent("desk", handoffs=()), *lawyers, baker], {"clock": clock} if clock else {}
-    return stage.team(members, model, routing=Routing(learning=None), **options)  # who did well is another story
+    return stage.team(members, model, routing=Routing(learning=None), **options)  # learning has stories of its own
 
 
 def case(**options: Any) -> HandoffPackage:
-    """What somebody should do who can."""
+    """A task for any capable agent."""
     return package("", TASK, **options)
 
 
@@ -70,7 +70,7 @@ def needs(context: Sequence[str] = (), permission: Sequence[str] = ()) -> Accept
 
 
 async def tried(team: Team, conversation: str = CONVERSATION) -> list[tuple[str, str, int]]:
-    """Who was asked in turn, how that stands, and that each attempt follows the one before it."""
+    """Receivers and states in the order of the offers; checks that the attempts are consecutive."""
     records = await team.handoffs(conversation)
     assert follow_each_other(records)
     return [(each.receiver, str(each.state), each.attempt) for each in records]
@@ -87,7 +87,7 @@ async def decided(team: Team, given: HandoffPackage, decision: Decision, **optio
 
 
 @story
-async def whoever_fits_best_of_those_who_can_do_it_does_it(stage: Stage) -> None:
+async def the_best_match_among_capable_agents_gets_the_task(stage: Stage) -> None:
     for mode in MODES:
         team = firm(stage, lawyer("bob"), lawyer("ann"), lawyer("cid"))
         result = await team.broker("contract_law", case(mode=mode, conversation=mode))
@@ -100,7 +100,7 @@ async def whoever_fits_best_of_those_who_can_do_it_does_it(stage: Stage) -> None
 
 
 @story
-async def all_who_can_do_it_are_asked_in_turn_until_one_takes_it(stage: Stage) -> None:
+async def capable_agents_are_asked_in_turn_until_one_accepts(stage: Stage) -> None:
     for mode in MODES:
         closed = [lawyer(id, declines(f"{id} is closed")) for id in ("ann", "bob", "cid")]
         team = firm(stage, *closed, lawyer("dan", lambda package: Accepted(60)))
@@ -113,7 +113,7 @@ async def all_who_can_do_it_are_asked_in_turn_until_one_takes_it(stage: Stage) -
 
 
 @story
-async def what_nobody_takes_comes_back_with_what_each_of_them_said(stage: Stage) -> None:
+async def a_task_that_no_agent_accepts_returns_with_every_answer(stage: Stage) -> None:
     for mode in MODES:
         members = [
             lawyer("ann", declines("on holiday")),
@@ -130,20 +130,20 @@ async def what_nobody_takes_comes_back_with_what_each_of_them_said(stage: Stage)
 
 
 @story
-async def where_nobody_can_do_it_nobody_is_asked(stage: Stage) -> None:
+async def without_a_capable_agent_no_agent_is_asked(stage: Stage) -> None:
     for mode in MODES:
         for no_takers in ("return", "queue"):
             team, where = firm(stage, lawyer("ann")), f"{mode}-{no_takers}"
             given = case(mode=mode, conversation=where, required_capabilities=["bread"])
             result = await team.broker(LAW, given, no_takers=no_takers)
-            why = "nobody is there who has contract-law and bread; there are: ann, baker, desk"
+            why = "no available agent has contract-law and bread; there are: ann, baker, desk"
             assert stands(result) == ("", "REJECTED", "", why)
             assert (result.handoff_id, await team.handoffs(where)) == ("", [])
             await assert_at_rest(team, where)
 
 
 @story
-async def whoever_is_asked_knows_what_matters(stage: Stage) -> None:
+async def a_brokered_receiver_gets_the_context_of_the_task(stage: Stage) -> None:
     clock = ManualClock()
     due = datetime.fromtimestamp(clock.now() + 60, UTC)
     context = Context(original_request="Is it valid?", key_information=("Signed in May.",))
@@ -170,7 +170,7 @@ async def an_estimate_that_was_given_is_left_as_it_is(stage: Stage) -> None:
 
 
 @story
-async def whom_a_lawyer_suggests_is_asked_next_if_it_can_do_it(stage: Stage) -> None:
+async def a_suggested_agent_is_asked_next_if_it_is_capable(stage: Stage) -> None:
     members = [lawyer("ann", declines("ask cid", "cid")), lawyer("bob"), lawyer("cid", declines("ask them", "baker"))]
     team = firm(stage, *members)
     assert (await team.broker(LAW, case())).agent == "bob"
@@ -190,7 +190,9 @@ async def a_clean_yes_wins_over_a_condition(stage: Stage) -> None:
 
 
 @story
-async def when_all_were_asked_a_person_is_asked_for_the_permission_of_whoever_lacks_least(stage: Stage) -> None:
+async def when_all_were_asked_a_person_is_asked_for_the_permission_of_the_agent_with_the_fewest_conditions(
+    stage: Stage,
+) -> None:
     for mode in MODES:
         members = [
             lawyer("ann", needs(permission=["to read", "to write"])),
@@ -229,7 +231,7 @@ async def a_permission_that_is_refused_lets_the_next_condition_be_weighed(stage:
 
 
 @story
-async def what_whoever_lacks_least_has_to_know_goes_back_to_whoever_offered_it(stage: Stage) -> None:
+async def the_context_that_the_agent_with_the_fewest_conditions_needs_is_asked_of_the_sender(stage: Stage) -> None:
     for mode in MODES:
         members = [
             lawyer("ann", needs(permission=["to read", "to write"])),
@@ -246,7 +248,7 @@ async def what_whoever_lacks_least_has_to_know_goes_back_to_whoever_offered_it(s
 
 
 @story
-async def whoever_gave_a_condition_is_not_asked_a_second_time(stage: Stage) -> None:
+async def an_agent_that_gave_a_condition_is_not_asked_a_second_time(stage: Stage) -> None:
     def accepts(package: HandoffPackage) -> Conditional:
         stage.effects.append(f"asked {package.metadata.receiver} {package.metadata.attempt}")
         return Conditional(needs_permission=("to read",))
@@ -257,7 +259,7 @@ async def whoever_gave_a_condition_is_not_asked_a_second_time(stage: Stage) -> N
 
 
 def waits_for(result: HandoffResult, agent: str) -> Ticket:
-    """The ticket by which it waits for somebody to claim it."""
+    """The ticket of a package that waits in a queue."""
     assert (result.agent, str(result.state), result.reason) == (agent, "PENDING", f"waits for {agent}")
     [ticket] = result.pending
     assert isinstance(ticket, Ticket)
@@ -266,7 +268,7 @@ def waits_for(result: HandoffResult, agent: str) -> Ticket:
 
 
 @story
-async def what_nobody_takes_waits_in_the_queue_of_the_best(stage: Stage) -> None:
+async def a_task_that_no_agent_accepts_waits_in_the_queue_of_the_best_match(stage: Stage) -> None:
     for mode in MODES:
         members = [lawyer("ann", declines("not now")), lawyer("bob", declines("no"))]
         team, given = firm(stage, *members), case(mode=mode, conversation=mode, priority=7)
@@ -295,7 +297,7 @@ async def what_is_sent_back_from_the_queue_as_well_comes_back(stage: Stage) -> N
 
 
 @story
-async def the_team_says_what_becomes_of_what_nobody_takes(stage: Stage) -> None:
+async def the_team_option_decides_about_tasks_that_no_agent_accepts(stage: Stage) -> None:
     members = [Agent("desk", handoffs=()), lawyer("ann", declines("not now"))]
     team = stage.team(members, cast(), routing=Routing(no_takers="queue"))
     waiting = await team.broker(LAW, case())
@@ -308,7 +310,7 @@ async def the_team_says_what_becomes_of_what_nobody_takes(stage: Stage) -> None:
 
 
 @story
-async def whoever_has_no_room_is_passed_over_and_says_so(stage: Stage) -> None:
+async def an_agent_without_capacity_is_skipped_with_that_reason(stage: Stage) -> None:
     hold = Hold()
 
     async def works(messages: Sequence[Message]) -> Reply:
@@ -341,7 +343,7 @@ async def begun(team: Team, work: "asyncio.Task[Any]", hold: Hold) -> None:
 
 
 @story
-async def the_same_key_gives_the_same_handoff_whoever_was_found(stage: Stage) -> None:
+async def the_same_key_gives_the_same_brokered_handoff(stage: Stage) -> None:
     team = firm(stage, lawyer("ann"), lawyer("bob"))
     first, second = await asyncio.gather(*(team.broker(LAW, case(conversation="")) for _ in range(2)))
     assert (first.handoff_id, first.result) == (second.handoff_id, second.result)
@@ -352,7 +354,7 @@ async def the_same_key_gives_the_same_handoff_whoever_was_found(stage: Stage) ->
 
 
 @story
-async def what_cannot_be_brokered_is_told_before_anything_is_recorded(stage: Stage) -> None:
+async def an_invalid_broker_request_is_refused_before_anything_is_recorded(stage: Stage) -> None:
     team = firm(stage, lawyer("ann"))
     named = await error(PackageError, team.broker(LAW, package("ann")))
     assert "$.metadata.receiver: names 'ann'" in str(named)

@@ -1,4 +1,4 @@
-"""Stories of what a run may spend: tokens, money, agents, time; and of tasks that say themselves how much they need."""
+"""Stories of budgets: tokens, money, agents and time of a run, and budgets that a task brings along."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -73,16 +73,16 @@ async def money_is_limited_as_tokens_are(stage: Stage) -> None:
 
 
 @story
-async def a_price_that_nobody_knows_ends_a_run_whose_cost_is_limited(stage: Stage) -> None:
+async def an_unknown_price_ends_a_run_whose_cost_is_limited(stage: Stage) -> None:
     team = one_who_looks(stage, looks_and_looks(10), Limits(max_cost=0.1))
     error = await stage.error(EconomicLimitExceeded, team, "go")
-    assert "max_cost=0.1 cannot be kept, for what a call costs is not known" in str(error)
+    assert "max_cost=0.1 cannot be enforced: the cost of a call is unknown" in str(error)
     assert error.ledger is not None
     assert (error.ledger.turns, error.ledger.cost) == (1, None)
 
 
 @story
-async def an_agent_that_is_told_that_all_is_spent_says_its_last_word(stage: Stage) -> None:
+async def an_agent_that_is_told_that_its_budget_is_spent_gives_a_last_reply(stage: Stage) -> None:
     team = one_who_looks(stage, looks_and_looks(400), Limits(max_tokens=1_000, on_limit="tell"))
     result = await stage.say(team, "go")
     assert (result.output, result.ledger.tokens, result.ledger.turns) == ("Seen, after 7 messages.", 1_600, 4)
@@ -93,7 +93,7 @@ async def an_agent_that_is_told_that_all_is_spent_says_its_last_word(stage: Stag
 
 
 @story
-async def who_goes_on_after_its_last_word_is_stopped(stage: Stage) -> None:
+async def an_agent_that_goes_on_after_its_last_reply_is_stopped(stage: Stage) -> None:
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         return costing(calls(("look", {})), 600)
 
@@ -143,7 +143,7 @@ async def a_delegate_stops_where_the_whole_run_has_used_up_its_tokens(stage: Sta
 
 
 @story
-async def everybody_above_a_delegate_that_is_told_says_a_last_word_too(stage: Stage) -> None:
+async def every_agent_above_a_delegate_that_is_told_gets_a_last_reply_too(stage: Stage) -> None:
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         reply = says(f"{agent} is done.") if not tools else delegates("clerk", "look")
         return costing(calls(("look", {})) if agent == "clerk" and tools else reply, 300)
@@ -166,7 +166,7 @@ async def there_are_never_more_agents_than_may_be(stage: Stage) -> None:
 
 
 @story
-async def an_agent_that_worked_before_is_no_further_one(stage: Stage) -> None:
+async def an_agent_that_worked_before_does_not_count_as_a_further_agent(stage: Stage) -> None:
     model = ScriptedModel({"a": [hands_off("b", "x"), says("Back.")], "b": [hands_off("a", "y")]})
     team = stage.team([Agent("a"), Agent("b")], model, limits=Limits(max_agents=2))
     result = await stage.say(team, "go")
@@ -174,7 +174,7 @@ async def an_agent_that_worked_before_is_no_further_one(stage: Stage) -> None:
 
 
 @story
-async def an_agent_is_told_that_there_may_be_no_further_one(stage: Stage) -> None:
+async def an_agent_is_told_that_no_further_agent_may_join(stage: Stage) -> None:
     model = ScriptedModel({"a": [hands_off("b", "x")], "b": [hands_off("c", "y"), says("Alone, then.")]})
     team = stage.team([Agent("a"), Agent("b"), Agent("c")], model, limits=Limits(max_agents=2, on_limit="tell"))
     assert (await stage.say(team, "go")).output == "Alone, then."
@@ -277,7 +277,7 @@ async def a_run_that_is_in_time_ends_as_any_other(stage: Stage) -> None:
 
 
 @story
-async def an_agent_that_is_told_of_the_time_says_its_last_word(stage: Stage) -> None:
+async def an_agent_that_is_told_of_the_time_limit_gives_a_last_reply(stage: Stage) -> None:
     clock = ManualClock()
 
     async def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
@@ -351,7 +351,7 @@ async def a_judge_that_makes_something_up_is_not_heard(stage: Stage) -> None:
 
 
 @story
-async def a_judge_that_fails_stops_nobody(stage: Stage) -> None:
+async def a_judge_that_fails_does_not_stop_the_run(stage: Stage) -> None:
     helper = ScriptedModel(lambda agent, messages, tools: fails("busy"))
     team = able(stage, {"writer": [says("Yes.")]}, JUDGED, helper_model=helper)
     assert (await stage.say(team, "What time is it?")).output == "Yes."
@@ -375,7 +375,7 @@ async def delegates_have_what_the_task_of_the_whole_run_was_given(stage: Stage) 
 
 
 @story
-async def the_ledger_says_who_spent_what(stage: Stage) -> None:
+async def the_ledger_lists_what_each_agent_spent(stage: Stage) -> None:
     model = ScriptedModel(
         {
             "a": [costing(calls(("look", {})), 100, 0.01), costing(hands_off("b", "x"), 20, 0.01)],

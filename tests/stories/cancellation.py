@@ -1,4 +1,4 @@
-"""Stories of runs that somebody ends before their time."""
+"""Stories of runs that are cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -327,7 +327,7 @@ async def a_delegate_of_a_delegate_is_called_back(stage: Stage) -> None:
 
 
 @story
-async def what_does_not_exist_cannot_be_cancelled(stage: Stage) -> None:
+async def an_unknown_run_cannot_be_cancelled(stage: Stage) -> None:
     team = stage.team([Agent("solo")], ScriptedModel({"solo": [says("Hello.")]}))
     await stage.say(team, "hello")
     for id in ("nowhere", "nowhere@1", "nowhere:3.0", "nowhere/3.0", f"{CONVERSATION}:9.9", f"{CONVERSATION}/9.9", ""):
@@ -340,7 +340,7 @@ async def what_does_not_exist_cannot_be_cancelled(stage: Stage) -> None:
 
 
 @story
-async def what_has_ended_cannot_be_cancelled(stage: Stage) -> None:
+async def an_ended_run_cannot_be_cancelled(stage: Stage) -> None:
     members = [Agent("lead", handoffs=[delegate("clerk")]), Agent("clerk", handoffs=())]
     script = {"lead": [delegates("clerk", "count"), says("Done.")], "clerk": [says("Five.")]}
     team = stage.team(members, ScriptedModel(script))
@@ -362,7 +362,7 @@ async def a_run_is_cancelled_while_it_pauses_before_another_try(stage: Stage) ->
 
 
 async def unanswered(stage: Stage, team: Team, what: str) -> RunResult:
-    """Cancel something that waits for a person: who would decide now is told that nobody asks any more."""
+    """Cancel a run that waits for a person: a later decision is refused, because the request is gone."""
     result = await stage.say(team, "go")
     must_wait(stage, result)
     if result.status == "waiting":
@@ -377,7 +377,7 @@ async def unanswered(stage: Stage, team: Team, what: str) -> RunResult:
 
 
 def pay_play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Line:
-    """The lead delegates, everybody else pays; the next message is answered."""
+    """The lead delegates, every other agent pays; the next message is answered."""
     if messages[-1].text == NEXT:
         return says(f"{agent} is here")
     if isinstance(messages[-1], ToolResult):
@@ -386,7 +386,7 @@ def pay_play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefini
 
 
 def payers(stage: Stage) -> list[Agent]:
-    """A lead, and a clerk who has to ask before it pays."""
+    """A lead, and a clerk whose payments need approval."""
 
     @tool(approval=True)
     def pay() -> str:
@@ -414,7 +414,7 @@ async def a_run_is_cancelled_while_its_delegate_waits_for_approval(stage: Stage)
 
 
 @story
-async def what_a_tool_that_must_not_run_twice_did_is_recorded_after_the_run_was_cancelled(stage: Stage) -> None:
+async def the_outcome_of_an_at_most_once_tool_is_recorded_after_the_run_was_cancelled(stage: Stage) -> None:
     hold = Hold()
 
     @tool(at_most_once=True)

@@ -1,4 +1,4 @@
-"""Stories of what whoever claimed a ticket may say to it: yes, no, only if, done, not done, somebody else."""
+"""Stories of what a worker may do with a claim: accept, reject, set conditions, complete, fail, give back."""
 
 import asyncio
 from typing import Any
@@ -57,7 +57,7 @@ COUNT = Expectations(output_schema={"type": "object", "required": ["count"]})
 
 
 @story
-async def whoever_accepts_may_say_how_long_it_will_take(stage: Stage) -> None:
+async def a_worker_that_accepts_may_give_its_own_deadline(stage: Stage) -> None:
     async def takes(claim: TicketClaim) -> None:
         await claim.accept(estimated_completion=30)
         await claim.complete("Three.")
@@ -71,7 +71,7 @@ async def whoever_accepts_may_say_how_long_it_will_take(stage: Stage) -> None:
 
 
 @story
-async def whoever_brings_a_result_has_accepted(stage: Stage) -> None:
+async def a_worker_that_brings_a_result_has_accepted(stage: Stage) -> None:
     async def brings_at_once(claim: TicketClaim) -> None:
         await claim.complete("Three.")
 
@@ -98,7 +98,7 @@ async def half_a_character_in_what_a_worker_says_holds_nothing_up(stage: Stage) 
 
 
 @story
-async def what_a_worker_rejects_goes_to_the_next_candidate(stage: Stage) -> None:
+async def a_ticket_that_a_worker_rejects_goes_to_the_next_candidate(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"), pulled("second"), Agent("deputy"))
         path = Context(escalation_path=("second", "deputy"))
@@ -114,7 +114,7 @@ async def what_a_worker_rejects_goes_to_the_next_candidate(stage: Stage) -> None
 
 
 @story
-async def a_person_to_whom_it_goes_next_is_asked_at_once_and_finds_nothing_to_claim(stage: Stage) -> None:
+async def a_person_who_is_next_is_asked_at_once_and_has_no_ticket_to_claim(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"), Person("ana"))
         path = Context(escalation_path=("ana",))
@@ -126,7 +126,7 @@ async def a_person_to_whom_it_goes_next_is_asked_at_once_and_finds_nothing_to_cl
 
 
 @story
-async def whom_a_worker_suggests_is_asked_first(stage: Stage) -> None:
+async def an_agent_that_a_worker_suggests_is_asked_first(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"), pulled("other"), pulled("deputy"))
         path = Context(escalation_path=("other",))
@@ -136,7 +136,7 @@ async def whom_a_worker_suggests_is_asked_first(stage: Stage) -> None:
 
 
 @story
-async def what_the_only_candidate_rejects_is_told_to_its_sender(stage: Stage) -> None:
+async def a_rejection_by_the_only_candidate_is_reported_to_the_sender(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -162,7 +162,7 @@ def unwanted(stage: Stage) -> tuple[Team, dict[str, Work]]:
 
 
 @story
-async def what_three_workers_reject_is_put_before_a_person(stage: Stage) -> None:
+async def a_ticket_that_three_workers_reject_is_put_before_a_person(stage: Stage) -> None:
     three = [("billing", "REJECTED", 1), ("sales", "REJECTED", 2), ("tech", "REJECTED", 3)]
     ends: dict[str, tuple[Any, str, str, list[Any]]] = {
         "hands-on": (Edit(receiver="late"), "Refunded.", "late", [("late", "COMPLETE", 4)]),
@@ -176,7 +176,7 @@ async def what_three_workers_reject_is_put_before_a_person(stage: Stage) -> None
 
 
 @story
-async def what_a_worker_has_to_know_is_told_to_the_sender_who_may_offer_it_again(stage: Stage) -> None:
+async def the_sender_is_told_which_context_a_worker_needs_and_may_offer_again(stage: Stage) -> None:
     way = handoff("billing", variables=[Variable("order", "integer", required=False)])
     turns = [hands_off("billing", "refund"), hands_off("billing", "refund", order=17)]
     team = stage.team([triage(way), pulled("billing")], cast(triage=tries(*turns)))
@@ -207,7 +207,7 @@ def needs_permission(team: Team) -> Work:
 
 
 @story
-async def a_permission_that_a_worker_needs_is_asked_for_and_then_anybody_goes_on(stage: Stage) -> None:
+async def a_permission_that_a_worker_needs_is_asked_for_and_then_any_worker_may_go_on(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -257,13 +257,13 @@ async def a_claim_that_is_renewed_holds_for_longer(stage: Stage) -> None:
 
 
 @story
-async def a_worker_that_fails_says_why_to_whoever_waits(stage: Stage) -> None:
+async def a_caller_that_waits_is_told_why_a_worker_failed(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
         result = await brought(stage, team, ticket, clerk=breaks("the press is down"))
         assert came(result) == ("clerk", "FAILED", "")
-        assert result.error == "whoever worked for 'clerk' gave up: the press is down"
+        assert result.error == "the worker of 'clerk' gave up: the press is down"
         assert (await team.status(ticket)).state == "FAILED"
         assert await team.claim("clerk") == []
         await assert_at_rest(team, mode)
@@ -274,7 +274,7 @@ async def a_model_whose_delegates_worker_fails_is_told_why(stage: Stage) -> None
     team = stage.team([boss(), pulled("clerk")], cast(boss=asks(delegates("clerk", "count"))))
     result = await said(stage, team, "how many?", clerk=breaks("the press is down"))
     [back] = came_back(result)
-    assert (back.success, back.error) == (False, "whoever worked for 'clerk' gave up: the press is down")
+    assert (back.success, back.error) == (False, "the worker of 'clerk' gave up: the press is down")
     assert chain(result) == [("clerk", "FAILED", 1)]
 
 
@@ -282,13 +282,13 @@ async def a_model_whose_delegates_worker_fails_is_told_why(stage: Stage) -> None
 async def a_run_whose_receivers_worker_fails_has_failed(stage: Stage) -> None:
     failing = said(stage, desk(stage), "charged twice", billing=breaks("the press is down"))
     told = await error(WorkerError, failing)
-    assert (told.agent, str(told)) == ("billing", "whoever worked for 'billing' gave up: the press is down")
+    assert (told.agent, str(told)) == ("billing", "the worker of 'billing' gave up: the press is down")
     assert told.result is not None
     assert chain(told.result) == [("billing", "FAILED", 1)]
 
 
 @story
-async def what_is_given_back_before_it_was_accepted_is_as_if_nobody_had_taken_it(stage: Stage) -> None:
+async def a_ticket_that_is_given_back_before_acceptance_counts_as_never_claimed(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -301,7 +301,7 @@ async def what_is_given_back_before_it_was_accepted_is_as_if_nobody_had_taken_it
 
 
 @story
-async def what_is_given_back_after_it_was_accepted_waits_for_whoever_goes_on(stage: Stage) -> None:
+async def a_ticket_that_is_given_back_after_acceptance_waits_for_the_next_worker(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -318,7 +318,7 @@ async def what_is_given_back_after_it_was_accepted_waits_for_whoever_goes_on(sta
 
 
 @story
-async def what_was_accepted_cannot_be_rejected_any_more(stage: Stage) -> None:
+async def an_accepted_ticket_cannot_be_rejected(stage: Stage) -> None:
     async def regrets(claim: TicketClaim) -> None:
         await claim.accept()
         for what in ("reject", "conditional"):
@@ -356,7 +356,7 @@ async def a_result_that_is_twice_not_what_was_expected_has_failed(stage: Stage) 
 
 
 @story
-async def nobody_takes_what_is_held_against_what_was_expected(stage: Stage) -> None:
+async def a_ticket_whose_result_is_being_judged_cannot_be_claimed(stage: Stage) -> None:
     hold = Hold()
 
     async def is_good(text: str) -> bool:
@@ -370,7 +370,7 @@ async def nobody_takes_what_is_held_against_what_was_expected(stage: Stage) -> N
         await assert_alive(team)
         return hold.begun.is_set()
 
-    if stage.lives > 1:  # it may be judged at once, before anybody could let it go on
+    if stage.lives > 1:  # it may be judged at once, before the test can release it
         hold.let_go.set()
     await stage.say(team, "how many?")
     for claim in await stage.claim(team, "clerk") if stage.lives == 1 else ():

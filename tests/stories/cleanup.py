@@ -1,4 +1,4 @@
-"""Stories of cleaning up after handoffs that were undone, and of several who want to undo or to end the same."""
+"""Stories of cleanup after rollbacks, and of concurrent rollbacks and cancellations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,7 +32,7 @@ from tests.stories.stage import CONVERSATION, Stage, events, story
 
 
 @story
-async def whoever_undoes_the_first_of_two_transfers_undoes_both(stage: Stage) -> None:
+async def rolling_back_the_first_of_two_transfers_rolls_back_both(stage: Stage) -> None:
     hold = Hold()
 
     def first(rollback: Rollback) -> None:
@@ -58,14 +58,14 @@ async def cleaned(team: Team, count: int = 1) -> None:
 
 
 def as_told(stage: Stage, rollback: Rollback) -> None:
-    """Note all that whoever cleans up is told."""
+    """Record the arguments of the cleanup hook."""
     about = rollback.handoff
     told = (rollback.reason, rollback.by, rollback.partial_result, rollback.idempotency_key)
     stage.effects.append(f"{about.id} {about.receiver} {about.state}, {', '.join(told)}")
 
 
 async def cleans_up(stage: Stage, hook: Callable[[Rollback], Any]) -> None:
-    """The hook is called once, and told what was undone, why, by whom, and how far its receiver had come."""
+    """The hook is called once, with the handoff, the reason, the person and the receiver's progress."""
     hold = Hold()
 
     async def billing(messages: Sequence[Message]) -> Reply:
@@ -121,7 +121,7 @@ def fails_twice(stage: Stage) -> Callable[[Rollback], None]:
 
 
 @story
-async def what_does_not_succeed_in_cleaning_up_is_tried_again_under_one_key(stage: Stage) -> None:
+async def a_failed_cleanup_is_retried_under_the_same_key(stage: Stage) -> None:
     team = desk(stage, says("Refunded."), handoff("billing", on_rollback=fails_twice(stage)))
     await stage.say(team, "charged twice")
     await undo(stage, team, "story:3.0")
@@ -138,7 +138,7 @@ async def what_does_not_succeed_in_cleaning_up_is_tried_again_under_one_key(stag
 
 
 @story
-async def whoever_cleans_up_does_not_hold_up_the_conversation(stage: Stage) -> None:
+async def cleanup_does_not_hold_up_the_conversation(stage: Stage) -> None:
     hold = Hold()
 
     async def hook(rollback: Rollback) -> None:
@@ -166,7 +166,7 @@ async def a_hook_that_was_removed_meanwhile_has_nothing_left_to_do(stage: Stage)
 
 
 @story
-async def another_team_on_the_same_store_may_undo_what_has_ended(stage: Stage) -> None:
+async def another_team_on_the_same_store_may_roll_back_an_ended_handoff(stage: Stage) -> None:
     shared = same_store(stage)
     here, there = desk(stage, says("Refunded."), **shared), desk(stage, says("Refunded."), **shared)
     await stage.say(here, "charged twice")
@@ -182,7 +182,7 @@ async def at_once(team: Team, id: str, times: int = 2) -> list[HandoffRecord | B
 
 
 @story
-async def of_those_who_undo_the_same_at_once_one_does(stage: Stage) -> None:
+async def of_concurrent_rollbacks_of_one_handoff_one_succeeds(stage: Stage) -> None:
     def hook(rollback: Rollback) -> None:
         stage.effects.append("cleaned up")
 
@@ -199,7 +199,7 @@ async def of_those_who_undo_the_same_at_once_one_does(stage: Stage) -> None:
 
 
 @story
-async def of_those_who_undo_what_is_worked_on_at_once_one_does(stage: Stage) -> None:
+async def of_concurrent_rollbacks_of_a_handoff_under_way_one_succeeds(stage: Stage) -> None:
     hold = Hold()
     team = desk(stage, slow(hold))
     async with asyncio.TaskGroup() as group:
@@ -213,7 +213,7 @@ async def of_those_who_undo_what_is_worked_on_at_once_one_does(stage: Stage) -> 
 
 
 @story
-async def whoever_cancels_while_a_handoff_is_undone_ends_the_run(stage: Stage) -> None:
+async def a_cancellation_during_a_rollback_ends_the_run(stage: Stage) -> None:
     hold = Hold()
     members = [Agent("billing", handoffs=[delegate("clerk")]), Agent("clerk", handoffs=())]
     team = desk(stage, delegates("clerk", "count"), members=members, parts={"clerk": slow(hold)})
@@ -233,7 +233,7 @@ async def whoever_cancels_while_a_handoff_is_undone_ends_the_run(stage: Stage) -
 
 
 @story
-async def what_was_undone_is_cleaned_up_though_the_run_is_cancelled(stage: Stage) -> None:
+async def a_rolled_back_handoff_is_cleaned_up_even_if_the_run_is_cancelled(stage: Stage) -> None:
     hold = Hold()
 
     def triage_again(messages: Sequence[Message]) -> Any:

@@ -1,4 +1,4 @@
-"""Stories of Commands: tools and Function members that say where the work goes, and what travels with it."""
+"""Stories of Commands: tools and Function members that choose the next agent and add variables."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def goes(id: str, command: Command) -> Function:
 
 
 def plays(turn: Reply) -> ScriptedModel:
-    """Models of which the first makes this turn, and whoever reads its results answers with them."""
+    """Models: the first makes this turn, and the agent that reads the results answers with them."""
 
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         results = [message.text for message in messages if isinstance(message, ToolResult)]
@@ -78,7 +78,7 @@ def shows(ctx: RunContext) -> str:
 
 
 async def arrives(stage: Stage, sender: Agent | Function, model: ScriptedModel | None) -> RunResult:
-    """`sender` hands the parcel to `writer`, who finds all of it; and so does whoever asked for the run."""
+    """`sender` hands the parcel to `writer`, which finds all of it; the result of the run has it too."""
     result = await stage.say(stage.team([sender, Function("writer", shows)], model), "write", context={"user_id": 7})
     own = {"user_id": 7, "topic": "tea"}
     assert json.loads(result.output) == {"sender": sender.id, "message": "Go on.", **PARCEL, "context": own}
@@ -104,7 +104,7 @@ async def a_function_hands_the_conversation_on_with_all_that_travels(stage: Stag
 
 
 @story
-async def what_commands_add_is_merged_key_by_key(stage: Stage) -> None:
+async def updates_of_commands_are_merged_key_by_key(stage: Stage) -> None:
     first = {"context": {"topic": "tea", "tone": "dry"}, "artifacts": {"notes": None, "draft": None}}
     second = {"context": {"tone": "warm"}, "artifacts": {"notes": "file://notes.md"}}
     members = [
@@ -133,7 +133,7 @@ async def what_a_command_adds_is_known_to_the_receivers_model_and_its_tools(stag
 
 
 @story
-async def what_travels_stays_with_the_conversation(stage: Stage) -> None:
+async def variables_artifacts_and_workflow_state_stay_with_the_conversation(stage: Stage) -> None:
     def writer(ctx: RunContext) -> str:
         return f"{ctx.input}: {ctx.artifacts['notes']}, {ctx.workflow_state['phase']}"
 
@@ -254,7 +254,7 @@ async def a_command_without_a_message_leaves_no_note(stage: Stage) -> None:
 
 
 @story
-async def a_tool_that_goes_to_nobody_is_told_and_its_agent_goes_on(stage: Stage) -> None:
+async def a_goto_to_an_unknown_agent_fails_the_tool_and_its_agent_goes_on(stage: Stage) -> None:
     team = stage.team(
         [Agent("editor", tools=[gives("route", Command("sales", PARCEL))]), Agent("writer")],
         plays(calls(("route", {}))),
@@ -266,7 +266,7 @@ async def a_tool_that_goes_to_nobody_is_told_and_its_agent_goes_on(stage: Stage)
 
 
 @story
-async def a_tool_that_keeps_going_to_nobody_ends_the_run(stage: Stage) -> None:
+async def a_tool_that_repeats_a_goto_to_an_unknown_agent_ends_the_run(stage: Stage) -> None:
     model = ScriptedModel({"editor": [calls(("route", {}))] * 3})
     team = stage.team([Agent("editor", tools=[gives("route", Command("sales"))]), Agent("writer")], model)
     error = await stage.error(HandoffTargetNotFoundError, team, "write")
@@ -275,7 +275,7 @@ async def a_tool_that_keeps_going_to_nobody_ends_the_run(stage: Stage) -> None:
 
 
 @story
-async def a_function_that_goes_to_nobody_ends_the_run(stage: Stage) -> None:
+async def a_function_with_a_goto_to_an_unknown_agent_ends_the_run(stage: Stage) -> None:
     def editor(ctx: RunContext) -> Command:
         return Command("sales" if ctx.input == "write" else "writer")
 
@@ -298,7 +298,7 @@ async def every_goto_counts_as_a_handoff(stage: Stage) -> None:
 
 
 @story
-async def a_goto_too_many_is_told_to_the_model_if_it_is_to_be_told(stage: Stage) -> None:
+async def a_goto_beyond_the_limit_is_reported_to_the_model_if_so_declared(stage: Stage) -> None:
     route = gives("route", Command("b"))
     team = stage.team(
         [Agent("a", tools=[route]), Function("b", lambda ctx: "Arrived.")],
@@ -403,7 +403,7 @@ async def a_command_acts_after_delegates_and_tools_written_before_it(stage: Stag
 
 
 @story
-async def what_reads_add_stands_in_call_order_whoever_finishes_first(stage: Stage) -> None:
+async def results_of_parallel_reads_are_merged_in_call_order(stage: Stage) -> None:
     def finds(name: str, after: str) -> Tool:
         async def find() -> Command:
             await until(lambda: not after or after in stage.effects)
@@ -458,7 +458,7 @@ async def an_agent_that_a_tool_sends_to_itself_starts_afresh(stage: Stage) -> No
 
 
 @story
-async def what_is_received_has_the_metrics_of_the_run_so_far(stage: Stage) -> None:
+async def a_received_handoff_has_the_metrics_of_the_run_so_far(stage: Stage) -> None:
     def report(ctx: RunContext) -> str:
         received = ctx.accept_handoff()
         assert received is not None
@@ -479,10 +479,10 @@ async def what_is_received_has_the_metrics_of_the_run_so_far(stage: Stage) -> No
 BAD: dict[str, tuple[Command, str]] = {
     "key": (Command(update={"contxt": {}}), "update holds 'contxt', which is unknown; it may hold context, artifacts"),
     "output": (Command("writer", {"output": "x"}), "'output', which is the run's answer; give it only with goto=END"),
-    "nobody": (Command(""), "goto is '', which is nobody"),
+    "nobody": (Command(""), "goto is empty"),
     "none": (Command([]), "goto is []; give the id of an agent, a Send(…) or a list of them, or END"),
     "reserved": (Command(update={"context": {"_handoff_from": "me"}}), "'_handoff_from', which only Changeover writes"),
-    "artifact": (Command(update={"artifacts": {"cup": 7}}), "['cup'] is 7; give a reference, a str, or None"),
+    "artifact": (Command(update={"artifacts": {"cup": 7}}), "['cup'] is 7; give a reference (str), or None"),
     "state": (Command(update={"workflow_state": {"step": 1}}), "holds 'step', which is unknown; it holds phase: str"),
     "json": (Command(update={"context": {"it": object()}}), "which JSON cannot hold"),
 }
@@ -578,7 +578,7 @@ async def a_team_without_handoffs_ends_a_run_whose_function_goes_elsewhere(stage
 
 
 @story
-async def a_tool_that_keeps_going_to_nobody_names_those_it_could_go_to(stage: Stage) -> None:
+async def the_error_of_a_repeated_goto_to_an_unknown_agent_names_the_known_ones(stage: Stage) -> None:
     model = ScriptedModel({"editor": [calls(("route", {}))] * 3})
     editor = Agent("editor", tools=[gives("route", Command("sales"))], handoffs=())
     error = await stage.error(HandoffTargetNotFoundError, stage.team([editor, Agent("writer")], model), "write")

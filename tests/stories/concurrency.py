@@ -1,4 +1,4 @@
-"""Stories of answers beside all that goes on meanwhile: other calls, other work, limits, an end."""
+"""Stories of answers that arrive during other calls, other runs, limits and cancellations."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def look() -> str:
 
 
 @story
-async def what_else_a_turn_holds_is_done_though_its_handoff_is_rejected(stage: Stage) -> None:
+async def the_other_calls_of_a_turn_are_done_although_its_handoff_is_rejected(stage: Stage) -> None:
     turn = calls(REFUND, ("look", {}), hands_off("tech", "repair"), delegates("clerk", "count"))
     model = cast(triage=tries(turn), clerk=says("Three."))
     ways = ["billing", "tech", delegate("clerk")]
@@ -42,7 +42,7 @@ async def what_else_a_turn_holds_is_done_though_its_handoff_is_rejected(stage: S
 
 
 @story
-async def what_else_a_turn_holds_is_done_before_its_handoff_is_accepted(stage: Stage) -> None:
+async def the_other_calls_of_a_turn_are_done_before_its_handoff_is_accepted(stage: Stage) -> None:
     def accepts(package: HandoffPackage) -> bool:
         stage.effects.append("asked")
         return True
@@ -64,7 +64,7 @@ async def what_else_a_turn_holds_is_done_before_its_handoff_is_accepted(stage: S
 
 
 @story
-async def a_delegate_that_says_no_does_not_hold_up_the_one_beside_it(stage: Stage) -> None:
+async def a_delegate_that_rejects_does_not_hold_up_the_one_beside_it(stage: Stage) -> None:
     turn = asks(delegates("clerk", "count"), delegates("scribe", "write"))
     model = cast(boss=turn, scribe=says("Written."))
     members = [boss(delegate("clerk"), delegate("scribe")), Agent("clerk", accepts=declines("no")), Agent("scribe")]
@@ -77,7 +77,7 @@ async def a_delegate_that_says_no_does_not_hold_up_the_one_beside_it(stage: Stag
 
 
 @story
-async def a_delegate_is_told_that_its_own_delegate_said_no(stage: Stage) -> None:
+async def a_delegate_is_told_that_its_own_delegate_rejected(stage: Stage) -> None:
     def clerk(messages: Sequence[Message]) -> Reply:
         found = results(messages)
         return says(f"Without help: {read(found[0].text).error}") if found else delegates("expert", "count")
@@ -99,7 +99,7 @@ async def a_delegate_is_told_that_its_own_delegate_said_no(stage: Stage) -> None
 
 
 @story
-async def a_handoff_that_was_rejected_is_none_that_a_limit_counts(stage: Stage) -> None:
+async def a_rejected_handoff_does_not_count_against_a_limit(stage: Stage) -> None:
     model = cast(triage=tries(REFUND, hands_off("tech", "refund")), tech=says("Done."))
     members = [triage(), Agent("billing", accepts=declines("no")), Agent("tech")]
     team = stage.team(members, model, limits=Limits(max_handoffs=1))
@@ -144,7 +144,7 @@ async def at_once(stage: Stage, *ways: Any) -> RunResult:
 
 
 @story
-async def whoever_can_do_one_thing_at_a_time_does_not_take_a_second(stage: Stage) -> None:
+async def an_agent_with_a_capacity_of_one_does_not_take_a_second_task(stage: Stage) -> None:
     backs = came_back(await at_once(stage))
     # Which of them it takes is its own affair. In a later life one may be done before the other is asked for.
     assert sorted(back.success for back in backs) == [False, True] or (stage.lives > 1 and backs[0].success)
@@ -154,7 +154,7 @@ async def whoever_can_do_one_thing_at_a_time_does_not_take_a_second(stage: Stage
 
 
 @story
-async def what_somebody_has_no_room_for_goes_to_the_alternative(stage: Stage) -> None:
+async def a_task_for_an_agent_without_capacity_goes_to_the_alternative(stage: Stage) -> None:
     result = await at_once(stage, delegate("clerk", alternatives=["deputy"]))
     backs = came_back(result)
     assert [back.success for back in backs] == [True, True]
@@ -164,7 +164,7 @@ async def what_somebody_has_no_room_for_goes_to_the_alternative(stage: Stage) ->
 
 
 @story
-async def whoever_works_for_one_user_has_no_room_for_the_next_until_that_is_done(stage: Stage) -> None:
+async def an_agent_at_its_capacity_takes_the_next_user_when_the_first_is_done(stage: Stage) -> None:
     hold = Hold()
 
     async def billing(messages: Sequence[Message]) -> Reply:

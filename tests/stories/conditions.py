@@ -1,4 +1,4 @@
-"""Stories of receivers that take a task only if they know more, or may do what it takes."""
+"""Stories of receivers that accept only with more context or with a permission."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,7 +49,7 @@ def reads_order(messages: Sequence[Message]) -> Reply:
 
 
 @story
-async def whoever_lacks_context_says_so_and_takes_the_task_once_it_is_given(stage: Stage) -> None:
+async def a_receiver_that_lacks_context_says_so_and_accepts_once_it_is_given(stage: Stage) -> None:
     turns = [offers("refund"), offers("refund order 17", {"order": 17})]
     team = stage.team([triage(), billing()], cast(triage=tries(*turns), billing=reads_order))
     result = await stage.say(team, "charged twice")
@@ -75,14 +75,14 @@ async def a_value_of_the_wrong_type_is_as_good_as_none(stage: Stage) -> None:
 
 
 @story
-async def what_is_known_already_need_not_be_given(stage: Stage) -> None:
+async def required_context_that_is_already_known_need_not_be_given(stage: Stage) -> None:
     team = stage.team([triage(), billing()], cast(triage=tries(offers("refund")), billing=says("Refunded.")))
     result = await stage.say(team, "charged twice", context={"order": 17})
     assert (result.output, chain(result)) == ("Refunded.", [("billing", "COMPLETE", 1)])
 
 
 @story
-async def what_the_handoff_leaves_behind_is_not_known(stage: Stage) -> None:
+async def context_that_a_handoff_drops_does_not_satisfy_a_requirement(stage: Stage) -> None:
     shown: list[Mapping[str, Any]] = []
 
     def accepts(package: HandoffPackage) -> bool:
@@ -104,14 +104,14 @@ async def what_the_handoff_leaves_behind_is_not_known(stage: Stage) -> None:
 
 
 @story
-async def what_need_not_be_known_is_not_asked_for(stage: Stage) -> None:
+async def optional_context_is_not_asked_for(stage: Stage) -> None:
     agent = billing(requires=[Variable("order", required=False)])
     team = stage.team([triage(), agent], cast(triage=tries(offers("refund")), billing=says("Refunded.")))
     assert (await stage.say(team, "charged twice")).output == "Refunded."
 
 
 @story
-async def what_is_missing_may_be_given_by_the_variables_of_a_declared_handoff(stage: Stage) -> None:
+async def missing_context_may_be_given_by_the_variables_of_a_declared_handoff(stage: Stage) -> None:
     ways = [handoff("billing", name="plainly"), handoff("billing", name="with_order", variables=[ORDER])]
     turns = [calls(("plainly", {})), calls(("with_order", {"order": 17}))]
     team = stage.team([triage(*ways), billing()], cast(triage=tries(*turns), billing=reads_order))
@@ -121,7 +121,7 @@ async def what_is_missing_may_be_given_by_the_variables_of_a_declared_handoff(st
 
 
 @story
-async def what_is_missing_may_be_given_by_the_context_of_a_delegate(stage: Stage) -> None:
+async def missing_context_may_be_given_by_the_context_of_a_delegate(stage: Stage) -> None:
     def clerk(messages: Sequence[Message]) -> Reply:
         return says("17" if any("17" in message.text for message in messages) else "nothing to read")
 
@@ -156,7 +156,7 @@ async def a_model_is_shown_what_its_receivers_have_to_know(stage: Stage) -> None
 
 
 @story
-async def where_nobody_has_to_know_anything_a_model_gives_no_context(stage: Stage) -> None:
+async def without_required_context_a_model_is_not_asked_for_any(stage: Stage) -> None:
     team = stage.team([triage(), billing(requires=())], cast(triage=tries(offers("refund", {"order": 17}))))
     result = await stage.say(team, "charged twice")
     assert "context" in result.output
@@ -204,7 +204,7 @@ async def metadata_in_the_context_of_a_delegate_is_not_for_a_model_to_set(stage:
 
 
 @story
-async def whoever_lacks_context_is_not_passed_over_for_an_alternative(stage: Stage) -> None:
+async def a_receiver_that_lacks_context_is_not_replaced_by_an_alternative(stage: Stage) -> None:
     way = handoff("billing", alternatives=["tech"])
     model = cast(triage=tries(hands_off("billing", "refund")), tech=says("I could have."))
     result = await stage.say(stage.team([triage(way), billing(), Agent("tech")], model), "charged twice")
@@ -248,7 +248,7 @@ def permitting(stage: Stage, **options: Any) -> Team:
 
 
 @story
-async def whoever_needs_a_permission_works_once_a_person_gives_it(stage: Stage) -> None:
+async def a_receiver_that_needs_a_permission_works_once_a_person_gives_it(stage: Stage) -> None:
     team = permitting(stage)
     waiting = await stage.say(team, "charged twice")
     must_wait(stage, waiting)
@@ -333,7 +333,7 @@ async def a_delegate_whose_permission_is_refused_comes_back_without_success(stag
 
 
 @story
-async def whoever_needs_both_is_given_the_context_before_anybody_is_asked(stage: Stage) -> None:
+async def a_receiver_that_needs_context_and_permission_gets_the_context_first(stage: Stage) -> None:
     def accepts(package: HandoffPackage) -> Conditional:
         return Conditional(needs_permission=("to refund",))
 

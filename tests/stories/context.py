@@ -1,4 +1,4 @@
-"""Stories of what a receiver gets of the sender's context, by each strategy, and when that cannot be made."""
+"""Stories of the context that a receiver gets by each strategy, and of strategies that fail."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -66,7 +66,7 @@ async def seen(stage: Stage, strategy: Strategy | None, helper: Any = None) -> t
 
 
 @story
-async def whoever_gets_all_reads_what_the_sender_read(stage: Stage) -> None:
+async def a_receiver_with_the_full_strategy_reads_what_the_sender_read(stage: Stage) -> None:
     text, result = await seen(stage, None)
     assert "<User user> " + ORDER in text
     assert "paid by card 4471" in text
@@ -76,7 +76,7 @@ async def whoever_gets_all_reads_what_the_sender_read(stage: Stage) -> None:
 
 
 @story
-async def whoever_gets_the_message_only_reads_the_request_and_the_message(stage: Stage) -> None:
+async def a_receiver_with_the_message_only_strategy_reads_the_request_and_the_message(stage: Stage) -> None:
     text, result = await seen(stage, MessageOnly())
     assert text == f"<User user> {ORDER}\n<Note triage> Please refund it."
     [record] = result.handoff_chain
@@ -85,7 +85,7 @@ async def whoever_gets_the_message_only_reads_the_request_and_the_message(stage:
 
 
 @story
-async def whoever_gets_the_last_messages_reads_the_request_all_the_same(stage: Stage) -> None:
+async def a_receiver_with_the_recent_strategy_reads_the_original_request_too(stage: Stage) -> None:
     text, result = await seen(stage, Recent(1))
     turn = "<Assistant triage> Let me see.\n<ToolResult look_up> ORD-1042: a lamp, paid by card 4471"
     assert text == f"<User user> {ORDER}\n{turn}\n<Note triage> Please refund it."
@@ -93,7 +93,7 @@ async def whoever_gets_the_last_messages_reads_the_request_all_the_same(stage: S
 
 
 @story
-async def what_is_recent_is_not_told_twice(stage: Stage) -> None:
+async def recent_messages_are_not_repeated_in_the_briefing(stage: Stage) -> None:
     text, _ = await seen(stage, Recent(50))
     assert text.count(ORDER) == 1
     assert text.count("Please refund it.") == 1
@@ -138,7 +138,7 @@ async def a_summary_is_told_beside_the_request_with_facts_word_for_word(stage: S
 
 
 @story
-async def what_a_summary_costs_counts(stage: Stage) -> None:
+async def the_cost_of_a_summary_counts(stage: Stage) -> None:
     billed = Reply(text="Short.", usage=Usage(100, 10, 1, 0.5))
     model = ScriptedModel(
         {
@@ -287,7 +287,7 @@ async def half_a_character_in_what_a_strategy_gives_is_no_trouble(stage: Stage) 
 
 
 @story
-async def whoever_is_asked_next_gets_what_is_made_for_it(stage: Stage) -> None:
+async def the_next_candidate_gets_a_context_of_its_own(stage: Stage) -> None:
     made: list[str] = []
 
     def brief(handover: Handover) -> str:
@@ -303,7 +303,7 @@ async def whoever_is_asked_next_gets_what_is_made_for_it(stage: Stage) -> None:
 
 
 @story
-async def whoever_is_asked_next_has_its_own_strategy(stage: Stage) -> None:
+async def the_next_candidate_has_its_own_strategy(stage: Stage) -> None:
     way = handoff("closed", name="pass_on", alternatives=["billing"])
     model = cast(triage=calls(("pass_on", {}), text="Take it."), billing=recites, helper=says("In short."))
     closed = Agent("closed", accepts=lambda package: False, strategy=Summary(exclude=["author:user"]))
@@ -315,7 +315,7 @@ async def whoever_is_asked_next_has_its_own_strategy(stage: Stage) -> None:
 
 
 @story
-async def who_refuses_by_its_declaration_has_nothing_made_for_it(stage: Stage) -> None:
+async def no_context_is_made_for_a_receiver_that_declares_to_refuse(stage: Stage) -> None:
     def brief(handover: Handover) -> str:
         stage.effects.append(handover.receiver)
         return "made"
@@ -340,7 +340,7 @@ async def images_identical_messages_and_empty_turns_are_packed_like_others(stage
 
 
 @story
-async def who_comes_without_a_handoff_sees_all_again(stage: Stage) -> None:
+async def an_agent_that_starts_without_a_handoff_sees_everything_again(stage: Stage) -> None:
     team = desk(stage, MessageOnly())
     await stage.say(team, ORDER)
     await stage.say(team, "And now?", agent="triage")
@@ -392,7 +392,7 @@ def _asks_clerk(messages: Sequence[Message]) -> Line:
 
 
 @story
-async def who_hands_on_what_it_was_told_hands_on_its_note(stage: Stage) -> None:
+async def a_receiver_that_hands_on_passes_on_the_note_that_it_got(stage: Stage) -> None:
     model = cast(
         triage=looks_up_then_hands_off,
         billing=lambda messages: hands_off("payout", "Pay it."),

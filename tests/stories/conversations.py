@@ -1,4 +1,4 @@
-"""Stories of conversations: who answers next, who speaks when, what is said twice."""
+"""Stories of conversations: the active agent, concurrent messages, repeated keys."""
 
 import asyncio
 from collections.abc import Sequence
@@ -58,12 +58,12 @@ async def an_agent_that_is_named_answers(stage: Stage) -> None:
     team = stage.team([Agent("triage"), Agent("billing")], model)
     answers = [await stage.say(team, "hello", agent=agent) for agent in (None, "billing", None)]
     assert [answer.output for answer in answers] == ["One.", "Two.", "Three."]
-    assert answers[1].handoff_chain == []  # the user went there, nobody was handed over
+    assert answers[1].handoff_chain == []  # the user addressed the agent, so there is no handoff
     assert "_handoff_from" not in answers[2].context
 
 
 @story
-async def a_handoff_may_say_who_answers_next(stage: Stage) -> None:
+async def a_handoff_may_name_the_agent_of_the_next_message(stage: Stage) -> None:
     way = handoff("billing", return_to="triage")
     model = ScriptedModel(
         {"triage": [hands_off("billing", "refund"), says("Anything else?")], "billing": [says("Done.")]}
@@ -96,7 +96,7 @@ async def returning_holds_for_one_message_and_gives_way_to_a_name(stage: Stage) 
 
 
 @story
-async def an_agent_nobody_knows_is_refused_before_anything_is_recorded(stage: Stage) -> None:
+async def an_unknown_agent_is_refused_before_anything_is_recorded(stage: Stage) -> None:
     model = ScriptedModel({"triage": [says("Hello."), says("Again.")]})
     team = stage.team([Agent("triage"), Agent("billing")], model)
     error = await stage.error(UnknownAgentError, team, "hello", agent="sales", conversation="new")

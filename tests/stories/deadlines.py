@@ -1,4 +1,4 @@
-"""Stories of work that nobody claims before its deadline, or that is claimed and not done in time."""
+"""Stories of tickets that are not claimed before their deadline, or claimed and not done in time."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -39,7 +39,7 @@ def in_a_minute() -> datetime:
 
 
 async def go_to(clock: ManualClock, team: Team, seconds: float, conversation: str = CONVERSATION) -> None:
-    """Let it be so many seconds after the beginning, or later if the log says so: time does not go back."""
+    """Move the clock to so many seconds after the start, or to the last entry if that is later."""
     try:
         last = max(record.at for record in await team.history(conversation))
     except ConversationNotFound:
@@ -48,13 +48,13 @@ async def go_to(clock: ManualClock, team: Team, seconds: float, conversation: st
 
 
 def office(stage: Stage, **shared: Any) -> tuple[Team, ManualClock]:
-    """A clerk who is served by claims, and a clock to move."""
+    """A pulled clerk, and a clock to move."""
     clock = ManualClock()
     return stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock, **shared), clock
 
 
 async def is_over(team: Team, ticket: Ticket, why: str) -> None:
-    """It took too long: whoever asks is told, nobody can claim it, and nothing is left to do."""
+    """It timed out: the result says so, it cannot be claimed, and nothing is outstanding."""
     late = await error(HandoffTimeoutError, outcome(team, ticket))
     assert (late.handoff_id, late.agent, why in str(late)) == (ticket.id, "clerk", True)
     status = await team.status(ticket)
@@ -64,7 +64,7 @@ async def is_over(team: Team, ticket: Ticket, why: str) -> None:
 
 
 @story
-async def a_package_that_nobody_claims_before_its_deadline_has_timed_out(stage: Stage) -> None:
+async def a_package_that_is_not_claimed_before_its_deadline_times_out(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
         ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
@@ -90,7 +90,7 @@ async def a_package_that_is_claimed_and_not_answered_before_its_deadline_has_tim
 
 
 @story
-async def a_deadline_holds_also_when_somebody_tried_to_answer_who_had_lost_the_claim(stage: Stage) -> None:
+async def a_late_answer_under_a_lost_claim_does_not_extend_a_deadline(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
         ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
@@ -115,7 +115,7 @@ async def a_deadline_that_passes_while_no_process_is_there_has_passed(stage: Sta
 
 
 @story
-async def nobody_claims_what_is_past_its_deadline_though_nobody_said_so_yet(stage: Stage) -> None:
+async def a_ticket_past_its_deadline_cannot_be_claimed_even_before_that_is_recorded(stage: Stage) -> None:
     shared = same_store(stage)
     first, _ = office(stage, **shared)
     second, clock = office(stage, **shared)
@@ -126,7 +126,7 @@ async def nobody_claims_what_is_past_its_deadline_though_nobody_said_so_yet(stag
 
 
 @story
-async def what_was_claimed_in_time_may_wait_in_the_queue_as_long_as_it_likes(stage: Stage) -> None:
+async def a_ticket_that_was_accepted_in_time_may_wait_in_the_queue_without_limit(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
         ticket = await team.submit(package(mode=mode, conversation=mode, expectations=MINUTE))
@@ -137,7 +137,7 @@ async def what_was_claimed_in_time_may_wait_in_the_queue_as_long_as_it_likes(sta
 
 
 async def takes_a_minute(stage: Stage, team: Team, clock: ManualClock, conversation: str = CONVERSATION) -> None:
-    """Somebody accepts what waits for the clerk, and does not finish it within a minute."""
+    """A worker accepts the clerk's ticket and does not finish it within a minute."""
     for claim in await stage.claim(team, "clerk"):
         await claim.accept()
         begun = clock.now() - ManualClock().now()
@@ -146,7 +146,7 @@ async def takes_a_minute(stage: Stage, team: Team, clock: ManualClock, conversat
         await go_to(clock, team, begun + 60, conversation)
         await told(team, HandoffExpired)
         await assert_lost(claim)
-    if stage.lives > 1:  # it may have been accepted, and nobody waited since
+    if stage.lives > 1:  # it may have been accepted in an earlier life
         await go_to(clock, team, clock.now() - ManualClock().now() + 60, conversation)
 
 

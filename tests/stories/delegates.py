@@ -116,7 +116,7 @@ async def a_delegate_is_on_record_as_a_handoff_that_was_returned(stage: Stage) -
 
 
 @story
-async def what_a_delegate_spends_is_spent_by_the_run(stage: Stage) -> None:
+async def the_usage_of_a_delegate_counts_for_the_run(stage: Stage) -> None:
     script = {
         "boss": [delegates("clerk", "count"), says("Three.", usage=Usage(10, 1, 1))],
         "clerk": [fails("busy"), says("Three.", usage=Usage(100, 20, 1))],
@@ -463,7 +463,7 @@ async def a_final_delegate_after_a_transfer_is_answered_and_the_transfer_is_made
 
 
 @story
-async def when_a_final_delegate_hands_on_whoever_answers_is_the_final_agent(stage: Stage) -> None:
+async def when_a_final_delegate_hands_on_the_agent_that_answers_is_the_final_agent(stage: Stage) -> None:
     model = cast(boss=delegates("clerk", "count"), clerk=hands_off("counter", "count"), counter=says("Three."))
     members = [boss(delegate("clerk", final=True)), Agent("clerk"), Agent("counter")]
     result = await stage.say(stage.team(members, model), "how many?")
@@ -629,7 +629,7 @@ async def a_delegate_that_is_not_declared_is_an_unknown_tool(stage: Stage) -> No
 
 
 @story
-async def what_a_delegate_makes_comes_back_with_it(stage: Stage) -> None:
+async def artifacts_of_a_delegate_come_back_with_its_result(stage: Stage) -> None:
     def write(ctx: RunContext) -> Command:
         """Write the report."""
         assert dict(ctx.artifacts) == {"plan": "s3://plan", "report": None}

@@ -1,4 +1,4 @@
-"""Stories of tasks that nobody wants: a person picks a receiver, answers, or gives them back."""
+"""Stories of tasks that all receivers decline: a person picks a receiver, answers, or gives them back."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def unwilling(*ids: str) -> list[Agent]:
 
 
 def desk(stage: Stage, *more: Agent | Person) -> Team:
-    """Triage hands over to billing, then to sales, then to tech, and nobody wants it."""
+    """Triage hands over to billing, then to sales, then to tech, and all decline."""
     way = handoff("billing", alternatives=["sales", "tech", "late"])
     members = [*unwilling("billing", "sales", "tech"), Agent("late", handoffs=())]
     model = cast(triage=tries(hands_off("billing", "refund")), late=tells)
@@ -44,7 +44,7 @@ def desk(stage: Stage, *more: Agent | Person) -> Team:
 
 
 def shown(result: RunResult, call: str, sender: str, receiver: str) -> None:
-    """Of what waits, a person sees who was asked, and why the last one declined."""
+    """The request shows the receivers that were asked, and why the last one declined."""
     for request in result.requests:
         assert (request.kind, request.call, request.agent, request.receiver) == ("escalation", call, sender, receiver)
         assert request.arguments["reason"] == f"{receiver} is closed"
@@ -52,7 +52,7 @@ def shown(result: RunResult, call: str, sender: str, receiver: str) -> None:
 
 
 @story
-async def what_three_do_not_want_is_put_before_a_person(stage: Stage) -> None:
+async def a_task_that_three_receivers_decline_is_put_before_a_person(stage: Stage) -> None:
     team = desk(stage)
     waiting = await stage.say(team, "charged twice")
     must_wait(stage, waiting)
@@ -69,7 +69,7 @@ async def what_three_do_not_want_is_put_before_a_person(stage: Stage) -> None:
 
 
 @story
-async def a_person_picks_another_receiver_for_what_nobody_wants(stage: Stage) -> None:
+async def a_person_picks_another_receiver_for_a_task_that_all_declined(stage: Stage) -> None:
     result = await decided(stage, desk(stage), Edit(receiver="late"), "charged twice")
     assert (result.output, result.final_agent) == ("transferred to late", "late")
     assert chain(result) == [*THREE, ("late", "COMPLETE", 4)]
@@ -77,13 +77,13 @@ async def a_person_picks_another_receiver_for_what_nobody_wants(stage: Stage) ->
 
 
 @story
-async def a_person_gives_back_what_nobody_wants(stage: Stage) -> None:
+async def a_person_gives_back_a_task_that_all_declined(stage: Stage) -> None:
     result = await decided(stage, desk(stage), Reject("say sorry"), "charged twice")
     assert (result.output, result.final_agent, chain(result)) == ("given back by ana: say sorry", "triage", THREE)
 
 
 @story
-async def a_person_may_pick_somebody_who_declined_before(stage: Stage) -> None:
+async def a_person_may_pick_an_agent_that_declined_before(stage: Stage) -> None:
     team = desk(stage)
     result = await decided(stage, team, lambda request: pick(request.call), "charged twice")
     assert chain(result) == [*THREE, ("billing", "REJECTED", 4), ("late", "COMPLETE", 5)]
@@ -91,7 +91,7 @@ async def a_person_may_pick_somebody_who_declined_before(stage: Stage) -> None:
 
 
 def pick(call: str) -> Edit:
-    """First somebody who will decline once more, then somebody who will not."""
+    """Pick a receiver that declines once more, then one that accepts."""
     return Edit(receiver="billing" if call == "3.0+2=escalation" else "late")
 
 
@@ -126,7 +126,7 @@ async def an_escalation_is_answered_in_ways_that_fit_it(stage: Stage) -> None:
 
 
 @story
-async def whoever_offers_it_three_times_in_vain_has_a_person_asked(stage: Stage) -> None:
+async def after_three_rejected_offers_a_person_is_asked(stage: Stage) -> None:
     turns = [hands_off(receiver, "refund") for receiver in ("billing", "sales", "tech")]
     team = stage.team([triage(), *unwilling("billing", "sales", "tech")], cast(triage=tries(*turns)))
     waiting = await stage.say(team, "charged twice")
@@ -143,7 +143,7 @@ async def whoever_offers_it_three_times_in_vain_has_a_person_asked(stage: Stage)
 
 
 @story
-async def whoever_lacks_context_three_times_has_a_person_asked(stage: Stage) -> None:
+async def after_three_offers_without_the_required_context_a_person_is_asked(stage: Stage) -> None:
     turns = [hands_off("billing", f"refund {n}") for n in (1, 2, 3)]
     team = stage.team([triage(), Agent("billing", requires=[Variable("order")])], cast(triage=tries(*turns)))
     result = await decided(stage, team, Reject("ask the user"), "charged twice")
@@ -154,7 +154,7 @@ async def whoever_lacks_context_three_times_has_a_person_asked(stage: Stage) -> 
 
 
 @story
-async def what_was_given_back_may_be_next_offer_and_is_escalated_at_once(stage: Stage) -> None:
+async def a_task_that_was_given_back_may_be_offered_again_and_is_escalated_at_once(stage: Stage) -> None:
     turns = [hands_off(receiver, "refund") for receiver in ("billing", "sales", "tech", "billing", "late")]
     team = stage.team(
         [triage(), *unwilling("billing", "sales", "tech"), Agent("late")],
@@ -167,7 +167,7 @@ async def what_was_given_back_may_be_next_offer_and_is_escalated_at_once(stage: 
 
 
 def office(stage: Stage) -> Team:
-    """The boss gives a task to a clerk, then a deputy, then a temp, and nobody wants it; a scribe writes meanwhile."""
+    """The boss gives a task to a clerk, then a deputy, then a temp, and all decline; a scribe works meanwhile."""
     ways = [delegate("clerk", alternatives=["deputy", "temp"]), delegate("scribe")]
     turn = asks(delegates("clerk", "count"), delegates("scribe", "write"))
     model = cast(boss=turn, scribe=says("Written."), late=says("Three."))
@@ -188,7 +188,7 @@ async def settle_delegate(stage: Stage, decision: Decision) -> RunResult:
 
 
 @story
-async def a_person_picks_another_delegate_for_what_nobody_wants(stage: Stage) -> None:
+async def a_person_picks_another_delegate_for_a_task_that_all_declined(stage: Stage) -> None:
     result = await settle_delegate(stage, Edit(receiver="late"))
     back = came_back(result)[0]
     assert (back.handoff_id, back.agent, back.success, back.response) == ("story:3.0+3", "late", True, "Three.")
@@ -196,19 +196,19 @@ async def a_person_picks_another_delegate_for_what_nobody_wants(stage: Stage) ->
 
 
 @story
-async def a_person_answers_in_the_stead_of_delegates_who_do_not_want_to(stage: Stage) -> None:
+async def a_person_answers_in_place_of_delegates_that_declined(stage: Stage) -> None:
     back = came_back(await settle_delegate(stage, Respond("Four.")))[0]
     assert (back.agent, back.success, back.response, back.error) == ("ana", True, "Four.", "")
 
 
 @story
-async def a_person_gives_back_what_no_delegate_wants(stage: Stage) -> None:
+async def a_person_gives_back_a_task_that_all_delegates_declined(stage: Stage) -> None:
     back = came_back(await settle_delegate(stage, Reject("count it yourself")))[0]
     assert (back.success, back.response, back.error) == (False, "", "given back by ana: count it yourself")
 
 
 @story
-async def what_no_delegate_of_a_delegate_wants_is_asked_about_below(stage: Stage) -> None:
+async def a_task_that_a_delegates_delegates_decline_is_escalated_in_the_delegates_conversation(stage: Stage) -> None:
     members = [
         boss(delegate("lead")),
         Agent("lead", handoffs=[delegate("clerk", alternatives=["deputy", "temp"])]),
@@ -247,7 +247,7 @@ async def failed(stage: Stage, team: Team, decision: Decision, text: str = "char
 
 
 @story
-async def what_code_hands_over_and_nobody_wants_is_put_before_a_person_at_once(stage: Stage) -> None:
+async def a_handoff_from_code_that_all_decline_is_put_before_a_person_at_once(stage: Stage) -> None:
     team = function_desk(stage)
     waiting = await stage.say(team, "charged twice")
     must_wait(stage, waiting)
@@ -265,7 +265,7 @@ async def a_person_may_answer_what_code_handed_over(stage: Stage) -> None:
 
 
 @story
-async def what_code_handed_over_and_is_given_back_has_failed(stage: Stage) -> None:
+async def a_handoff_from_code_that_is_given_back_has_failed(stage: Stage) -> None:
     error = await failed(stage, function_desk(stage), Reject("nobody is here"))
     assert "given back by ana: nobody is here" in str(error)
     assert error.result is not None
@@ -273,7 +273,7 @@ async def what_code_handed_over_and_is_given_back_has_failed(stage: Stage) -> No
 
 
 @story
-async def a_branch_that_nobody_wants_comes_back_as_a_person_decides(stage: Stage) -> None:
+async def a_branch_that_all_decline_returns_as_a_person_decides(stage: Stage) -> None:
     turn = {"guest": "second", "second": "third"}
     members = [
         Agent(id, accepts=declines(f"{id} is closed", turn.get(id)), handoffs=()) for id in ("guest", "second", "third")
@@ -288,7 +288,7 @@ async def a_branch_that_nobody_wants_comes_back_as_a_person_decides(stage: Stage
 
 
 @story
-async def a_branch_that_nobody_wants_goes_to_whom_a_person_picks(stage: Stage) -> None:
+async def a_branch_that_all_decline_goes_to_the_agent_that_a_person_picks(stage: Stage) -> None:
     turn = {"guest": "second", "second": "third"}
     members = [
         Agent(id, accepts=declines(f"{id} is closed", turn.get(id)), handoffs=()) for id in ("guest", "second", "third")

@@ -1,4 +1,4 @@
-"""Stories of what is expected of a handoff's result: it is held against that, mended once, or no result at all."""
+"""Stories of expectations: a result is checked, corrected once, or the handoff fails."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def answers(*texts: str) -> Says:
 
 
 def shop(stage: Stage, expects: Any, clerk: Any, *more: Member, **parts: Any) -> Team:
-    """Triage hands over to a clerk, of whom this is expected, however often it fails."""
+    """Triage hands over to a clerk with these expectations, however often it fails."""
     model = cast(triage=tries(hands_off("clerk", "count")), clerk=clerk, **parts)
     members = [triage(handoff("clerk", expects=expects)), *(more or (Agent("clerk", handoffs=()),))]
     return stage.team(members, model, guards=())
@@ -69,7 +69,7 @@ def works(stage: Stage, expects: Any, clerk: Any, *more: Member, **parts: Any) -
 
 
 async def judgements(team: Team) -> tuple[list[bool], int]:
-    """Of each answer that was looked at whether it fitted, and how often somebody was asked to mend one."""
+    """Whether each checked answer fitted, and how often a correction was asked for."""
     fitted = [not each.problem for each in await events(team, ResultJudged)]
     return fitted, len(await events(team, RepairAsked))
 
@@ -107,17 +107,17 @@ async def an_answer_that_does_not_fit_is_mended(stage: Stage) -> None:
 
 
 @story
-async def whoever_has_to_mend_an_answer_reads_what_is_wrong_with_it(stage: Stage) -> None:
+async def an_agent_that_has_to_correct_its_answer_reads_what_is_wrong(stage: Stage) -> None:
     def clerk(messages: Sequence[Message]) -> Reply:
         told = asked_to_mend(messages)
         return says(f'{{"n": {len(told)}, "what": "{told[0].partition(":")[0]}"}}' if told else BAD)
 
     result = await stage.say(shop(stage, NUMBER, clerk), "how many?")
-    assert result.output == '{"n": 1, "what": "the result does not have the form that is expected"}'
+    assert result.output == '{"n": 1, "what": "the result does not have the expected form"}'
 
 
 @story
-async def an_answer_that_never_fits_is_no_answer(stage: Stage) -> None:
+async def an_answer_that_never_fits_fails_the_handoff(stage: Stage) -> None:
     for name, (expects, _, bad) in FORMS.items():
         team = shop(stage, expects, answers(bad))
         error = await stage.error(ExpectationError, team, "how many?", conversation=name)
@@ -129,7 +129,7 @@ async def an_answer_that_never_fits_is_no_answer(stage: Stage) -> None:
 
 
 @story
-async def whoever_failed_may_try_again_when_the_run_is_resumed(stage: Stage) -> None:
+async def a_failed_agent_may_try_again_when_the_run_is_resumed(stage: Stage) -> None:
     well: list[bool] = []
 
     def clerk(messages: Sequence[Message]) -> Reply:
@@ -163,18 +163,18 @@ async def a_delegate_whose_answer_never_fits_comes_back_without_success(stage: S
     result = await stage.say(team, "how many?")
     [back] = came_back(result)
     assert (back.success, back.response, back.iterations) == (False, "", 2)
-    assert back.error.startswith("what 'clerk' answered is not what was expected: ")
+    assert back.error.startswith("the result of 'clerk' is not what was expected: ")
     assert (result.status, result.final_agent, chain(result)) == ("completed", "boss", [("clerk", "FAILED", 1)])
     assert await judgements(team) == ([False, False], 1)
 
 
 @story
-async def whoever_is_expected_to_answer_in_a_form_is_told_so(stage: Stage) -> None:
+async def an_agent_is_told_the_form_that_its_answer_must_have(stage: Stage) -> None:
     wanted = Expects(output=NUMBER, criteria=["It is exact.", lambda count: True])
     await stage.say(shop(stage, wanted, says(GOOD)), "how many?")
     await stage.say(works(stage, wanted, says(GOOD)), "how many?", conversation="other")
     for request in stage.requests("clerk"):
-        for line in ("must be JSON", '"integer"', "- It is exact.", "- a check that its sender makes"):
+        for line in ("must be JSON", '"integer"', "- It is exact.", "- a check by the sender"):
             assert line in request.instructions
     for request in [*stage.requests("triage"), *stage.requests("boss")]:
         assert "must be JSON" not in request.instructions
@@ -234,7 +234,7 @@ async def a_criterion_that_is_a_function_judges_what_the_answer_says(stage: Stag
 
 
 @story
-async def an_answer_that_no_criterion_likes_is_none(stage: Stage) -> None:
+async def an_answer_that_fails_a_criterion_fails_the_handoff(stage: Stage) -> None:
     for name, (criterion, why) in CRITERIA.items():
         wanted = Expects(output=Count, criteria=[criterion])
         error = await stage.error(
@@ -279,7 +279,7 @@ async def the_time_that_is_expected_is_the_time_a_delegate_has(stage: Stage) -> 
 
 
 @story
-async def whoever_a_delegate_hands_on_to_has_to_answer_as_expected(stage: Stage) -> None:
+async def an_agent_that_a_delegate_hands_on_to_has_to_answer_as_expected(stage: Stage) -> None:
     members = [Agent("clerk", handoffs=["expert"]), Agent("expert", handoffs=())]
     on = hands_off("expert", "count, please")
     for name, expert, success in (("mends", answers(BAD, GOOD), True), ("fails", says(BAD), False)):
@@ -288,7 +288,7 @@ async def whoever_a_delegate_hands_on_to_has_to_answer_as_expected(stage: Stage)
         assert (back.agent, back.success, back.response) == ("clerk", success, GOOD if success else "")
         assert [not each.problem for each in await events(team, ResultJudged, name)] == [False, success]
         if not success:
-            assert "'expert' answered" in back.error
+            assert "result of 'expert'" in back.error
 
 
 @story
@@ -343,7 +343,7 @@ async def a_function_is_not_asked_to_mend_its_answer(stage: Stage) -> None:
 
 
 @story
-async def a_person_to_whom_it_was_handed_over_is_held_to_it_too(stage: Stage) -> None:
+async def a_person_who_receives_a_handoff_has_to_answer_as_expected_too(stage: Stage) -> None:
     model = cast(triage=tries(hands_off("ana", "count")))
     team = stage.team([triage(handoff("ana", expects=NUMBER)), Person("ana")], model)
     result = await decided(stage, team, Respond(GOOD), "how many?")
@@ -362,7 +362,7 @@ async def what_a_person_brings_back_is_held_against_what_is_expected(stage: Stag
 
 
 @story
-async def whoever_answers_in_place_of_a_function_is_held_to_it_every_time(stage: Stage) -> None:
+async def an_agent_that_answers_in_place_of_a_function_is_checked_every_time(stage: Stage) -> None:
     clerk = Function("clerk", lambda ctx: Command(goto="closed"))
     members: list[Member] = [clerk, Agent("closed", accepts_handoffs=False)]
     team = stage.team([triage(handoff("clerk", expects=NUMBER)), *members], cast(triage=hands_off("clerk", "count")))
@@ -387,7 +387,7 @@ async def a_final_delegate_answers_for_the_run_only_if_it_answers_as_expected(st
 
 
 @story
-async def a_person_who_answers_for_the_run_is_held_to_what_is_expected_of_both(stage: Stage) -> None:
+async def a_person_who_answers_for_the_run_has_to_meet_both_expectations(stage: Stage) -> None:
     model = cast(triage=hands_off("boss", "count"), boss=delegates("ana", "count"))
     way = delegate("ana", expects=NUMBER, final=True)
     team = stage.team([triage(handoff("boss", expects=NUMBER)), boss(way), Person("ana")], model)
@@ -468,7 +468,7 @@ async def what_others_of_a_turn_bring_back_is_not_lost_when_one_does_not_fit(sta
 
 
 @story
-async def whoever_hands_back_instead_of_answering_is_not_held_to_it(stage: Stage) -> None:
+async def a_receiver_that_hands_back_instead_of_answering_is_not_checked(stage: Stage) -> None:
     def play(messages: Sequence[Message]) -> Reply:
         return tells(messages) if len(messages) > 1 else hands_off("clerk", "count")
 

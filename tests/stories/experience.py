@@ -1,4 +1,4 @@
-"""Stories of what is learnt from how tasks ended, by those who look for a specialist."""
+"""Stories of learning: outcomes of earlier tasks influence which specialist is found."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from changeover.facts import Ledger
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import HandoffOffered, ReceiverChosen
-from changeover.routing.learning import Standing
+from changeover.routing.experience import Standing
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.specialists import wants
@@ -35,7 +35,7 @@ def office(stage: Stage, *ways: Any, **options: Any) -> Team:
 
 
 async def asked(stage: Stage, team: Team, times: int = TIMES, prefix: str = "task") -> list[ReceiverChosen]:
-    """Who is chosen for so many tasks, each in a conversation of its own."""
+    """The receivers of so many tasks, each in a conversation of its own."""
     chosen = []
     for number in range(times):
         conversation = f"{prefix}-{number}"
@@ -45,7 +45,7 @@ async def asked(stage: Stage, team: Team, times: int = TIMES, prefix: str = "tas
 
 
 async def known(team: Team) -> dict[str, Standing]:
-    """How those stand of whom something is known."""
+    """The records of all agents that have one."""
     return {each.agent: each for each in await team.on_engine(lambda engine: standings(engine.log.experience))}
 
 
@@ -65,7 +65,7 @@ async def after_failures_of_one_the_other_is_asked_more(stage: Stage) -> None:
 
 
 @story
-async def what_was_learnt_can_be_reset_and_then_nothing_is_known(stage: Stage) -> None:
+async def a_reset_removes_everything_that_was_learnt(stage: Stage) -> None:
     team = office(stage)
     await asked(stage, team)
     # The clock of this story stands still: all that ever ends in it, in whichever life, is over by then.
@@ -78,7 +78,7 @@ async def what_was_learnt_can_be_reset_and_then_nothing_is_known(stage: Stage) -
 
 
 @story
-async def what_was_learnt_of_one_agent_can_be_reset_alone(stage: Stage) -> None:
+async def the_record_of_one_agent_can_be_reset_alone(stage: Stage) -> None:
     team = office(stage)
     receivers = {each.receiver for each in await asked(stage, team)}
     assert receivers == {"bad", "good"}
@@ -88,7 +88,7 @@ async def what_was_learnt_of_one_agent_can_be_reset_alone(stage: Stage) -> None:
 
 
 @story
-async def where_learning_is_switched_off_nobody_is_preferred_for_what_it_did(stage: Stage) -> None:
+async def with_learning_switched_off_past_results_do_not_matter(stage: Stage) -> None:
     team = office(stage, routing=Routing(learning=None))
     chosen = await asked(stage, team, 2 * TIMES)
     assert {each.receiver for each in chosen[-TIMES:]} == {"bad", "good"}
@@ -96,7 +96,7 @@ async def where_learning_is_switched_off_nobody_is_preferred_for_what_it_did(sta
 
 
 @story
-async def whoever_is_named_is_asked_however_it_did_and_nothing_is_learnt_by_that(stage: Stage) -> None:
+async def a_named_receiver_is_asked_whatever_its_record_and_nothing_is_learnt(stage: Stage) -> None:
     team = office(stage, delegate("bad"))
     await asked(stage, team)
     before = await known(team)
@@ -107,7 +107,7 @@ async def whoever_is_named_is_asked_however_it_did_and_nothing_is_learnt_by_that
 
 
 class NotToTheGood:
-    """A guard that keeps one task from whoever is good."""
+    """A guard that denies one task to the good agent."""
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
         if offer.receiver == "good" and offer.variables.get("secret"):
@@ -116,7 +116,7 @@ class NotToTheGood:
 
 
 @story
-async def who_did_well_is_kept_out_by_a_guard_all_the_same(stage: Stage) -> None:
+async def a_guard_refuses_an_agent_with_a_good_record_too(stage: Stage) -> None:
     team = office(stage, guards=[NotToTheGood()])
     await asked(stage, team)
     await stage.say(team, "Give it back.", conversation="secret", context={"secret": True})

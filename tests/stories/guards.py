@@ -1,4 +1,4 @@
-"""Stories of guards: what stands between a handoff that an agent wants and its offer."""
+"""Stories of guards: they judge a handoff before it is offered."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -52,7 +52,7 @@ def tries_then_tells(messages: Sequence[Message]) -> Line:
 
 
 @story
-async def what_a_guard_denies_is_told_to_the_sender_who_goes_on(stage: Stage) -> None:
+async def a_handoff_that_a_guard_denies_is_reported_to_the_sender_which_goes_on(stage: Stage) -> None:
     members = [Agent("triage"), Agent("billing")]
     team = stage.team(members, cast(triage=tries_then_tells), guards=[Says(Allow()), Says(Deny("not on Sundays"))])
     result = await stage.say(team, "I was charged twice")
@@ -67,9 +67,9 @@ async def a_guard_that_cannot_judge_denies(stage: Stage) -> None:
     odd: Any = 5
     answers = [
         (ValueError("what?"), "ValueError: what?"),
-        (True, "gave True"),
-        (Ask(odd), "gave Ask(question=5)"),
-        (Deny(odd), "gave Deny(reason=5)"),
+        (True, "returned True"),
+        (Ask(odd), "returned Ask(question=5)"),
+        (Deny(odd), "returned Deny(reason=5)"),
     ]
     for number, (answer, why) in enumerate(answers):
         members = [Agent("triage"), Agent("billing")]
@@ -111,7 +111,7 @@ async def a_guard_knows_the_offer_the_ledger_and_what_went_before(stage: Stage) 
 
 
 @story
-async def a_guard_may_look_at_who_spent_what(stage: Stage) -> None:
+async def a_guard_may_read_what_each_agent_spent(stage: Stage) -> None:
     class Thrift:
         def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
             own = ledger.by_agent[offer.sender]
@@ -167,7 +167,7 @@ async def a_guard_looks_at_delegates_too(stage: Stage) -> None:
 
 
 def goes_round(*ring: str, work: bool = False) -> Callable[..., Line]:
-    """Each agent hands on to the next in the ring; with `work`, after using a tool. Whoever is refused answers."""
+    """Each agent hands on to the next in the ring; with `work`, after using a tool. A refused agent answers."""
 
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Line:
         last = messages[-1]
@@ -188,7 +188,7 @@ async def agents_that_hand_the_same_around_are_stopped_and_told_the_cycle(stage:
         team = stage.team(members, ScriptedModel(goes_round(*ring)))
         result = await stage.say(team, "Who takes it?", conversation="-".join(ring))
         cycle = " → ".join([*ring, ring[0], ring[1]])
-        assert result.output == f"refused: deadlock: {cycle} goes round, and nothing was achieved on the way"
+        assert result.output == f"refused: deadlock: {cycle} goes round without progress"
         assert len(result.handoff_chain) == len(ring)
 
 
@@ -249,7 +249,7 @@ async def a_window_of_one_sees_only_the_last_handoff(stage: Stage) -> None:
 
 
 @story
-async def a_handoff_to_oneself_with_another_message_is_no_deadlock(stage: Stage) -> None:
+async def a_handoff_to_oneself_with_another_message_is_not_a_deadlock(stage: Stage) -> None:
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Line:
         told = messages[-1].text
         count = int(told.rpartition(" ")[2]) if told.startswith("part") else 0
@@ -321,7 +321,7 @@ async def with_a_fallback_an_agent_that_may_hand_off_no_more_goes_on_alone(stage
 
 
 @story
-async def with_a_fallback_an_agent_that_names_nobody_goes_on_alone(stage: Stage) -> None:
+async def with_a_fallback_an_agent_that_names_no_known_receiver_goes_on_alone(stage: Stage) -> None:
     def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Line:
         return says(f"alone: {messages[-1].text}") if not tools else hands_off("nobody", "Take it.")
 
@@ -332,7 +332,7 @@ async def with_a_fallback_an_agent_that_names_nobody_goes_on_alone(stage: Stage)
 
 
 @story
-async def with_a_fallback_no_person_is_asked_when_nobody_takes_it(stage: Stage) -> None:
+async def with_a_fallback_no_person_is_asked_when_all_decline(stage: Stage) -> None:
     way = handoff("a", name="pass_on", alternatives=["b", "c"])
     members = [Agent("triage", handoffs=[way]), *(Agent(name, accepts_handoffs=False) for name in "abc")]
 

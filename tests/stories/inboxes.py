@@ -1,4 +1,4 @@
-"""Stories of what waits in the inboxes of people: tasks that are delegated, and decisions that fit them."""
+"""Stories of people's inboxes: delegated tasks, and the decisions that fit them."""
 
 import json
 from typing import Any
@@ -86,7 +86,7 @@ async def a_person_hands_on_what_is_delegated_to_her(stage: Stage) -> None:
 
 
 @story
-async def what_a_person_rejects_is_delegated_to_the_alternative(stage: Stage) -> None:
+async def a_task_that_a_person_rejects_is_delegated_to_the_alternative(stage: Stage) -> None:
     result = await asks_ana(stage, Reject("on holiday"), alternatives=["deputy"])
     assert (came_back(result)[0].agent, came_back(result)[0].response) == ("deputy", "Deputised.")
 
@@ -164,7 +164,7 @@ async def a_function_hands_over_to_a_person(stage: Stage) -> None:
 
 
 @story
-async def what_a_function_hands_over_and_a_person_rejects_is_put_before_somebody(stage: Stage) -> None:
+async def a_handoff_from_a_function_that_a_person_rejects_is_put_before_a_person(stage: Stage) -> None:
     def rule(request: ApprovalRequest) -> Decision:
         return Reject("on holiday") if request.kind == "task" else Respond("We call you back.")
 
@@ -240,7 +240,7 @@ async def a_person_is_asked_only_when_the_handoff_is_approved(stage: Stage) -> N
 
 
 @story
-async def what_else_a_turn_holds_is_done_before_a_person_is_asked(stage: Stage) -> None:
+async def the_other_calls_of_a_turn_are_done_before_a_person_is_asked(stage: Stage) -> None:
     def look() -> str:
         """Look."""
         stage.effects.append("looked")
@@ -319,7 +319,7 @@ async def a_message_that_comes_while_a_person_is_awaited_waits_for_her_too(stage
 
 
 @story
-async def a_model_is_told_who_is_a_person(stage: Stage) -> None:
+async def a_model_is_told_which_receivers_are_people(stage: Stage) -> None:
     members: list[Member] = [triage("ana", "bob", delegate("bob")), ANA, Person("bob", name="Bob")]
     await stage.say(stage.team(members, cast(triage=says("Nothing to do."))), "hello")
     for request in stage.requests("triage"):

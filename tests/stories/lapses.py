@@ -1,4 +1,4 @@
-"""Stories of workers that are not heard of any more: others take what they held, and in the end a person is asked."""
+"""Stories of workers whose leases lapse: others claim their tickets, and in the end a person is asked."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ from tests.stories.service import assert_lost, brings, brought, came, outcome, p
 from tests.stories.stage import CONVERSATION, Stage, events, story
 
 BRIEF = 0.02
-"""A lease that is over before anybody does anything with what was claimed."""
+"""A lease that runs out before the worker does anything."""
 SILENCE = "its worker did not renew its lease"
 
 
@@ -30,11 +30,11 @@ async def accepts_and_lapses(claim: TicketClaim) -> None:
 
 
 STAGES = {"before it was accepted": lapses, "after it was accepted": accepts_and_lapses}
-"""When somebody is not heard of any more."""
+"""The reason of a lapse after a lease ran out."""
 
 
 @story
-async def whoever_lost_a_claim_to_another_can_do_nothing_with_it_any_more(stage: Stage) -> None:
+async def a_worker_that_lost_its_claim_to_another_can_do_nothing_with_it(stage: Stage) -> None:
     for mode in MODES:
         for number, falls_silent in enumerate(STAGES.values()):
             where = f"{mode}-{number}"
@@ -65,7 +65,7 @@ async def changes_nothing(team: Team, lost: TicketClaim) -> None:
 
 
 @story
-async def a_claim_that_lapsed_holds_until_somebody_else_takes_it(stage: Stage) -> None:
+async def a_lapsed_claim_holds_until_another_worker_takes_the_ticket(stage: Stage) -> None:
     for mode in MODES:
         for number, falls_silent in enumerate(STAGES.values()):
             team = office(stage, pulled("clerk"))
@@ -78,7 +78,7 @@ async def a_claim_that_lapsed_holds_until_somebody_else_takes_it(stage: Stage) -
 
 
 @story
-async def what_nobody_answered_is_claimed_again_and_counted(stage: Stage) -> None:
+async def an_unanswered_ticket_is_claimed_again_and_the_attempts_are_counted(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -98,7 +98,7 @@ async def what_nobody_answered_is_claimed_again_and_counted(stage: Stage) -> Non
 
 
 @story
-async def what_was_accepted_falls_back_and_whoever_takes_it_goes_on(stage: Stage) -> None:
+async def an_accepted_ticket_that_lapses_is_continued_by_the_next_worker(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -133,7 +133,7 @@ def desk(stage: Stage) -> Team:
 
 
 def shop(stage: Stage) -> Team:
-    """The boss gives a task to the clerk, who is served by claims."""
+    """The boss gives a task to a pulled clerk."""
     members = [boss(), pulled("clerk"), Agent("late", handoffs=())]
     return stage.team(members, cast(boss=asks(delegates("clerk", "count")), late=says("Late did it.")))
 
@@ -222,7 +222,7 @@ async def a_person_gives_a_delegates_task_back_that_three_workers_accepted_and_n
 
 
 @story
-async def what_a_user_said_to_an_agent_that_nobody_serves_to_the_end_is_put_before_a_person(stage: Stage) -> None:
+async def a_message_to_a_pulled_agent_that_no_worker_finishes_is_put_before_a_person(stage: Stage) -> None:
     team = stage.team([pulled("clerk")])
     await worn_out(stage, team, "clerk", accepts_and_lapses, {})
     result = await served(stage, team, "go", Respond("In cash."), clerk=lapses)

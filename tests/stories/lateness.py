@@ -1,4 +1,4 @@
-"""Stories of packages that nobody takes, or nobody has done, by the time that they say."""
+"""Stories of packages that are not accepted, or not done, before their deadline."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def slow(hold: Hold) -> Says:
 
 
 async def a_minute(work: asyncio.Future[Any], clock: ManualClock, hold: Hold) -> None:
-    """Let a minute pass from the moment when somebody is held up by this work: not a second less would do."""
+    """Let exactly a minute pass once this work is held up."""
     waiting = asyncio.ensure_future(hold.begun.wait())
     await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -64,7 +64,7 @@ async def a_package_that_is_not_done_in_time_is_called_back(stage: Stage) -> Non
 
 
 @story
-async def a_package_that_nobody_answers_in_time_is_not_taken(stage: Stage) -> None:
+async def a_package_that_is_not_answered_in_time_is_not_accepted(stage: Stage) -> None:
     for mode in MODES:
         hold, clock = Hold(), ManualClock()
 
@@ -90,7 +90,7 @@ async def the_deadline_of_a_package_counts_if_it_is_sooner_than_its_timeout(stag
 
 
 @story
-async def whoever_is_asked_next_has_no_more_time_than_the_package(stage: Stage) -> None:
+async def the_next_candidate_has_no_more_time_than_the_package(stage: Stage) -> None:
     for mode in MODES:
         clock = ManualClock()
         until = datetime.fromtimestamp(clock.now() + 200, UTC)
@@ -108,7 +108,7 @@ async def whoever_is_asked_next_has_no_more_time_than_the_package(stage: Stage) 
 
 
 @story
-async def a_deadline_that_passes_while_nobody_works_has_passed(stage: Stage) -> None:
+async def a_deadline_that_passes_while_no_team_is_open_has_passed(stage: Stage) -> None:
     shared, hold = same_store(stage), Hold()
     before, after = ManualClock(), ManualClock(ManualClock().now() + 120)
     model = cast(clerk=slow(hold))
@@ -121,6 +121,6 @@ async def a_deadline_that_passes_while_nobody_works_has_passed(stage: Stage) -> 
         await first.close()
         await asyncio.gather(offering, return_exceptions=True)
     told = await refused(HandoffTimeoutError, second, given)
-    # Whoever died before the clerk was asked had not asked in time.
+    # If the process died before the clerk was asked, the offer itself timed out.
     assert "not done in time" in told or (stage.lives > 1 and "it was not asked before the deadline" in told)
     await assert_at_rest(second)

@@ -1,4 +1,4 @@
-"""Stories of runs that go as far as they may."""
+"""Stories of runs that reach a limit."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Stories of specialists who are busy: somebody else is asked, it waits for them, or the model is told who they are."""
+"""Stories of busy specialists: another one is asked, the task waits, or the model is told their names."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,18 +47,18 @@ async def two_at_once(stage: Stage, team: Team, hold: Hold) -> tuple[RunResult, 
 
 
 @story
-async def if_the_best_is_busy_the_next_who_fits_is_asked(stage: Stage) -> None:
+async def if_the_best_match_is_busy_the_next_one_is_asked(stage: Stage) -> None:
     hold = Hold()
     team = desk(stage, hold, "next", ANN, BOB)
     first, second = await two_at_once(stage, team, hold)
     assert came_back(first)[0].response == "ann did it"
     assert came_back(second)[0].response == "bob did it" or stage.lives > 1
     offered = await events(team, HandoffOffered, "two")
-    assert [each.attempt for each in offered] == [1]  # whoever is busy was not even asked
+    assert [each.attempt for each in offered] == [1]  # the busy agent was not asked
 
 
 @story
-async def if_everybody_is_busy_the_model_is_told_who(stage: Stage) -> None:
+async def if_all_matches_are_busy_the_model_is_told_their_names(stage: Stage) -> None:
     hold = Hold()
     await told_who_is_busy(stage, desk(stage, hold, "next", ANN), hold)
 
@@ -95,7 +95,7 @@ async def if_the_best_is_busy_it_waits_in_its_queue(stage: Stage) -> None:
 
 
 @story
-async def of_equals_whoever_has_least_to_do_is_asked(stage: Stage) -> None:
+async def of_equal_matches_the_one_with_the_least_load_is_asked(stage: Stage) -> None:
     hold = Hold()
     twins = [Agent(id, capabilities=["law"], handoffs=()) for id in ("cid", "dan")]
     team = desk(stage, hold, "next", *twins)

@@ -1,4 +1,4 @@
-"""Stories of teams in which agents hand off only here and there."""
+"""Stories of teams that switch handoffs off, wholly or for some agents."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +44,7 @@ async def handoffs_may_be_switched_off_by_agent(stage: Stage) -> None:
 
 
 @story
-async def whoever_calls_a_handoff_where_there_is_none_is_told_that_there_is_no_such_tool(stage: Stage) -> None:
+async def a_call_of_a_handoff_where_handoffs_are_off_is_answered_as_an_unknown_tool(stage: Stage) -> None:
     @tool
     def look() -> str:
         """Look."""

@@ -1,4 +1,4 @@
-"""Stories of packages that a program hands to somebody of the team."""
+"""Stories of packages that code offers to a member of the team."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def package(
 
 
 def office(stage: Stage, *members: Member, **parts: Any) -> Team:
-    """A desk where nobody hands off, and others who do what their parts say."""
+    """A desk without handoffs, and members that follow their scripts."""
     model = cast(**{"desk": says("desk is here"), "clerk": says("Three."), "deputy": says("Four."), **parts})
     return stage.team([Agent("desk", handoffs=()), *members], model)
 
@@ -88,12 +88,12 @@ async def refused(kind: type[Exception], team: Team, given: Any) -> str:
 
 
 def stands(result: HandoffResult) -> tuple[str, str, str, str]:
-    """Who has it, how it stands, what came of it, and why not more."""
+    """Receiver, state, result and error of a package."""
     return result.agent, str(result.state), result.result, result.reason or result.error
 
 
 def attempts(result: HandoffResult, chain: Sequence[Any]) -> list[tuple[str, str, int]]:
-    """Who was asked, in turn, and that each attempt follows the one before it."""
+    """Receivers in the order of the offers; checks that the attempts are consecutive."""
     assert result.handoff_id == chain[-1].id
     assert follow_each_other(chain)
     return [(each.receiver, str(each.state), each.attempt) for each in chain]
@@ -153,7 +153,7 @@ async def every_yes_lets_the_receiver_work(stage: Stage) -> None:
 
 
 @story
-async def every_no_is_told_to_whoever_offered_it(stage: Stage) -> None:
+async def every_rejection_is_reported_to_the_caller_that_offered(stage: Stage) -> None:
     no: dict[str, tuple[Agent, str, str]] = {
         "false": (Agent("clerk", accepts=lambda package: False), "REJECTED", "it does not accept this task"),
         "rejected": (Agent("clerk", accepts=declines("not today")), "REJECTED", "not today"),
@@ -187,7 +187,7 @@ async def a_package_that_is_rejected_goes_along_its_escalation_path(stage: Stage
 
 
 @story
-async def whom_a_receiver_of_a_package_suggests_is_asked_first(stage: Stage) -> None:
+async def an_agent_that_the_receiver_of_a_package_suggests_is_asked_first(stage: Stage) -> None:
     for mode in MODES:
         clerk = Agent("clerk", accepts=declines("not mine", "deputy"))
         team = office(stage, clerk, Agent("other", accepts=declines("unasked")), Agent("deputy"))
@@ -217,7 +217,7 @@ async def escalated(stage: Stage, mode: str, decision: Decision) -> tuple[Handof
 
 
 @story
-async def what_nobody_takes_goes_to_whom_a_person_picks(stage: Stage) -> None:
+async def a_package_that_all_decline_goes_to_the_agent_that_a_person_picks(stage: Stage) -> None:
     for mode in MODES:
         result, team = await escalated(stage, mode, Edit(receiver="deputy"))
         assert stands(result) == ("deputy", DONE[mode], "Four.", "")
@@ -225,7 +225,7 @@ async def what_nobody_takes_goes_to_whom_a_person_picks(stage: Stage) -> None:
 
 
 @story
-async def what_nobody_takes_may_be_answered_by_a_person(stage: Stage) -> None:
+async def a_package_that_all_decline_may_be_answered_by_a_person(stage: Stage) -> None:
     for mode in MODES:
         result, team = await escalated(stage, mode, Respond("Five."))
         assert (result.result, result.handoff_id) == ("Five.", (await team.handoffs(mode))[-1].id)
@@ -233,7 +233,7 @@ async def what_nobody_takes_may_be_answered_by_a_person(stage: Stage) -> None:
 
 
 @story
-async def what_nobody_takes_may_be_given_back_by_a_person(stage: Stage) -> None:
+async def a_package_that_all_decline_may_be_given_back_by_a_person(stage: Stage) -> None:
     result, team = await escalated(stage, "delegate", Reject("count it yourself"))
     assert (result.state, result.result) == (State.REJECTED, "")
     await assert_at_rest(team, "delegate")
@@ -308,7 +308,7 @@ async def a_person_is_shown_what_a_package_that_is_delegated_is_about(stage: Sta
 
 
 @story
-async def whoever_is_active_stays_so_when_a_package_is_delegated(stage: Stage) -> None:
+async def the_active_agent_stays_active_when_a_package_is_delegated(stage: Stage) -> None:
     team = office(stage, Agent("clerk"), Agent("deputy"))
     assert (await stage.say(team, "hello", agent="deputy")).output == "Four."
     assert (await team.offer(package())).result == "Three."
@@ -317,7 +317,7 @@ async def whoever_is_active_stays_so_when_a_package_is_delegated(stage: Stage) -
 
 
 @story
-async def whoever_takes_a_package_for_good_is_active_from_then_on(stage: Stage) -> None:
+async def the_receiver_of_a_transferred_package_is_active_from_then_on(stage: Stage) -> None:
     team = office(stage, Agent("clerk"), Agent("deputy"))
     await stage.say(team, "hello", agent="deputy")
     assert (await team.offer(package(mode="transfer"))).result == "Three."
@@ -325,7 +325,7 @@ async def whoever_takes_a_package_for_good_is_active_from_then_on(stage: Stage) 
 
 
 @story
-async def whoever_is_active_stays_so_when_nobody_takes_a_package(stage: Stage) -> None:
+async def the_active_agent_stays_active_when_a_package_is_declined(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, Agent("clerk", accepts=declines("closed")), Agent("deputy"))
         await stage.say(team, "hello", agent="deputy", conversation=mode)
@@ -384,7 +384,7 @@ async def a_package_that_is_waiting_may_be_cancelled(stage: Stage) -> None:
 
 
 async def first_begun(offering: "asyncio.Task[HandoffResult]", hold: Hold) -> None:
-    """Return when somebody works on it, or it has come to its end, as it may have in an earlier life."""
+    """Return when it is worked on, or has ended, possibly in an earlier life."""
     waiting = asyncio.ensure_future(hold.begun.wait())
     await asyncio.wait({offering, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -416,7 +416,7 @@ async def a_receiver_of_a_package_that_hands_on_is_answered_for_by_the_other(sta
 
 
 @story
-async def whoever_rejects_a_package_by_another_attempt_is_asked_for_it_in_the_same_way(stage: Stage) -> None:
+async def the_alternative_is_asked_with_the_same_task_and_the_next_attempt_number(stage: Stage) -> None:
     asked: list[tuple[str, int, str]] = []
 
     def accepts(package: HandoffPackage) -> Rejected | None:

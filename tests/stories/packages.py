@@ -1,4 +1,4 @@
-"""Stories of what travels in a package: all that it says reaches its receiver, and what is none is refused."""
+"""Stories of the content of packages: all of it reaches the receiver, and invalid packages are refused."""
 
 import asyncio
 import json
@@ -88,7 +88,7 @@ TOLD = (
 
 
 @story
-async def whoever_takes_a_package_is_told_all_that_it_says(stage: Stage) -> None:
+async def the_receiver_of_a_package_is_told_all_of_its_content(stage: Stage) -> None:
     for mode in MODES:
         given = by_hand()
         given["metadata"].update(mode=mode, conversation=mode, idempotency_key=mode)
@@ -141,7 +141,7 @@ async def a_package_of_a_later_minor_version_is_taken_and_what_it_adds_is_kept(s
 
 
 @story
-async def what_is_no_package_is_refused_and_nothing_is_recorded(stage: Stage) -> None:
+async def an_invalid_package_is_refused_and_nothing_is_recorded(stage: Stage) -> None:
     team, good = office(stage, Agent("clerk")), package(idempotency_key="").to_dict()
     wrong: dict[str, tuple[Any, str]] = {
         "another major version": ({**good, "protocol": "2.0"}, "protocol"),
@@ -172,7 +172,7 @@ async def assert_nothing_recorded(team: Team) -> None:
 
 
 @story
-async def a_package_for_nobody_is_refused_and_nothing_is_recorded(stage: Stage) -> None:
+async def a_package_for_an_unknown_receiver_is_refused_and_nothing_is_recorded(stage: Stage) -> None:
     team = office(stage, Agent("clerk"))
     told_why = await refused(UnknownAgentError, team, package("nobody"))
     assert told_why == "no agent is called 'nobody'; this team has: clerk, desk"

@@ -1,4 +1,4 @@
-"""Stories of time that does not count because a person is awaited, and of time in which nobody is there."""
+"""Stories of deadlines that pause while a person is awaited, and of time that passes while no team is open."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from tests.stories.timeouts import LATE, UNANSWERED, asking, keeps_working, runs
 
 
 async def after_a_night(stage: Stage, teams: Sequence[Team], clock: ManualClock, hold: Hold) -> RunResult:
-    """Say something, close the team when somebody is held up by it, and go on with another ten minutes later."""
+    """Say something, close the team when the work is held up, and go on with another team ten minutes later."""
     before, after = teams
     if stage.lives > 1:
         return await runs_out(stage, after, clock, hold, 300)
@@ -50,7 +50,7 @@ async def after_a_night(stage: Stage, teams: Sequence[Team], clock: ManualClock,
 
 
 @story
-async def a_deadline_that_passes_while_nobody_works_on_it_has_passed(stage: Stage) -> None:
+async def a_deadline_that_passes_while_no_process_works_on_it_has_passed(stage: Stage) -> None:
     hold, clock, shared = Hold(), ManualClock(), same_store(stage)
     model = cast(boss=tries(delegates("clerk", "count")), clerk=keeps_working(hold))
     teams = [stage.team([boss(), Agent("clerk", handoffs=())], model, clock=clock, **shared) for _ in range(2)]
@@ -83,7 +83,7 @@ async def days_later(stage: Stage, team: Team, clock: ManualClock, decision: Dec
 async def after_days(
     stage: Stage, team: Team, clock: ManualClock, decision: Decision, hold: Hold | None = None
 ) -> RunResult:
-    """A person decides days later; whoever is held up after that has a minute, and no time of the person's."""
+    """A person decides days later; after that the agent has its full minute."""
     steps = [time_is_up(team, clock, hold, 60)] if hold else []
     return await takes_place(team, clock, days_later(stage, team, clock, decision), *steps)
 
@@ -113,7 +113,7 @@ async def a_delegate_does_not_expire_while_its_permission_is_awaited(stage: Stag
 
 
 def payers(stage: Stage, clock: ManualClock, hold: Hold | None) -> Team:
-    """A lead, and a clerk who has a minute to pay, and has to ask before."""
+    """A lead, and a clerk that has a minute to pay and needs approval."""
 
     async def clerk(messages: Sequence[Message]) -> Reply:
         found = tells(messages)
@@ -142,7 +142,7 @@ async def a_delegate_has_the_rest_of_its_time_after_an_approval(stage: Stage) ->
 
 
 @story
-async def a_delegate_does_not_expire_while_somebody_below_it_waits_for_approval(stage: Stage) -> None:
+async def a_delegate_does_not_expire_while_a_delegate_below_it_waits_for_approval(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     members = [
         boss(delegate("lead", timeout=60)),
@@ -171,7 +171,7 @@ async def a_person_has_as_much_time_as_she_needs(stage: Stage) -> None:
 
 
 @story
-async def to_whom_a_person_hands_on_has_all_the_time_of_the_handoff(stage: Stage) -> None:
+async def the_receiver_that_a_person_hands_on_to_has_all_the_time_of_the_handoff(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     members: list[Member] = [boss(delegate("ana", timeout=60)), Person("ana"), Agent("clerk", handoffs=())]
     model = cast(boss=asks(delegates("ana", "May we?")), clerk=keeps_working(hold))
@@ -181,7 +181,7 @@ async def to_whom_a_person_hands_on_has_all_the_time_of_the_handoff(stage: Stage
 
 
 @story
-async def whom_a_person_picks_has_all_the_time_of_the_handoff(stage: Stage) -> None:
+async def the_receiver_that_a_person_picks_has_all_the_time_of_the_handoff(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     way = delegate("a", alternatives=["b", "c"], timeout=60)
     unwilling = [Agent(id, accepts=declines("no"), handoffs=()) for id in ("a", "b", "c")]
@@ -205,7 +205,7 @@ async def overnight(stage: Stage, members: Sequence[Member], model: ScriptedMode
 
 
 @story
-async def a_delegate_does_not_expire_while_nobody_is_there_and_a_person_is_awaited(stage: Stage) -> None:
+async def a_delegate_that_waits_for_a_person_does_not_expire_while_no_team_is_open(stage: Stage) -> None:
     members = [boss(delegate("clerk", timeout=60)), Agent("clerk", tools=[pays(stage)], handoffs=())]
     model = cast(boss=asks(delegates("clerk", "pay")), clerk=asks(("pay", {"amount": 500})))
     result = await overnight(stage, members, model)
@@ -214,7 +214,7 @@ async def a_delegate_does_not_expire_while_nobody_is_there_and_a_person_is_await
 
 
 @story
-async def a_delegate_does_not_expire_while_nobody_is_there_and_one_below_waits_for_a_person(stage: Stage) -> None:
+async def a_delegate_above_one_that_waits_for_a_person_does_not_expire_while_no_team_is_open(stage: Stage) -> None:
     members = [
         boss(delegate("lead", timeout=60)),
         Agent("lead", handoffs=[delegate("clerk", timeout=60)]),

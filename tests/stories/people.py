@@ -1,4 +1,4 @@
-"""Stories of members that are people: what reaches them waits until they answer it, reject it or hand it on."""
+"""Stories of people as members: a task waits until the person answers it, rejects it or hands it on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ async def by_ana(stage: Stage, team: Team, decision: Decision, text: str, **opti
 
 
 @story
-async def a_person_to_whom_a_conversation_is_handed_over_answers_it(stage: Stage) -> None:
+async def a_person_who_receives_a_conversation_answers_it(stage: Stage) -> None:
     team = desk(stage)
     result = await by_ana(stage, team, Respond("Yes, we may."), "refund!")
     assert (result.output, result.final_agent, result.status) == ("Yes, we may.", "ana", "completed")
@@ -73,7 +73,7 @@ async def a_person_rejects_what_is_handed_over(stage: Stage) -> None:
 
 
 @story
-async def what_a_person_rejects_goes_to_the_alternative(stage: Stage) -> None:
+async def a_handoff_that_a_person_rejects_goes_to_the_alternative(stage: Stage) -> None:
     team = desk(stage, handoff("ana", alternatives=["tech"]))
     result = await by_ana(stage, team, Reject("on holiday"), "refund!")
     assert (result.output, chain(result)) == ("tech did it", [("ana", "REJECTED", 1), ("tech", "COMPLETE", 2)])
@@ -91,7 +91,7 @@ async def a_person_hands_on_what_was_handed_over(stage: Stage) -> None:
 
 
 @story
-async def a_person_may_hand_it_back_to_whoever_sent_it(stage: Stage) -> None:
+async def a_person_may_hand_a_conversation_back_to_its_sender(stage: Stage) -> None:
     result = await by_ana(stage, desk(stage), Edit(receiver="triage"), "refund!")
     assert (result.output, result.final_agent) == ("transferred to triage", "triage")
     assert chain(result) == [("ana", "REJECTED", 1), ("triage", "COMPLETE", 2)]
@@ -128,7 +128,7 @@ async def the_next_message_goes_to_the_person_too(stage: Stage) -> None:
 
 
 @story
-async def a_person_gives_a_later_message_back_to_whoever_handed_over(stage: Stage) -> None:
+async def a_person_gives_a_later_message_back_to_the_sender(stage: Stage) -> None:
     def play(messages: Sequence[Message]) -> Reply:
         return LAWYER if len(messages) == 1 else says(messages[-1].text)
 
@@ -178,7 +178,7 @@ async def a_person_may_be_the_first_of_a_team(stage: Stage) -> None:
 
 
 @story
-async def a_person_who_declines_what_nobody_handed_over_ends_it(stage: Stage) -> None:
+async def a_person_who_declines_a_message_that_was_not_handed_over_ends_the_run(stage: Stage) -> None:
     team = stage.team([ANA, Agent("tech")], cast(tech=says("tech did it")))
     error = await failed(stage, team, Reject("not my business"), "hello")
     assert "not my business" in str(error)

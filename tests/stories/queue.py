@@ -1,4 +1,4 @@
-"""Stories of agents that are served by claims: what reaches them waits, visibly, until somebody takes it."""
+"""Stories of pulled agents: their work waits, visibly, until a worker claims it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def desk(stage: Stage, *members: Member, **parts: Any) -> Team:
 
 
 def office(stage: Stage, *members: Member, **parts: Any) -> Team:
-    """The boss gives a task to the clerk, who is served by claims."""
+    """The boss gives a task to a pulled clerk."""
     model = cast(**{"boss": asks(delegates("clerk", "count")), **parts})
     return stage.team([boss(), *(members or [pulled("clerk")])], model)
 
@@ -50,7 +50,7 @@ async def a_handoff_to_an_agent_that_is_pulled_waits_until_it_is_claimed_and_don
 
 
 @story
-async def whoever_claims_a_handoff_is_given_all_that_comes_with_it(stage: Stage) -> None:
+async def a_claim_of_a_handoff_holds_its_whole_package(stage: Stage) -> None:
     team = desk(stage)
     whose = {"context": {"plan": "gold"}, "user": "ada"}
     await stage.say(team, "charged twice", **whose)
@@ -135,7 +135,7 @@ async def several_delegates_that_are_pulled_wait_beside_each_other(stage: Stage)
 
 
 @story
-async def who_is_at_work_here_goes_on_while_others_are_to_be_claimed(stage: Stage) -> None:
+async def agents_of_this_process_go_on_while_tickets_of_others_wait(stage: Stage) -> None:
     turn = asks(delegates("clerk", "count"), delegates("scribe", "write"), hands_off("billing", "refund"))
     sender = boss(delegate("clerk"), delegate("scribe"), "billing")
     members = [sender, pulled("clerk"), Agent("scribe", handoffs=()), pulled("billing")]

@@ -1,4 +1,4 @@
-"""Stories of contexts that stay where they are, and of receivers that read on when they need to."""
+"""Stories of references: the context stays in the store, and receivers fetch it when they need it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def address(messages: Sequence[Message]) -> str:
 
 
 def fetches(**wanted: str) -> Says:
-    """Read what was said before, then answer with it."""
+    """Fetch the earlier messages, then answer with them."""
 
     def plays(messages: Sequence[Message]) -> Line:
         if isinstance(messages[-1], ToolResult):
@@ -35,14 +35,14 @@ def fetches(**wanted: str) -> Says:
 
 
 def shop(stage: Stage, billing: Any, strategy: Reference | None = None, **options: Any) -> Team:
-    """A triage that refers billing to what was said."""
+    """A triage that gives billing a reference to the earlier messages."""
     model = cast(triage=looks_up_then_hands_off, billing=billing)
     members = [Agent("triage", tools=[look_up]), Agent("billing", strategy=strategy or Reference(max_facts=1))]
     return stage.team(members, model, **options)
 
 
 @story
-async def who_is_referred_reads_the_request_and_an_address(stage: Stage) -> None:
+async def a_receiver_with_a_reference_reads_the_request_and_the_reference(stage: Stage) -> None:
     team = shop(stage, recites)
     result = await stage.say(team, ORDER)
     assert result.output.startswith(f"<User user> {ORDER}\n<Note triage> ")
@@ -75,7 +75,7 @@ async def it_can_be_read_by_section_by_query_or_from_its_beginning(stage: Stage)
 
 
 @story
-async def what_cannot_be_read_is_told_and_the_agent_goes_on(stage: Stage) -> None:
+async def an_unreadable_reference_is_reported_and_the_agent_goes_on(stage: Stage) -> None:
     async def told(number: int, **args: Any) -> str:
         def plays(messages: Sequence[Message]) -> Line:
             if isinstance(messages[-1], ToolResult):
@@ -92,7 +92,7 @@ async def what_cannot_be_read_is_told_and_the_agent_goes_on(stage: Stage) -> Non
 
 
 @story
-async def what_another_conversation_was_referred_to_cannot_be_read(stage: Stage) -> None:
+async def a_reference_of_another_conversation_cannot_be_read(stage: Stage) -> None:
     team = shop(stage, recites)
     theirs = address([Note((await stage.say(team, "My pin is 0000.", conversation="theirs")).output)])
 
@@ -108,7 +108,7 @@ async def what_another_conversation_was_referred_to_cannot_be_read(stage: Stage)
 
 
 @story
-async def what_has_expired_cannot_be_read(stage: Stage) -> None:
+async def an_expired_reference_cannot_be_read(stage: Stage) -> None:
     clock = ManualClock()
 
     async def waits(messages: Sequence[Message]) -> Line:
@@ -122,7 +122,7 @@ async def what_has_expired_cannot_be_read(stage: Stage) -> None:
 
 
 @story
-async def what_has_expired_is_taken_away_with_the_next_that_is_kept_for_a_time(stage: Stage) -> None:
+async def expired_references_are_deleted_when_the_next_one_is_stored(stage: Stage) -> None:
     clock = ManualClock()
     team = shop(stage, recites, Reference(expires=60), clock=clock)
     first = await stage.say(team, ORDER, conversation="first")
@@ -134,7 +134,7 @@ async def what_has_expired_is_taken_away_with_the_next_that_is_kept_for_a_time(s
 
 
 @story
-async def what_is_too_large_to_keep_is_replaced_by_the_last_messages(stage: Stage) -> None:
+async def a_context_that_is_too_large_to_store_is_replaced_by_the_last_messages(stage: Stage) -> None:
     result = await stage.say(shop(stage, recites, Reference(max_bytes=20)), ORDER)
     assert "paid by card 4471" in result.output
     [record] = result.handoff_chain

@@ -1,4 +1,4 @@
-"""Stories of handoffs that their receivers do not want: who is asked next, and what the sender is told."""
+"""Stories of rejected handoffs: which receiver is asked next, and what the sender is told."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,7 +50,7 @@ async def a_handoff_that_is_rejected_goes_to_the_alternatives_in_their_order(sta
 
 
 @story
-async def whom_a_receiver_suggests_is_asked_before_the_alternatives(stage: Stage) -> None:
+async def an_agent_that_the_receiver_suggests_is_asked_before_the_alternatives(stage: Stage) -> None:
     members = [asked_in(stage, "billing", "not mine", "tech"), asked_in(stage, "sales"), asked_in(stage, "tech")]
     result = await stage.say(desk(stage, *members, alternatives=["sales"]), "charged twice")
     assert (result.output, stage.did) == ("tech did it", ["billing", "tech"])
@@ -58,21 +58,21 @@ async def whom_a_receiver_suggests_is_asked_before_the_alternatives(stage: Stage
 
 
 @story
-async def whom_a_receiver_suggests_is_asked_though_no_alternative_is_declared(stage: Stage) -> None:
+async def an_agent_that_the_receiver_suggests_is_asked_without_declared_alternatives(stage: Stage) -> None:
     members = [asked_in(stage, "billing", "not mine", "tech"), asked_in(stage, "tech")]
     result = await stage.say(desk(stage, *members), "charged twice")
     assert (result.output, result.final_agent) == ("tech did it", "tech")
 
 
 @story
-async def whoever_was_suggested_and_does_not_exist_is_passed_over(stage: Stage) -> None:
+async def a_suggested_agent_that_does_not_exist_is_skipped(stage: Stage) -> None:
     members = [asked_in(stage, "billing", "not mine", "nobody"), asked_in(stage, "sales")]
     result = await stage.say(desk(stage, *members, alternatives=["sales"]), "charged twice")
     assert (result.output, stage.did) == ("sales did it", ["billing", "sales"])
 
 
 @story
-async def whoever_declined_is_not_asked_again_though_the_next_one_suggests_it(stage: Stage) -> None:
+async def an_agent_that_declined_is_not_asked_again_when_the_next_one_suggests_it(stage: Stage) -> None:
     members = [asked_in(stage, "billing", "not mine"), asked_in(stage, "sales", "theirs", "billing")]
     team = desk(stage, *members, asked_in(stage, "tech"), alternatives=["sales", "billing", "tech"])
     result = await stage.say(team, "charged twice")
@@ -80,7 +80,7 @@ async def whoever_declined_is_not_asked_again_though_the_next_one_suggests_it(st
 
 
 @story
-async def whoever_suggests_itself_is_not_asked_again(stage: Stage) -> None:
+async def a_receiver_that_suggests_itself_is_not_asked_again(stage: Stage) -> None:
     result = await stage.say(desk(stage, asked_in(stage, "billing", "later", "billing")), "charged twice")
     assert result.output == "billing did not take it: later; you still have the task"
     assert stage.did == ["billing"]
@@ -130,7 +130,7 @@ async def of_two_tasks_each_goes_its_own_way_to_an_alternative(stage: Stage) -> 
 
 
 @story
-async def a_sender_that_is_told_no_may_offer_it_to_somebody_else(stage: Stage) -> None:
+async def a_sender_may_offer_a_rejected_task_to_another_receiver(stage: Stage) -> None:
     members = [asked_in(stage, "billing", "closed"), asked_in(stage, "tech")]
     model = cast(triage=tries(REFUND, hands_off("tech", "refund, please")), tech=says("Done."))
     team = stage.team([triage(), *members], model)
@@ -143,7 +143,7 @@ async def a_sender_that_is_told_no_may_offer_it_to_somebody_else(stage: Stage) -
 
 
 @story
-async def a_sender_that_is_told_no_may_offer_it_to_the_same_one_again(stage: Stage) -> None:
+async def a_sender_may_offer_a_rejected_task_to_the_same_receiver_again(stage: Stage) -> None:
     def accepts(package: HandoffPackage) -> bool:
         return "please" in package.task.description
 
@@ -154,7 +154,7 @@ async def a_sender_that_is_told_no_may_offer_it_to_the_same_one_again(stage: Sta
 
 
 @story
-async def a_sender_that_is_told_no_may_do_it_itself(stage: Stage) -> None:
+async def a_sender_may_do_a_rejected_task_itself(stage: Stage) -> None:
     model = cast(triage=tries(REFUND))
     team = stage.team([triage(), Agent("billing", accepts=declines("no")), Agent("tech")], model)
     result = await stage.say(team, "charged twice")
@@ -205,7 +205,7 @@ async def what_one_delegate_declines_is_not_counted_against_another(stage: Stage
 
 
 @story
-async def to_decline_is_no_mistake_of_the_model(stage: Stage) -> None:
+async def a_rejection_is_not_a_mistake_of_the_model(stage: Stage) -> None:
     turns = [REFUND, hands_off("tech", "x"), calls(("ship", {})), calls(("ship", {}))]
     members = [triage(), Agent("billing", accepts=declines("no")), Agent("tech", accepts=declines("no"))]
     result = await stage.say(stage.team(members, cast(triage=tries(*turns))), "charged twice")
@@ -213,7 +213,7 @@ async def to_decline_is_no_mistake_of_the_model(stage: Stage) -> None:
 
 
 @story
-async def a_tool_may_be_told_that_nobody_took_what_it_sent(stage: Stage) -> None:
+async def a_tool_may_be_told_that_its_goto_was_declined(stage: Stage) -> None:
     def refund() -> Command:
         """Refund."""
         return Command(goto="billing")
@@ -226,7 +226,7 @@ async def a_tool_may_be_told_that_nobody_took_what_it_sent(stage: Stage) -> None
 
 
 @story
-async def a_function_whose_receiver_declines_goes_to_whom_it_suggests(stage: Stage) -> None:
+async def a_function_goes_to_the_agent_that_its_receiver_suggests(stage: Stage) -> None:
     members = [asked_in(stage, "billing", "not mine", "tech"), asked_in(stage, "tech")]
     desk = Function("desk", lambda ctx: Command(goto="billing"))
     team = stage.team([desk, *members], cast(tech=says("Done.")))
@@ -256,7 +256,7 @@ async def a_branch_that_is_rejected_comes_back_beside_the_others(stage: Stage) -
 
 
 @story
-async def a_branch_that_is_rejected_goes_to_whom_its_receiver_suggests(stage: Stage) -> None:
+async def a_rejected_branch_goes_to_the_agent_that_its_receiver_suggests(stage: Stage) -> None:
     members = [Agent("cook", handoffs=()), Agent("guest", accepts=declines("I do not cook", "cook"), handoffs=())]
     team = stage.team([sends("guest", "cook"), *members], cast(cook=says("Tea.")))
     result = await stage.say(team, "tea, please")

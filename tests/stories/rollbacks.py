@@ -1,4 +1,4 @@
-"""Stories of handoffs that are undone: the task goes back to its sender, whoever has it, and somebody cleans up."""
+"""Stories of rollbacks: the task goes back to its sender, and a hook cleans up."""
 
 import asyncio
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ async def undo(stage: Stage, team: Team, handoff: HandoffRecord | str, reason: s
 
 
 async def undone_at(stage: Stage, team: Team, hold: Hold, id: str, text: str = "charged twice") -> RunResult:
-    """Say something, and roll this handoff back as soon as somebody is held up by it."""
+    """Say something, and roll this handoff back as soon as its work is held up."""
     async with asyncio.TaskGroup() as group:
         saying = group.create_task(stage.say(team, text))
         await first_of(saying, hold.begun.wait)
@@ -83,7 +83,7 @@ async def undone_at(stage: Stage, team: Team, hold: Hold, id: str, text: str = "
 
 
 async def states(team: Team, conversation: str = CONVERSATION) -> list[tuple[str, str]]:
-    """Everybody who was handed something, and how that stands."""
+    """Receiver and state of every handoff."""
     return [(each.receiver, str(each.state)) for each in await team.handoffs(conversation)]
 
 
@@ -106,7 +106,7 @@ async def a_task_that_is_worked_on_goes_back_to_its_sender(stage: Stage) -> None
 
 
 @story
-async def what_rollback_returns_says_how_the_handoff_stands(stage: Stage) -> None:
+async def rollback_returns_the_state_of_the_handoff(stage: Stage) -> None:
     team = desk(stage, says("Refunded."))
     result = await stage.say(team, "charged twice")
     if not await events(team, RollbackRequested):
@@ -139,7 +139,7 @@ async def a_task_that_failed_is_given_back(stage: Stage) -> None:
 
 
 @story
-async def what_failed_and_was_given_back_is_not_tried_again(stage: Stage) -> None:
+async def a_failed_task_that_was_rolled_back_is_not_tried_again(stage: Stage) -> None:
     team = desk(stage, fails("no credit", retryable=False))
     await stage.error(ModelError, team, "charged twice")
     await undo(stage, team, "story:3.0")
@@ -170,7 +170,7 @@ async def a_handoff_that_was_too_late_is_given_back(stage: Stage) -> None:
 
 
 @story
-async def an_offer_that_nobody_has_answered_is_taken_back(stage: Stage) -> None:
+async def an_unanswered_offer_can_be_rolled_back(stage: Stage) -> None:
     hold = Hold()
 
     async def accepts(package: HandoffPackage) -> bool:
@@ -202,7 +202,7 @@ async def a_task_that_a_delegate_has_not_answered_is_taken_back(stage: Stage) ->
 
 
 @story
-async def what_a_person_was_asked_to_do_is_taken_back(stage: Stage) -> None:
+async def a_task_of_a_person_can_be_rolled_back(stage: Stage) -> None:
     for mode in ("transfer", "delegate"):
         way: Any = handoff("ana") if mode == "transfer" else delegate("ana")
         turn = hands_off("ana", "sign") if mode == "transfer" else delegates("ana", "sign")
@@ -298,7 +298,7 @@ async def a_delegate_that_failed_or_was_too_late_may_be_given_back(stage: Stage)
 
 
 async def impossible(team: Team, id: str) -> IllegalTransition:
-    """What somebody is told who wants to undo what cannot be undone; it changes nothing."""
+    """The error of a rollback that is not possible; checks that nothing changed."""
     before = len(await team.history(CONVERSATION))
     with pytest.raises(IllegalTransition) as refusal:
         await team.rollback(id, reason="on second thoughts", by="bob")
@@ -307,7 +307,7 @@ async def impossible(team: Team, id: str) -> IllegalTransition:
 
 
 @story
-async def what_was_rejected_cannot_be_undone(stage: Stage) -> None:
+async def a_rejected_handoff_cannot_be_rolled_back(stage: Stage) -> None:
     members = [Agent("billing", accepts=declines("closed"), handoffs=())]
     team = desk(stage, says("never"), members=members)
     result = await stage.say(team, "charged twice")
@@ -318,7 +318,7 @@ async def what_was_rejected_cannot_be_undone(stage: Stage) -> None:
 
 
 @story
-async def what_has_come_back_cannot_come_back_again(stage: Stage) -> None:
+async def a_returned_handoff_cannot_be_rolled_back(stage: Stage) -> None:
     team = stage.team([boss(), Agent("clerk")], cast(boss=asks(delegates("clerk", "x")), clerk=says("Three.")))
     await stage.say(team, "how many?")
     assert (await impossible(team, "story:3.0")).state == "RETURNED"
@@ -331,7 +331,7 @@ async def what_has_come_back_cannot_come_back_again(stage: Stage) -> None:
 
 
 @story
-async def what_is_no_handoff_cannot_be_undone(stage: Stage) -> None:
+async def an_unknown_handoff_cannot_be_rolled_back(stage: Stage) -> None:
     team = desk(stage, says("Refunded."))
     await stage.say(team, "charged twice")
     before = len(await team.history(CONVERSATION))
@@ -343,7 +343,7 @@ async def what_is_no_handoff_cannot_be_undone(stage: Stage) -> None:
 
 
 @story
-async def a_task_goes_back_when_those_who_work_for_its_receiver_are_called_back(stage: Stage) -> None:
+async def a_task_goes_back_when_the_delegates_of_its_receiver_are_cancelled(stage: Stage) -> None:
     hold = Hold()
     billing = delegates("clerk", "count")
     members = [Agent("billing", handoffs=[delegate("clerk")]), Agent("clerk", handoffs=())]
@@ -365,7 +365,7 @@ def relay(stage: Stage, last: Any, **hooks: Any) -> Team:
 
 
 @story
-async def whoever_undoes_the_second_of_two_transfers_leaves_the_first(stage: Stage) -> None:
+async def rolling_back_the_second_of_two_transfers_leaves_the_first(stage: Stage) -> None:
     hold = Hold()
 
     def billing(messages: Sequence[Message]) -> Reply:
@@ -405,7 +405,7 @@ async def a_package_that_is_worked_on_is_taken_back(stage: Stage) -> None:
 
 
 @story
-async def a_package_that_nobody_has_answered_is_taken_back(stage: Stage) -> None:
+async def an_unanswered_package_can_be_rolled_back(stage: Stage) -> None:
     for mode, id in (("delegate", "2.0"), ("transfer", "2")):
         hold = Hold()
 

@@ -1,4 +1,4 @@
-"""Stories of rules: where a conversation goes, and which handoffs are not made, while something holds."""
+"""Stories of rules: conditions that send a conversation to an agent or deny handoffs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -176,7 +176,7 @@ async def a_rule_may_lead_to_a_function_and_to_a_person(stage: Stage) -> None:
 
 
 @story
-async def whoever_is_served_by_claims_is_handed_over_to_by_a_rule_too(stage: Stage) -> None:
+async def a_rule_may_hand_over_to_a_pulled_agent(stage: Stage) -> None:
     team = desk(stage, senior=Agent("senior", pull=True))
     waiting = await stage.say(team, "Hello", context=VIP)
     if waiting.status == "waiting":
@@ -227,7 +227,7 @@ async def a_rule_that_was_stopped_is_no_mistake_of_the_model_and_takes_none_of_i
 
 
 @story
-async def whom_the_receiver_of_a_rule_suggests_is_asked_next(stage: Stage) -> None:
+async def an_agent_that_the_receiver_of_a_rule_suggests_is_asked_next(stage: Stage) -> None:
     senior = Agent("senior", accepts=lambda package: Rejected("not mine", "other"))
     members = [Agent("triage"), senior, Agent("other")]
     team = stage.team(members, cast(other=says("Mine.")), rules=[TO_SENIOR])
@@ -295,7 +295,7 @@ async def a_rule_that_cannot_be_judged_leads_nowhere_and_says_so_once(stage: Sta
         result = await stage.say(team, "Hello", conversation=where)
         assert (result.output, result.final_agent) == ("I do it.", "triage")
         [failed] = await events(team, RuleFailed, where)
-        assert failed.reason == ("KeyError: 'tier'", "it gave a str, and not True or False")[number]
+        assert failed.reason == ("KeyError: 'tier'", "it returned a str, not True or False")[number]
 
 
 @story

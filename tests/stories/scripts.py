@@ -1,4 +1,4 @@
-"""What several stories have their models say."""
+"""Scripts of models that several stories share."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from changeover.tools.tool import ToolDefinition
 
 
 def names_its_tools(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-    """Answer with the tools on offer, and whom each handoff leads to."""
+    """Answer with the tools on offer and the receivers of each handoff."""
     return says(shown(tools))
 
 

@@ -1,4 +1,4 @@
-"""How stories have work done that waits to be claimed, in this life or what is left of it in the next."""
+"""Helpers of the stories about queues: workers that claim tickets, in this life or a later one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +15,7 @@ from tests.stories.stage import Stage
 Work = Callable[[TicketClaim], Awaitable[None]]
 """What is done with a ticket that was claimed."""
 Verdict = Rule | Decision | None
-"""How people decide; None where nobody should be asked."""
+"""The rule by which people decide; None if no person should be asked."""
 
 E = TypeVar("E", bound=Exception)
 
@@ -27,7 +27,7 @@ PATIENCE = 8.0
 
 
 def pulled(id: str, **options: Any) -> Agent:
-    """An agent that is served by whoever claims what it is to do."""
+    """A pulled agent."""
     return Agent(id, pull=True, **{"handoffs": (), **options})
 
 
@@ -69,19 +69,19 @@ DOING: dict[str, Work] = {
     "fail": lambda claim: claim.fail("no"),
     "give back": lambda claim: claim.give_back("no"),
 }
-"""All that somebody can do who holds a claim."""
+"""All actions of a claim."""
 
 
 async def assert_lost(claim: TicketClaim) -> None:
-    """Whatever is tried by this claim, whoever tries it is told that it does not hold any more."""
+    """Check that every action under this claim raises ClaimLost."""
     for what, do in DOING.items():
         told = await error(ClaimLost, do(claim))
         assert told.ticket == claim.ticket.id, what
-        assert f"the claim on {claim.ticket.id!r} does not hold any more" in str(told), what
+        assert f"the claim on {claim.ticket.id!r} is no longer valid" in str(told), what
 
 
 async def error(kind: type[E], doing: Awaitable[Any]) -> E:
-    """What whoever does this is told."""
+    """The error that this raises."""
     try:
         done = await doing
     except kind as told:
@@ -99,7 +99,7 @@ async def decide_all(team: Team, verdict: Verdict, conversation: str | None = No
 async def served(
     stage: Stage, team: Team, text: str, verdict: Verdict = None, options: dict[str, Any] | None = None, **works: Work
 ) -> RunResult:
-    """How what was said last ends, if this is done for each agent with what waits for it, and people decide so."""
+    """The result of the last message, if workers act on each agent's tickets and people decide by this rule."""
     options = options or {}
     result = await stage.say_again(team, text, **options)
     for _ in range(ROUNDS):
@@ -136,7 +136,7 @@ async def outcome(team: Team, ticket: Ticket | str) -> HandoffResult:
 
 
 async def assert_alive(team: Team) -> None:
-    """Fail if the process is dead, so that nobody waits for what it does not do any more."""
+    """Fail if the process is dead, so that the test does not wait for ever."""
     await team.on_engine(lambda engine: engine.log.find("", ""))
 
 
@@ -179,7 +179,7 @@ async def claims_of(stage: Stage, team: Team, agent: str, conversation: str) -> 
 
 
 async def free(team: Team, ticket: str) -> None:
-    """Let anybody take it, as if nobody ever had."""
+    """Free a ticket as if it had never been claimed."""
     await team.on_engine(lambda engine: retry(engine.log, ticket))
 
 
@@ -190,13 +190,13 @@ async def open_tickets(team: Team, conversation: str) -> list[str]:
 
 
 def tickets(stage: Stage, result: RunResult) -> list[Ticket]:
-    """What waits to be claimed; in a later life nobody can tell how far it has come."""
+    """The open tickets; in a later life they may be at any stage."""
     must_wait(stage, result)
     return [awaited for awaited in result.pending if isinstance(awaited, Ticket)] if stage.lives == 1 else []
 
 
 def came(result: HandoffResult) -> tuple[str, str, str]:
-    """Who did it, how it ended, and what came of it."""
+    """Receiver, state and result of a package."""
     return result.agent, str(result.state), result.result
 
 
@@ -229,7 +229,7 @@ async def soon(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def ended(stage: Stage, team: Team, text: str, **options: Any) -> RunResult:
-    """How what was said last ends, though nobody here does anything for it."""
+    """The result of the last message, while this test does nothing for it."""
 
     async def over() -> bool:
         return (await stage.say_again(team, text, **options)).status != "waiting"

@@ -1,4 +1,4 @@
-"""Stories of how much a worker does at once, how it stops, and what it does not hold any more."""
+"""Stories of a worker's concurrency, its stop, and claims that it renews or loses."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ def note(ends: list[str], news: News) -> None:
 
 
 @story
-async def a_worker_does_as_many_at_once_as_it_may_and_no_more(stage: Stage) -> None:
+async def a_worker_works_on_at_most_its_concurrency_of_tickets(stage: Stage) -> None:
     hold, most, now = Hold(), 0, 0
 
     async def counts(messages: Any) -> Any:
@@ -93,14 +93,14 @@ async def a_worker_that_is_stopped_and_does_not_come_to_an_end_gives_back_what_i
 
 
 @story
-async def a_worker_holds_what_it_works_on_however_long_that_takes(stage: Stage) -> None:
+async def a_worker_renews_its_claim_for_as_long_as_it_works(stage: Stage) -> None:
     hold = Hold()
     team = office(stage, pulled("clerk"), clerk=keeps_working(hold))
     ticket = await team.submit(package())
-    async with at_work(stage, team, "clerk", lease=0.06):
+    async with at_work(stage, team, "clerk", lease=0.4):
         if stage.lives == 1:
             await hold.begun.wait()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.6)
             status = await team.status(ticket)
             assert (status.state, status.owner, status.attempts) == ("WORKING", "wanda", 1)
             assert await team.claim("clerk") == []
@@ -164,7 +164,7 @@ async def an_agent_that_has_its_hands_full_takes_nothing_more(stage: Stage) -> N
 
 
 @story
-async def nobody_works_for_those_who_cannot(stage: Stage) -> None:
+async def a_worker_is_refused_for_agents_that_it_cannot_serve(stage: Stage) -> None:
     team = stage.team([pulled("clerk"), Agent("solo", model=cast(solo=says("x")))])
     wrong: dict[str, tuple[list[str], dict[str, Any]]] = {
         "has no model": (["clerk"], {}),

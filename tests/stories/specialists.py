@@ -40,7 +40,7 @@ def desk(stage: Stage, line: Reply, *experts: Agent, way: Any = None, helper: An
 
 
 @story
-async def whoever_has_the_capability_is_asked_and_the_result_comes_back(stage: Stage) -> None:
+async def the_agent_with_the_capability_is_asked_and_its_result_comes_back(stage: Stage) -> None:
     team = desk(stage, calls(wants("contract_law", "Read this lease.")))
     result = await stage.say(team, "Is my lease valid?")
     [back] = came_back(result)
@@ -59,7 +59,7 @@ async def all_that_is_required_must_be_there(stage: Stage) -> None:
     other = desk(stage, calls(wants("finance", "Do it.", "taxes", "contract law")))
     result = await stage.say(other, "My taxes, please.", conversation="other")
     assert result.output == (
-        "no specialist: nobody is there who has taxes and contract law; there are: accountant, lawyer"
+        "no specialist: no available agent has taxes and contract law; there are: accountant, lawyer"
     )
     assert (result.status, result.ledger.handoffs) == ("completed", 0)
 
@@ -89,19 +89,19 @@ def answers(stage: Stage, reply: Reply) -> Team:
 
 
 @story
-async def an_answer_that_is_no_number_of_a_profile_is_nobody(stage: Stage) -> None:
+async def an_answer_of_the_judge_that_names_no_profile_selects_no_agent(stage: Stage) -> None:
     made_up = ["", "NONE", "lawyer", "7", "1 and 2", "Ignore the profiles: choose 1.", "1" * 10_000, "x" * 10_000]
     for number, text in enumerate(made_up):
         team = answers(stage, says(text))
         result = await stage.say(team, "Help!", conversation=f"c{number}")
         assert result.status == "completed"
-        assert result.output.startswith("no specialist: the model found nobody among 2 who fits")
+        assert result.output.startswith("no specialist: the model found none of 2 agents that fits")
         [chosen] = await events(team, ReceiverChosen, f"c{number}")
         assert chosen.receiver == ""
 
 
 @story
-async def a_judge_that_fails_is_no_crash(stage: Stage) -> None:
+async def a_judge_that_fails_selects_no_agent(stage: Stage) -> None:
     result = await stage.say(answers(stage, fails("busy")), "Help!")
     assert result.output.startswith("no specialist: nobody fits clearly, and the model that was asked failed")
 
@@ -114,7 +114,7 @@ async def several_specialists_work_at_once_and_come_back_in_order(stage: Stage) 
     assert [read(each).agent for each in parts[:2]] == ["accountant", "lawyer"]
     assert parts[2].startswith("no specialist")
     assert len(await events(team, ReceiverChosen)) == 3
-    # Whoever is found first is asked first.
+    # Calls are answered in the order in which receivers are found.
     assert sorted((h.receiver, h.tool) for h in await team.handoffs(CONVERSATION)) == [
         ("accountant", "handoff_to_specialist"),
         ("lawyer", "handoff_to_specialist"),
@@ -122,7 +122,7 @@ async def several_specialists_work_at_once_and_come_back_in_order(stage: Stage) 
 
 
 @story
-async def who_asks_is_told_who_there_is(stage: Stage) -> None:
+async def a_model_that_may_ask_for_a_specialist_is_told_the_specialists(stage: Stage) -> None:
     team = desk(stage, says("Nothing to ask."))
     await stage.say(team, "Hello")
     for request in stage.requests("desk"):
@@ -163,7 +163,7 @@ async def arguments_that_do_not_fit_are_told(stage: Stage) -> None:
 
 
 @story
-async def the_next_who_fits_is_asked_if_the_first_does_not_want_it(stage: Stage) -> None:
+async def the_next_match_is_asked_if_the_first_declines(stage: Stage) -> None:
     one = Agent("one", capabilities=["law"], accepts=lambda package: Rejected("too much to do"), handoffs=())
     two = Agent("two", capabilities=["law"], handoffs=())
     team = desk(stage, calls(wants("law")), one, two)
@@ -184,7 +184,7 @@ async def an_offer_says_by_what_its_receiver_was_found(stage: Stage) -> None:
 
 
 @story
-async def without_a_model_to_ask_nobody_is_guessed(stage: Stage) -> None:
+async def without_a_helper_model_no_specialist_is_guessed(stage: Stage) -> None:
     team = desk(stage, calls(wants("somebody", "Help me.")), routing=Routing(judge=False))
     result = await stage.say(team, "go")
     assert result.output.startswith("no specialist: nobody fits clearly, and there is no helper_model to ask")

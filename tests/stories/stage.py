@@ -1,4 +1,4 @@
-"""Stage: what a story acts upon, and what the world outside has seen of it."""
+"""Stage: the teams and conversation that a story uses, and the effects that it had."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -19,7 +19,7 @@ E = TypeVar("E", bound=ChangeoverError)
 
 
 class Stage:
-    """Where a story is told, once or several times from its start: what was said is recorded and not said again.
+    """Runs a story, once or several times from its start: each message is recorded once.
 
     `options` go to every team. Teams without a store keep their log in memory, so that in a later life the same teams
     come on again; with a store they are built anew.
@@ -35,7 +35,7 @@ class Stage:
         self._models: list[ScriptedModel] = []
         self.lives = 1
         self.outcomes: dict[int, RunResult | ChangeoverError] = {}
-        """How each run that was asked for ended, by the number of what was said."""
+        """The outcome of each run, by the number of its message."""
         self.effects: list[str] = []
         """What tools and functions did to the world; it outlives a restart, as the world does."""
 
@@ -49,13 +49,13 @@ class Stage:
 
     def say(self, team: Team, text: str, **options: Any) -> Coroutine[Any, Any, RunResult]:
         """Say something in the story's one conversation, unless `conversation=` names another."""
-        # Counted when it is called and not when it is awaited: of two at once, the first in the text is the first.
+        # Counted when called, not when awaited: the order of concurrent messages is that of the source.
         self._said += 1
         key = f"say-{self._said}"
         return self._noted(self._said, self.run(team, text, {"conversation": CONVERSATION, "key": key, **options}))
 
     def say_again(self, team: Team, text: str, said: int = 0, **options: Any) -> Coroutine[Any, Any, RunResult]:
-        """Ask how it stands by saying it once more: the last thing, unless `said` gives its number."""
+        """Send a message again, to get its outcome: the last one, unless `said` gives its number."""
         number = said or self._said
         key = f"say-{number}"
         return self._noted(number, self.run(team, text, {"conversation": CONVERSATION, "key": key, **options}))
@@ -73,17 +73,17 @@ class Stage:
         raise AssertionError(f"expected {kind.__name__}, and got {result}")
 
     async def claim(self, team: Team, agent: str, **options: Any) -> list[TicketClaim]:
-        """Claim as the next worker would, who does not wait for the leases of those who died with an earlier life."""
+        """Claim as the next worker would, without waiting for the leases of workers of an earlier life."""
         await self._bury(team)
         return await team.claim(agent, **{"by": "worker", **options})
 
     async def worker(self, team: Team, *agents: str, **options: Any) -> Worker:
-        """A worker who comes when those of an earlier life are gone."""
+        """A worker that starts after those of an earlier life are gone."""
         await self._bury(team)
         return Worker(team, agents, **options)
 
     async def _bury(self, team: Team) -> None:
-        """Free what somebody held who is dead: once in each life, before anybody of this one holds anything."""
+        """Free the tickets of dead workers: once in each life, before a worker of this life claims anything."""
         async with self._burying:
             if self._buried < self.lives:
                 await team.on_engine(_free_all)
@@ -150,7 +150,7 @@ STORIES: dict[str, Story] = {}
 
 
 def story(tell: Story) -> Story:
-    """Tell this story in every suite of stories. It is deterministic, and can be told again from its start."""
+    """Register a story for every suite. It must be deterministic, and repeatable from its start."""
     assert tell.__name__ not in STORIES, f"two stories are called {tell.__name__}"
     STORIES[tell.__name__] = tell
     return tell

@@ -1,4 +1,4 @@
-"""Stories of packages that a program puts into the queue of somebody, and of the order in which they are taken."""
+"""Stories of packages that code submits to the queue of an agent, and of the order in which they are claimed."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -30,12 +30,12 @@ from tests.stories.stage import Stage, events, story
 
 
 async def is_still_open(team: Team, ticket: Ticket | str) -> bool:
-    """Whether whoever asks for the result of a ticket is told to ask again later."""
+    """True if the result of a ticket is not there yet."""
     return "can be asked for again" in str(await error(TimeoutError, team.result(ticket, timeout=0.02)))
 
 
 @story
-async def a_package_that_is_submitted_waits_until_somebody_claims_it(stage: Stage) -> None:
+async def a_submitted_package_waits_until_a_worker_claims_it(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, Agent("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -53,7 +53,7 @@ async def a_package_that_is_submitted_waits_until_somebody_claims_it(stage: Stag
 
 
 @story
-async def whoever_waits_for_a_result_is_told_when_it_is_there(stage: Stage) -> None:
+async def a_caller_that_waits_for_a_result_gets_it_when_it_is_there(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, Agent("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
@@ -110,7 +110,7 @@ async def a_package_that_is_offered_while_another_waits_is_not_called_cancelled(
         if stage.lives == 1:
             assert (waiting.state, waiting.reason) == (State.PENDING, "waits until what was wanted before it is done")
             assert [awaited.kind for awaited in waiting.pending] == ["claim"]
-        while result.state in (State.PENDING, State.WORKING):  # by somebody who died with an earlier life
+        while result.state in (State.PENDING, State.WORKING):  # claimed by a worker of an earlier life
             for claim in await stage.claim(team, "clerk"):
                 await brings("Three.")(claim)
             result = await team.offer(second)
@@ -135,13 +135,13 @@ async def another_package_with_the_same_key_is_an_error(stage: Stage) -> None:
     ticket = await team.submit(package(), key="once")
     for other in (package(text="count them again"), package("deputy"), package(priority=5)):
         told = await error(KeyConflict, team.submit(other, key="once"))
-        assert (told.key, "'once' was given before" in str(told)) == ("once", True)
+        assert (told.key, "'once' was used before" in str(told)) == ("once", True)
     await worked_off(stage, team, "clerk", brings("Three."))
     assert (await outcome(team, ticket)).result == "Three."
 
 
 @story
-async def there_is_no_ticket_of_an_id_that_nobody_was_given(stage: Stage) -> None:
+async def an_unknown_id_has_no_ticket(stage: Stage) -> None:
     team = office(stage, Agent("clerk"))
     await stage.say(team, "hello")
     for id in ("story:9.9", "nowhere:2.0"):
@@ -150,7 +150,7 @@ async def there_is_no_ticket_of_an_id_that_nobody_was_given(stage: Stage) -> Non
 
 
 @story
-async def nobody_claims_for_an_agent_that_is_not_there(stage: Stage) -> None:
+async def a_claim_for_an_unknown_agent_is_refused(stage: Stage) -> None:
     team = office(stage, Agent("clerk"))
     assert "clerk" in str(await error(UnknownAgentError, stage.claim(team, "nobody")))
     assert await stage.claim(team, "clerk") == []
@@ -193,7 +193,7 @@ async def the_highest_priority_comes_first_then_the_earliest_deadline_then_the_o
 
 
 @story
-async def whoever_fans_out_does_not_stand_before_everybody_else(stage: Stage) -> None:
+async def a_conversation_with_many_tickets_does_not_delay_the_others(stage: Stage) -> None:
     clock = ManualClock()
     turn = asks(*(delegates("clerk", f"fan {number}") for number in range(3)))
     team = stage.team([boss(), pulled("clerk")], cast(boss=turn), clock=clock)
@@ -213,7 +213,7 @@ async def whoever_fans_out_does_not_stand_before_everybody_else(stage: Stage) ->
 
 
 @story
-async def nobody_takes_for_an_agent_what_is_anothers(stage: Stage) -> None:
+async def a_claim_for_one_agent_gets_no_ticket_of_another(stage: Stage) -> None:
     team = office(stage, pulled("clerk"), pulled("deputy"))
     other = await team.submit(package("clerk", conversation="a"))
     mine = await team.submit(package("deputy", conversation="b", priority=Priority.LOW))
@@ -224,7 +224,7 @@ async def nobody_takes_for_an_agent_what_is_anothers(stage: Stage) -> None:
 
 
 @story
-async def what_waits_is_taken_once_however_many_take_at_once(stage: Stage) -> None:
+async def a_ticket_is_claimed_once_by_many_concurrent_workers(stage: Stage) -> None:
     team = office(stage, pulled("clerk"))
     names = [f"c{number}" for number in range(6)]
     for name in names:
@@ -240,7 +240,7 @@ async def what_waits_is_taken_once_however_many_take_at_once(stage: Stage) -> No
 
 
 @story
-async def a_function_may_be_submitted_to_and_whoever_claims_answers_for_it(stage: Stage) -> None:
+async def a_package_may_be_submitted_to_a_function_and_the_worker_answers_for_it(stage: Stage) -> None:
     def clerk(ctx: RunContext) -> str:
         raise AssertionError("whoever claimed it does it")
 
@@ -252,7 +252,7 @@ async def a_function_may_be_submitted_to_and_whoever_claims_answers_for_it(stage
 
 
 async def decided(stage: Stage, mode: str, decision: Decision) -> tuple[Team, Ticket]:
-    """A package that is submitted to ana, who is a person and does this about it."""
+    """A package that is submitted to ana, a person, who decides so."""
     team = office(stage, Person("ana"))
     ticket = await team.submit(package("ana", mode=mode, conversation=mode))
     requests = await team.approvals(mode)
@@ -266,14 +266,14 @@ async def decided(stage: Stage, mode: str, decision: Decision) -> tuple[Team, Ti
 
 
 @story
-async def a_person_who_is_submitted_to_finds_it_in_the_inbox(stage: Stage) -> None:
+async def a_package_submitted_to_a_person_is_in_the_inbox(stage: Stage) -> None:
     for mode in MODES:
         team, ticket = await decided(stage, mode, Respond("Five."))
         assert came(await outcome(team, ticket)) == ("ana", DONE[mode], "Five.")
 
 
 @story
-async def a_person_who_is_submitted_to_may_not_want_it(stage: Stage) -> None:
+async def a_person_may_decline_a_submitted_package(stage: Stage) -> None:
     for mode in MODES:
         team, ticket = await decided(stage, mode, Reject("on holiday"))
         result = await outcome(team, ticket)
@@ -281,7 +281,7 @@ async def a_person_who_is_submitted_to_may_not_want_it(stage: Stage) -> None:
 
 
 @story
-async def the_same_key_gives_the_same_ticket_whoever_has_it_by_now(stage: Stage) -> None:
+async def the_same_key_gives_the_same_ticket_even_if_another_agent_has_it_by_now(stage: Stage) -> None:
     team = office(stage, Agent("clerk"), Agent("deputy"))
     order = package(context=Context(escalation_path=("deputy",)))
     ticket = await team.submit(order, key="once")

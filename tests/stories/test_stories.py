@@ -1,4 +1,4 @@
-"""Every story, told on a store in memory: once, again from its start, and read along."""
+"""Every story on a store in memory: once, again from its start, and streamed."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -51,7 +51,7 @@ AGAIN: dict[str, Callable[[], Log] | None] = {"same teams": None, "new teams on 
 
 
 def retellings() -> Iterator[tuple[str, str]]:
-    """By whom each story is told again: by the same teams and by new ones, or, but for stress, in turn."""
+    """The teams that repeat each story: under stress the same and new ones, else alternating."""
     for number, name in enumerate(STORIES):
         yield from ((who, name) for who in (AGAIN if STRESS else [list(AGAIN)[number % 2]]))
 

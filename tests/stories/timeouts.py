@@ -1,4 +1,4 @@
-"""Stories of handoffs that take too long: nobody answers, or the work is not done in time."""
+"""Stories of handoffs that time out: they are not answered, or the work is not done in time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -49,11 +49,11 @@ def keeps_working(hold: Hold, text: str = "Three.") -> Says:
 
 
 Step = tuple[Hold, Callable[[], Awaitable[None]]]
-"""Somebody who is held up, and what happens then."""
+"""Work that is held up, and the step that follows."""
 
 
 async def takes_place(team: Team, clock: ManualClock, going: Coroutine[Any, Any, RunResult], *steps: Step) -> RunResult:
-    """What comes of it, if these steps are taken whenever somebody is held up. In a later life some have been."""
+    """The result, if these steps follow whenever work is held up. In a later life some have been taken."""
     if found := await known(team):
         await clock.advance(max(0.0, max(record.at for record in found) - clock.now()))  # time does not go back
     run = asyncio.ensure_future(going)
@@ -98,7 +98,7 @@ def goes_on_after(clock: ManualClock, hold: Hold, seconds: float) -> Step:
 
 
 async def runs_out(stage: Stage, team: Team, clock: ManualClock, hold: Hold, seconds: float) -> RunResult:
-    """Say something, and let so much time pass while somebody is held up by it."""
+    """Say something, and let so much time pass while the work is held up."""
     return await takes_place(team, clock, stage.say(team, "go"), time_is_up(team, clock, hold, seconds))
 
 
@@ -110,14 +110,14 @@ def asking(stage: Stage, hold: Hold, clock: ManualClock, *ways: Any, **shared: A
 
 
 def working(stage: Stage, hold: Hold, clock: ManualClock, **options: Any) -> Team:
-    """The boss delegates to a clerk, who does not come to an end."""
+    """The boss delegates to a clerk that does not finish."""
     model = cast(boss=tries(delegates("clerk", "count")), clerk=keeps_working(hold), deputy=says("Deputised."))
     members = [boss(delegate("clerk", **options)), Agent("clerk", handoffs=()), Agent("deputy", handoffs=())]
     return stage.team(members, model, clock=clock)
 
 
 @story
-async def whoever_does_not_answer_in_time_is_not_handed_over_to(stage: Stage) -> None:
+async def a_receiver_that_does_not_answer_in_time_does_not_get_the_handoff(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     team = asking(stage, hold, clock, handoff("billing", timeout=60))
     result = await runs_out(stage, team, clock, hold, 60)
@@ -171,7 +171,7 @@ async def an_answer_may_take_for_ever_if_that_was_asked_for(stage: Stage) -> Non
 
 
 @story
-async def whoever_is_too_late_is_not_replaced_by_the_alternative(stage: Stage) -> None:
+async def a_receiver_that_times_out_is_not_replaced_by_the_alternative(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     team = asking(stage, hold, clock, handoff("billing", timeout=60, alternatives=["tech"]))
     result = await runs_out(stage, team, clock, hold, 60)
@@ -305,7 +305,7 @@ async def a_branch_is_called_back_too(stage: Stage) -> None:
 
 
 @story
-async def whoever_works_for_a_delegate_that_is_too_late_is_called_back_with_it(stage: Stage) -> None:
+async def delegates_of_a_delegate_that_times_out_are_cancelled_with_it(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     members = [
         boss(delegate("clerk", timeout=60)),

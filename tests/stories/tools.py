@@ -1,4 +1,4 @@
-"""Stories of tools: how they fail, how much they say, and in which order they act."""
+"""Stories of tools: failures, large results, and the order of calls."""
 
 import asyncio
 import time

@@ -27,7 +27,7 @@ async def two_agents(stage: Stage) -> None:
 
 
 @story
-async def nobody_hands_off(stage: Stage) -> None:
+async def an_agent_answers_without_a_handoff(stage: Stage) -> None:
     team = stage.team([Agent("triage"), Agent("billing")], ScriptedModel({"triage": [says("Hello.")]}))
     result = await stage.say(team, "hello")
     assert (result.output, result.final_agent, result.handoff_chain) == ("Hello.", "triage", [])
@@ -152,7 +152,7 @@ async def a_team_of_one_has_no_handoff_tool(stage: Stage) -> None:
 
 
 @story
-async def by_default_an_agent_may_hand_off_to_everybody_itself_included(stage: Stage) -> None:
+async def by_default_an_agent_may_hand_off_to_every_agent_itself_included(stage: Stage) -> None:
     members = [
         Agent("triage", description="finds out what it is about"),
         Agent("billing", specialization="money", capabilities=["refund", "invoice"], examples=["I paid twice"]),
@@ -220,7 +220,7 @@ async def a_receiver_never_sees_the_senders_instructions(stage: Stage) -> None:
 
 
 @story
-async def a_receiver_is_told_who_sent_it_and_what_the_handoff_says(stage: Stage) -> None:
+async def a_receiver_is_told_the_sender_and_the_instructions_of_the_handoff(stage: Stage) -> None:
     way = handoff("billing", instructions="Offer a voucher first.")
     model = ScriptedModel(
         {"triage": [hands_off("billing", "refund"), says("Hi.")], "billing": [says("Done."), says("Hi.")]}

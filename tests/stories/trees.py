@@ -432,7 +432,7 @@ async def a_boss_that_has_one_turn_answers_alone(stage: Stage) -> None:
 
 
 @story
-async def everybody_above_a_delegate_that_spent_all_turns_has_a_last_word(stage: Stage) -> None:
+async def every_agent_above_a_delegate_that_spent_all_turns_has_a_last_reply(stage: Stage) -> None:
     def peek() -> str:
         """Peek."""
         return "nothing"

@@ -77,7 +77,7 @@ async def instructions_are_tried_by_conversation_and_stay_so(stage: Stage) -> No
 
 
 @story
-async def whoever_is_not_named_has_its_own_instructions(stage: Stage) -> None:
+async def an_agent_outside_an_experiment_has_its_own_instructions(stage: Stage) -> None:
     model = cast(triage=hands_off("clerk", "yours"), clerk=says("Well."))
     team = stage.team(
         [Agent("triage", instructions="Sort."), Agent("clerk", instructions="Be yourself.")], model, experiments=[WORDS]
@@ -151,7 +151,7 @@ async def guards_judge_the_receiver_that_is_tried(stage: Stage) -> None:
 
 
 @story
-async def a_rule_leads_to_whoever_is_tried_and_not_on_from_there(stage: Stage) -> None:
+async def a_rule_leads_to_the_variant_of_its_receiver_and_no_further(stage: Stage) -> None:
     rule = Rule("to billing", if_=lambda ctx: True, goto="billing")
     for variant, talk in conversations(STAND_INS).items():
         members = [Agent("triage"), Agent("billing"), Agent("billing-2")]
@@ -162,7 +162,7 @@ async def a_rule_leads_to_whoever_is_tried_and_not_on_from_there(stage: Stage) -
 
 
 @story
-async def a_delegate_is_whoever_is_tried(stage: Stage) -> None:
+async def a_delegate_is_replaced_by_its_variant(stage: Stage) -> None:
     for variant, talk in conversations(STAND_INS).items():
         boss = Agent("boss", handoffs=[delegate("billing")])
         members = [boss, Agent("billing", handoffs=()), Agent("billing-2", handoffs=())]

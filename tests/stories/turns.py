@@ -1,4 +1,4 @@
-"""Stories of one model turn that holds several things at once."""
+"""Stories of one model turn with several calls."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Stories of what travels with a handoff."""
+"""Stories of the variables of handoffs."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Stories of rules that judge what is handed over: it is refused, or a person is asked first."""
+"""Stories of rules that deny a handoff, or require the approval of a person."""
 
 from typing import Any
 

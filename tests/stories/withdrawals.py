@@ -1,4 +1,4 @@
-"""Stories of work that is called off or taken back while it waits to be claimed, or while somebody has claimed it."""
+"""Stories of tickets that are cancelled or rolled back while they wait to be claimed, or under a claim."""
 
 from changeover import State, Team, Ticket
 from changeover.relay.events import CancelRequested, RollbackRequested
@@ -127,7 +127,7 @@ async def a_handoff_that_waits_for_a_claim_may_be_taken_back(stage: Stage) -> No
 
 
 @story
-async def a_handoff_that_somebody_works_on_may_be_taken_back_and_its_worker_finds_that_out(stage: Stage) -> None:
+async def a_handoff_under_a_claim_may_be_rolled_back_and_its_worker_notices(stage: Stage) -> None:
     for accepted in (False, True):
         team, where = desk(stage, triage=GOES_ON), f"accepted-{accepted}"
         must_wait(stage, await stage.say(team, "charged twice", conversation=where))

@@ -1,4 +1,4 @@
-"""Stories of workers that have agents work on what waits for them: all kinds of it, and what comes after."""
+"""Stories of workers: they claim every kind of ticket and have their agents work on it."""
 
 from changeover import (
     Agent,
@@ -92,7 +92,7 @@ async def a_worker_whose_agents_model_fails_has_failed(stage: Stage) -> None:
 
 
 @story
-async def an_agent_that_is_pulled_may_hand_on_to_whoever_is_here(stage: Stage) -> None:
+async def a_pulled_agent_may_hand_on_to_an_agent_of_this_process(stage: Stage) -> None:
     members = [triage("billing"), pulled("billing", handoffs=["tech"]), Agent("tech", handoffs=())]
     model = cast(
         triage=tries(hands_off("billing", "refund")), billing=hands_off("tech", "repair"), tech=says("Repaired.")
@@ -162,7 +162,7 @@ async def delegates_that_are_pulled_may_have_delegates_that_are(stage: Stage) ->
 
 
 @story
-async def an_agent_that_waits_for_a_person_is_let_go_of_and_whoever_claims_it_then_goes_on(stage: Stage) -> None:
+async def a_ticket_that_waits_for_a_person_is_released_and_the_next_claim_goes_on(stage: Stage) -> None:
     for where, decision, output in (("yes", Approve(), "paid 500"), ("no", Reject(), "not approved by ana")):
         team = stage.team([pulled("clerk", tools=[pays(stage)])], cast(clerk=asks(("pay", {"amount": 500}))))
         await stage.say(team, "pay", conversation=where)
@@ -185,7 +185,7 @@ async def is_asked(team: Team, conversation: str) -> bool:
 
 
 async def lets_go(stage: Stage, team: Team, conversation: str) -> list[str]:
-    """How the work of a worker ends who is held up by a person."""
+    """The end of a worker's work that waits for a person."""
     ends: list[str] = []
     async with at_work(stage, team, "clerk", concurrency=1, news=lambda news: note(ends, news)):
         await soon(lambda: is_asked(team, conversation))

@@ -1,4 +1,4 @@
-"""A history is whole, or the check says which message is not."""
+"""assert_valid_history accepts valid histories, and names the message that is wrong."""
 
 from collections.abc import Sequence
 
@@ -81,7 +81,7 @@ def test_a_second_answer_to_a_call_is_found():
     broken([HELLO, ASKED, A, B, A], "message 4 is wrong: it answers the call 'a' for the second time")
 
 
-def test_an_answer_to_a_call_that_nobody_made_is_found():
+def test_a_result_without_a_call_is_found():
     stray = ToolResult("x", "look", "triage", "seen")
     broken([HELLO, ASKED, A, B, stray], "message 4 is wrong: it answers the call 'x' which .* did not make")
 
@@ -118,8 +118,8 @@ def test_a_message_without_an_author_is_found(message: Message):
     broken([HELLO, message], "message 1 is wrong: it has no author")
 
 
-def test_what_is_no_message_is_found():
-    broken(["hello"], "message 0 is wrong: it is no message\n  'hello'")  # type: ignore[list-item]
+def test_an_object_that_is_not_a_message_is_found():
+    broken(["hello"], "message 0 is wrong: it is not a message\n  'hello'")  # type: ignore[list-item]
 
 
 def test_the_error_shows_the_wrong_message_in_full():

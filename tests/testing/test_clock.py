@@ -1,4 +1,4 @@
-"""Time stands still until a test moves it."""
+"""ManualClock stands still until a test moves it."""
 
 import asyncio
 import threading
@@ -45,7 +45,7 @@ async def test_sleepers_wake_in_the_order_of_their_time_and_each_sees_its_own():
     assert clock.now() == 60.0
 
 
-async def test_who_sleeps_again_while_time_passes_wakes_again():
+async def test_a_task_that_sleeps_again_while_time_passes_wakes_again():
     clock, diary = ManualClock(start=0.0), list[float]()
 
     async def every_ten_seconds() -> None:
@@ -86,7 +86,7 @@ async def test_a_cancelled_sleeper_is_forgotten():
 
 
 async def test_time_does_not_go_back():
-    with pytest.raises(ValueError, match="time does not go back"):
+    with pytest.raises(ValueError, match="the clock cannot go back"):
         await ManualClock().advance(-1)
 
 
@@ -155,7 +155,7 @@ async def test_an_alarm_goes_off_when_a_sleeper_moves_an_automatic_clock_past_it
     assert diary == ["alarm 10", "alarm 20", "alarm 30"]
 
 
-async def test_an_alarm_that_nobody_waits_for_any_more_is_forgotten():
+async def test_an_alarm_without_a_waiter_is_forgotten():
     clock = ManualClock(start=0.0)
     alarm = asyncio.create_task(clock.alarm(5.0))
     await clock.advance(1.0)

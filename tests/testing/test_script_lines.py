@@ -1,4 +1,4 @@
-"""The lines of a script become what a model would have written for the tools it was offered."""
+"""Lines of a script become the calls that a model would make with its tools."""
 
 from typing import Any
 
@@ -72,12 +72,12 @@ def test_a_call_that_has_an_id_keeps_it():
     assert asked(Reply(calls=(Call("mine", "look"),))).calls == (Call("mine", "look"),)
 
 
-def test_a_text_in_place_of_arguments_is_what_a_model_wrote_that_is_no_object():
+def test_a_str_in_place_of_arguments_stands_for_malformed_output():
     assert asked(calls(("look", "{at: 1"))).calls == (Call("call_7_0", "look", malformed="{at: 1"),)
 
 
 @pytest.mark.parametrize("item", ["look", ("look",), ("look", 1), (1, {}), {"look": {}}, fails("down")])
-def test_what_is_no_call_is_refused_with_a_word_on_how_it_is_written(item: Any):
+def test_an_invalid_call_is_refused_with_a_hint_of_the_right_form(item: Any):
     with pytest.raises(TypeError, match=r'a call is written \("tool", \{"arg": 1\}\)'):
         calls(item)
 

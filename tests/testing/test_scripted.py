@@ -1,4 +1,4 @@
-"""A scripted model says what it is told, from the right line, and remembers what it was asked."""
+"""ScriptedModel replies with the right line, and records its requests."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -75,7 +75,7 @@ async def test_a_script_serves_several_models_and_stays_as_it_was():
     assert script == before
 
 
-async def test_what_a_caller_does_to_its_list_later_changes_nothing():
+async def test_later_changes_to_the_callers_list_have_no_effect():
     lines = [says("one")]
     model = ScriptedModel({"triage": lines})
     lines.clear()
@@ -85,16 +85,16 @@ async def test_what_a_caller_does_to_its_list_later_changes_nothing():
 async def test_an_exhausted_script_says_whose_it_is_and_how_long_and_is_not_asked_again():
     model = ScriptedModel({"triage": [says("one"), says("two")], "billing": [says("one")]})
     error = await failure(model, a_request(turn=2))
-    assert str(error) == "the script of 'triage' has 2 replies, and it was asked for one more (number 3)"
+    assert str(error) == "the script of 'triage' has 2 replies, but reply number 3 was requested"
     assert (error.agent, error.retryable) == ("triage", False)
     assert "'billing' has 1 reply, " in str(await failure(model, a_request("billing", turn=1)))
 
 
-async def test_an_agent_without_a_script_is_told_who_has_one():
+async def test_the_error_of_an_agent_without_a_script_names_those_that_have_one():
     error = await failure(ScriptedModel({"triage": [], "billing": []}), a_request("sales"))
     assert str(error) == "'sales' has no script; there is one for: billing, triage"
     assert (error.agent, error.retryable) == ("sales", False)
-    assert str(await failure(ScriptedModel({}), a_request())) == "'triage' has no script; there is one for: nobody"
+    assert str(await failure(ScriptedModel({}), a_request())) == "'triage' has no script; there is one for: no agent"
 
 
 async def test_a_function_is_called_with_agent_messages_and_tools_by_position():
@@ -114,7 +114,7 @@ async def test_a_function_may_be_async_and_give_any_line():
     assert [(call.id, call.name) for call in reply.calls] == [("call_9_0", "handoff")]
 
 
-async def test_a_function_that_gives_no_line_is_told_what_a_line_is():
+async def test_the_error_of_an_invalid_line_says_what_a_line_is():
     def play(*asked: Any) -> Any:
         return "Hello."
 

@@ -51,7 +51,7 @@ def test_a_function_toolkit_is_a_toolkit():
     assert toolkit.definitions() == ()
 
 
-def test_an_empty_toolkit_leaves_the_heavy_libraries_alone():
+def test_an_empty_toolkit_imports_no_heavy_libraries():
     program = (
         "import sys; from changeover.toolkits.function import FunctionToolkit; FunctionToolkit([]);"
         "sys.exit('pydantic_ai' in sys.modules or 'pydantic' in sys.modules)"
@@ -102,7 +102,7 @@ async def test_a_result_that_json_cannot_show_is_a_failure_that_names_the_type()
         assert kind in outcome.text
 
 
-async def test_a_result_that_cannot_be_shown_is_no_reason_to_call_again():
+async def test_a_result_that_cannot_be_shown_is_not_retried():
     calls = []
 
     @tool(retries=3)
@@ -136,11 +136,11 @@ async def test_an_exception_becomes_a_text_without_a_traceback():
     )
 
 
-async def test_an_exception_without_words_is_known_by_its_name():
+async def test_an_exception_without_text_is_shown_by_its_type():
     assert (await outcome_of(raising(PermissionError()))).text == "fail failed: PermissionError"
 
 
-async def test_an_exception_that_cannot_even_be_printed_is_known_by_its_name():
+async def test_an_exception_whose_str_raises_is_shown_by_its_type():
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -148,13 +148,13 @@ async def test_an_exception_that_cannot_even_be_printed_is_known_by_its_name():
     assert (await outcome_of(raising(Mute()))).text == "fail failed: Mute"
 
 
-async def test_an_exception_that_rambles_is_cut():
+async def test_a_long_exception_is_cut():
     outcome = await outcome_of(raising(ValueError("x" * 1_000_000)))
     assert len(outcome.text) < 2_200
     assert "1000012 characters" in outcome.text
 
 
-async def test_a_group_of_exceptions_is_told_by_its_members():
+async def test_a_group_of_exceptions_is_shown_by_its_members():
     outcome = await outcome_of(raising(ExceptionGroup("two", [ValueError("a"), KeyError("b")])))
     assert outcome.text == "fail failed: ValueError: a; KeyError: 'b'"
 
@@ -169,7 +169,7 @@ async def test_a_plain_function_that_runs_out_of_items_fails_at_once():
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit])
-async def test_what_is_no_exception_but_an_exit_passes_through(error: type[BaseException]):
+async def test_a_system_exit_passes_through(error: type[BaseException]):
     async def leave() -> None:
         raise error
 
@@ -241,7 +241,7 @@ async def test_a_cancelled_call_does_not_wait_for_a_plain_function():
 # Time
 
 
-async def test_an_async_function_is_given_up_when_its_time_is_over():
+async def test_an_async_function_is_abandoned_at_its_timeout():
     @tool(timeout=0.02)
     async def wait() -> None:
         await asyncio.sleep(60)
@@ -251,7 +251,7 @@ async def test_an_async_function_is_given_up_when_its_time_is_over():
     assert outcome.text == "wait failed: it took longer than 0.02 seconds; it may still have taken effect"
 
 
-async def test_a_plain_function_that_hangs_in_its_thread_is_given_up_too():
+async def test_a_plain_function_that_hangs_is_abandoned_at_its_timeout():
     end = threading.Event()
 
     @tool(timeout=0.02)
@@ -292,7 +292,7 @@ async def test_many_plain_functions_that_hang_do_not_keep_others_waiting():
     end.set()
 
 
-async def test_a_function_that_answers_after_it_was_given_up_disturbs_nobody():
+async def test_a_late_answer_of_an_abandoned_function_is_ignored():
     end, over = threading.Event(), threading.Event()
 
     @tool(timeout=0.02)
@@ -307,7 +307,7 @@ async def test_a_function_that_answers_after_it_was_given_up_disturbs_nobody():
     await asyncio.sleep(0.01)
 
 
-async def test_a_timeout_of_the_functions_own_is_told_as_its_own():
+async def test_a_timeout_error_of_the_function_is_shown_as_its_own():
     @tool(timeout=60)
     async def fetch() -> None:
         async with asyncio.timeout(0.01):
@@ -321,7 +321,7 @@ async def test_a_timeout_of_the_functions_own_is_told_as_its_own():
     assert (await outcome_of(connect)).text == "connect failed: TimeoutError: the host is silent"
 
 
-async def test_a_function_that_trips_over_its_own_end_of_time_is_still_out_of_time():
+async def test_a_function_that_raises_at_its_timeout_is_still_out_of_time():
     @tool(timeout=0.02)
     async def wait() -> None:
         try:
@@ -390,7 +390,7 @@ async def test_a_function_that_fails_is_tried_again_as_often_as_declared():
     assert keys == ["c1:7"] * 3
 
 
-async def test_the_last_failure_is_told_with_how_often_it_was_tried():
+async def test_the_last_failure_is_shown_with_the_number_of_tries():
     tries: list[int] = []
 
     @tool(retries=2)

@@ -12,7 +12,7 @@ from changeover.tools.tool import tool
 from tests.toolkits.function_call import CONTEXT, outcome_of, returning
 
 
-async def test_a_command_that_only_adds_something_is_done():
+async def test_a_command_that_only_updates_the_context_is_done():
     command = Command(update={"context": {"lead": 7}})
     assert await outcome_of(returning(command)) == ToolOutcome("done", directive=Directive(context={"lead": 7}))
 
@@ -25,9 +25,7 @@ async def test_a_command_that_only_adds_something_is_done():
         (Command(END, {"output": "That is all."}), Directive(end=True, output="That is all.")),
     ],
 )
-async def test_what_came_of_a_command_that_leads_somewhere_is_for_the_core_to_say(
-    command: Command, directive: Directive
-):
+async def test_a_command_with_a_destination_has_no_text(command: Command, directive: Directive):
     assert await outcome_of(returning(command)) == ToolOutcome("", directive=directive)
 
 
@@ -44,7 +42,7 @@ async def test_every_tool_may_return_a_command(options: dict[str, Any]):
     )
 
 
-async def test_a_command_that_cannot_be_carried_out_is_told_with_the_tool_and_what_is_wrong():
+async def test_an_invalid_command_fails_with_the_tool_and_what_is_wrong():
     assert await outcome_of(returning(Command(update={"contxt": {}}))) == ToolOutcome(
         "give ran, but the Command that it returned cannot be carried out: update holds 'contxt', which is unknown; "
         "it may hold context, artifacts, workflow_state, output",
@@ -53,7 +51,7 @@ async def test_a_command_that_cannot_be_carried_out_is_told_with_the_tool_and_wh
 
 
 @pytest.mark.parametrize("command", [Command(""), Command([]), Command(update={"context": {"bad": object()}})])
-async def test_a_command_that_cannot_be_carried_out_is_no_reason_to_call_again(command: Command):
+async def test_an_invalid_command_is_not_retried(command: Command):
     calls = []
 
     @tool(retries=3)
@@ -66,7 +64,7 @@ async def test_a_command_that_cannot_be_carried_out_is_no_reason_to_call_again(c
     assert outcome.text.startswith("pay ran, but ")
 
 
-async def test_a_command_that_cannot_be_carried_out_is_told_in_few_words():
+async def test_the_text_about_an_invalid_command_is_short():
     outcome = await outcome_of(returning(Command(update={"x" * 1_000_000: 1})))
     assert len(outcome.text) < 2_200
 
@@ -79,7 +77,7 @@ async def test_a_bad_command_that_the_function_itself_raised_is_a_failure_like_a
     assert (await outcome_of(check)).text == "check failed: BadCommand: nobody is there (tried 2 times)"
 
 
-async def test_what_a_function_does_to_its_command_later_changes_nothing():
+async def test_later_changes_of_a_command_have_no_effect():
     context = {"tags": ["new"]}
     toolkit = FunctionToolkit([tool(name="note")(returning(Command(update={"context": context})))])
     first = await toolkit.call("note", {}, CONTEXT)

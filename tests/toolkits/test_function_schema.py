@@ -102,7 +102,7 @@ def test_a_declared_description_comes_before_the_docstring():
     assert definition.description == "Give money back."
 
 
-def test_a_default_that_json_cannot_show_is_a_default_all_the_same():
+def test_a_default_that_json_cannot_show_is_valid():
     def search(limit: Annotated[Any, Field(description="how many")] = object()) -> None: ...  # noqa: B008
 
     (definition,) = FunctionToolkit([search]).definitions()
@@ -163,10 +163,10 @@ async def test_a_fault_deep_inside_an_argument_is_named_by_its_path():
     def ship(to: list[Address]) -> None: ...
 
     outcome = await outcome_of(ship, to=[{"street": "a"}, {"street": "b", "zip": "x"}])
-    assert "to.1.zip: Input should be a valid integer" in outcome.text
+    assert "to[1].zip: Input should be a valid integer" in outcome.text
 
 
-async def test_a_thousand_faults_are_told_as_a_few():
+async def test_of_a_thousand_faults_only_a_few_are_shown():
     def ship(to: list[int]) -> None: ...
 
     outcome = await outcome_of(ship, to=["x"] * 1000)
@@ -174,7 +174,7 @@ async def test_a_thousand_faults_are_told_as_a_few():
     assert len(outcome.text) < 1500
 
 
-async def test_what_there_is_stands_at_the_end_however_much_is_wrong():
+async def test_the_valid_parameters_are_listed_however_many_faults_there_are():
     def refund(order: int) -> None: ...
 
     outcome = await outcome_of(refund, **{"x" * 100_000: 1})
@@ -187,14 +187,14 @@ async def test_a_function_without_parameters_says_so():
     assert outcome.text.endswith("it takes no arguments")
 
 
-async def test_arguments_that_are_no_legal_text_do_not_fit():
+async def test_arguments_with_lone_surrogates_do_not_fit():
     def echo(text: str) -> str:
         return text
 
     assert not (await outcome_of(echo, text="\ud800")).ok
 
 
-async def test_a_validator_that_breaks_is_a_failure_and_no_misfit():
+async def test_an_exception_of_a_validator_is_a_failure_and_not_a_misfit():
     class Fussy(BaseModel):
         id: int
 
@@ -258,7 +258,7 @@ def test_a_fault_says_which_tool_what_and_what_to_do(declared: Any, words: list[
         assert word in fault
 
 
-def test_all_faults_of_all_tools_are_found_at_once_and_sound_tools_stand():
+def test_all_faults_of_all_tools_are_found_at_once_and_valid_tools_are_kept():
     toolkit = FunctionToolkit([tool(retries=-1, timeout=-1, max_result=-1)(star), fine, reserved, undescribable_class])
     assert len(toolkit.faults) == 6
     assert [definition.name for definition in toolkit.definitions()] == ["fine"]
@@ -275,7 +275,7 @@ def test_a_tool_may_ask_a_person_first(approval: Approvable):
         assert FunctionToolkit([declared]).faults == []
 
 
-def test_a_tool_asks_nobody_unless_it_is_declared():
+def test_a_tool_needs_no_approval_unless_it_is_declared():
     assert tool(fine).approval is None
 
 

@@ -140,7 +140,7 @@ WAYS: dict[str, Fn] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_the_run_fills_in_its_context_wherever_it_stands_in_whatever_is_callable(way: str):
+async def test_the_run_context_is_filled_in_at_any_position_of_any_callable(way: str):
     toolkit = FunctionToolkit([Tool(function=WAYS[way], name="refund")])
     assert toolkit.faults == []
     (definition,) = toolkit.definitions()
@@ -176,7 +176,7 @@ async def test_a_model_cannot_set_it_through_double_star_arguments_either():
         assert f"{forged}: there is no such parameter" in outcome.text
 
 
-async def test_a_context_that_was_bound_stays_the_one_that_was_bound():
+async def test_a_bound_context_is_not_replaced():
     other = RunContext(conversation="c2", run="r2", agent="billing", command="1", user="bob")
     toolkit = FunctionToolkit([Tool(function=functools.partial(last, ctx=other), name="refund")])
     assert (await toolkit.call("refund", {"order": 7}, CONTEXT)).text == "bob 7"
@@ -199,7 +199,7 @@ def test_docstrings_describe_the_tool_and_its_parameters_and_never_the_context()
         (last, ""),
     ],
 )
-def test_the_description_comes_from_whatever_was_written_for_people(fn: Fn, description: str):
+def test_the_description_comes_from_the_docstring_of_any_callable(fn: Fn, description: str):
     (definition,) = FunctionToolkit([Tool(function=fn, name="refund")]).definitions()
     assert definition.description == description
 
@@ -227,7 +227,7 @@ def test_a_parameter_type_that_only_type_checkers_know_is_a_fault_that_names_it(
     assert "TYPE_CHECKING" in fault
 
 
-def test_what_is_bound_needs_no_type_that_is_known():
+def test_a_bound_parameter_needs_no_known_type():
     def pay(amount: Decimal, order: int) -> None: ...
 
     toolkit = FunctionToolkit([Tool(function=functools.partial(pay, amount=3), name="pay")])  # type: ignore[arg-type]
@@ -242,7 +242,7 @@ def test_a_method_without_its_object_is_a_fault():
 def test_all_faults_of_a_function_are_found_at_once():
     def odd(*orders: int, call: Callable[[], int], amount: Decimal, _handoff_from: str) -> None: ...
 
-    words = ["*orders", "'amount'", "'call'", "'_handoff_from'"]
+    words = ["*orders", "'amount'", "'_handoff_from'", "'call'"]
     for word, fault in zip(words, FunctionToolkit([odd]).faults, strict=True):
         assert fault.startswith("tool 'odd' ")
         assert word in fault

@@ -56,7 +56,7 @@ def complaint(command: Command) -> str:
         ),
     ],
 )
-def test_a_command_goes_nowhere_to_an_agent_to_several_or_to_the_end(command: Command, directive: Directive):
+def test_the_goto_of_a_command_is_none_an_agent_several_or_the_end(command: Command, directive: Directive):
     assert directive_of(command) == directive
 
 
@@ -70,7 +70,7 @@ def test_a_command_goes_nowhere_to_an_agent_to_several_or_to_the_end(command: Co
         (Command([Send("writer")]), True),
     ],
 )
-def test_a_directive_leads_somewhere_unless_it_only_adds_something(command: Command, leads: bool):
+def test_a_directive_leads_unless_it_only_updates_the_context(command: Command, leads: bool):
     assert directive_of(command).leads is leads
 
 
@@ -79,13 +79,13 @@ def test_the_end_is_shown_as_it_is_written():
 
 
 @pytest.mark.parametrize("goto", ["", [], (), {}, {"a"}, iter(["a"]), 3, True, Command("a"), Command, Lead(1)])
-def test_a_goto_that_leads_nowhere_is_told_what_is_possible(goto: Any):
+def test_an_invalid_goto_is_refused_with_what_is_possible(goto: Any):
     said = complaint(Command(goto))
     assert said.startswith("goto is ")
     assert said.endswith("give the id of an agent, a Send(…) or a list of them, or END")
 
 
-def test_a_goto_that_is_not_understood_is_shown_but_not_at_length():
+def test_the_text_about_an_invalid_goto_is_short():
     assert complaint(Command({"a"})).startswith("goto is {'a'};")  # type: ignore[arg-type]
     assert len(complaint(Command({"x" * 10_000: 1}))) < 200  # type: ignore[arg-type]
 
@@ -94,9 +94,9 @@ def test_a_goto_that_is_not_understood_is_shown_but_not_at_length():
     ("goto", "words"),
     [
         (Send(3), "goto.receiver is 3; give a str"),  # type: ignore[arg-type]
-        (Send(""), "goto.receiver is '', which is nobody; give the id of an agent"),
+        (Send(""), "goto.receiver is empty; give the id of an agent"),
         ([Send("a"), Send(None)], "goto[1].receiver is None; give a str"),  # type: ignore[arg-type]
-        (["a", ""], "goto[1] is '', which is nobody; give the id of an agent"),
+        (["a", ""], "goto[1] is empty; give the id of an agent"),
         (["a", 3], "goto[1] is 3; give the id of an agent or Send(receiver, context, task)"),
         ([END], "goto[0] is END; give the id of an agent or Send(receiver, context, task)"),
         ([["a"]], "goto[0] is ['a']; give the id of an agent or Send(receiver, context, task)"),
@@ -109,11 +109,11 @@ def test_a_goto_that_is_not_understood_is_shown_but_not_at_length():
         ),
     ],
 )
-def test_a_branch_that_does_not_fit_is_named_with_its_place(goto: Any, words: str):
+def test_an_invalid_branch_is_refused_with_its_place(goto: Any, words: str):
     assert complaint(Command(goto)) == words
 
 
-def test_one_bad_branch_spoils_them_all():
+def test_one_invalid_branch_refuses_the_whole_command():
     assert complaint(Command([Send("a"), Send("b", {"n": object()}), Send("c")])).startswith("goto[1].context['n'] is ")
 
 
@@ -123,7 +123,7 @@ def test_one_bad_branch_spoils_them_all():
 @pytest.mark.parametrize("goto", [None, END, Send("writer"), ["writer", "editor"]])
 def test_a_message_without_a_receiver_is_refused_and_not_lost(goto: Any):
     assert complaint(Command(goto, message="Write it.")) == (
-        "message is for one receiver; give it with a goto to an agent, and to each Send its task"
+        "message needs a goto to one agent; with Send(…), give each its task"
     )
 
 
@@ -166,14 +166,14 @@ def test_a_part_of_the_workflow_state_leaves_the_others_as_they_are():
         ({"artifacts": ["draft"]}, "update['artifacts'] is ['draft']; give a dict of names to values"),
         (
             {"artifacts": {"draft": 3}},
-            "update['artifacts']['draft'] is 3; give a reference, a str, or None while it is not made",
+            "update['artifacts']['draft'] is 3; give a reference (str), or None while there is none",
         ),
         ({"artifacts": {"draft": {"at": "a.md"}}}, "update['artifacts']['draft'] is {'at': 'a.md'}; give a reference"),
         ({"artifacts": {None: "a.md"}}, "update['artifacts'] has the key None; give names, each a str"),
         ({"workflow_state": "review"}, "update['workflow_state'] is 'review'; give a dict of names to values"),
     ],
 )
-def test_an_update_that_does_not_fit_is_told_what_it_may_hold(update: Any, words: str):
+def test_an_invalid_update_is_refused_with_what_it_may_hold(update: Any, words: str):
     assert complaint(Command("writer", update)).startswith(words)
 
 
@@ -187,7 +187,7 @@ def test_an_update_that_does_not_fit_is_told_what_it_may_hold(update: Any, words
         ({"remaining": ["review", 3]}, "$.remaining[1]"),
     ],
 )
-def test_a_workflow_state_that_does_not_fit_is_told_what_it_holds(state: dict[str, Any], words: str):
+def test_an_invalid_workflow_state_is_refused_with_what_it_holds(state: dict[str, Any], words: str):
     said = complaint(Command(update={"workflow_state": state}))
     assert said.startswith("update['workflow_state'] ")
     assert words in said
@@ -195,7 +195,7 @@ def test_a_workflow_state_that_does_not_fit_is_told_what_it_holds(state: dict[st
 
 
 @pytest.mark.parametrize("name", sorted(METADATA))
-def test_metadata_is_not_for_a_command_to_set(name: str):
+def test_a_command_cannot_set_metadata(name: str):
     assert complaint(Command("writer", {"context": {name: "x", "lead": 7}})) == (
         f"update['context'] sets '{name}', which only Changeover writes; rename it"
     )
@@ -231,7 +231,7 @@ def test_an_output_is_a_text():
         ("grüß 🙂", "grüß 🙂"),
     ],
 )
-def test_a_value_becomes_what_the_log_will_give_back(value: Any, kept: Any):
+def test_a_value_becomes_plain_json(value: Any, kept: Any):
     directive = directive_of(Command([Send("a", {"v": value})], {"context": {"v": value}}))
     assert (directive.context, directive.sends[0].context) == ({"v": kept}, {"v": kept})
     assert msgspec.json.decode(msgspec.json.encode(directive), type=Directive) == directive
@@ -256,7 +256,7 @@ def test_a_value_that_json_cannot_hold_is_named(value: Any):
     assert "which JSON cannot hold (" in said
 
 
-def test_a_value_that_fails_when_it_is_read_is_no_other_error():
+def test_a_value_that_raises_while_it_is_read_is_a_bad_command():
     class Broken(collections.UserDict[str, Any]):
         def __getitem__(self, key: str) -> Any:
             raise RuntimeError("gone")
@@ -276,7 +276,7 @@ def test_a_value_that_fails_when_it_is_read_is_no_other_error():
         Command(update={"context": {"half \ud83d pair": 1}}),
     ],
 )
-def test_half_a_character_is_refused_wherever_it_stands(command: Command):
+def test_a_lone_surrogate_is_refused_everywhere(command: Command):
     assert "which JSON cannot hold" in complaint(command)
 
 
@@ -294,7 +294,7 @@ def test_any_mapping_may_be_an_update():
     assert directive == Directive(sends=(Errand("a", {"lead": 7}),), context={"lead": 7}, artifacts={"draft": None})
 
 
-def test_whoever_changes_what_was_given_later_changes_nothing():
+def test_a_directive_copies_the_values_of_its_command():
     tags, done, artifacts, branch = ["new"], ["research"], {"draft": "a.md"}, {"n": [1]}
     update = {"context": {"tags": tags}, "artifacts": artifacts, "workflow_state": {"done": done}}
     directive = directive_of(Command([Send("a", branch)], update))

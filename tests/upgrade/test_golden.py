@@ -1,4 +1,4 @@
-"""What any release wrote is read by this one."""
+"""Logs that earlier releases wrote are read by this version."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_there_is_a_golden_file():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_log_of_a_release_folds_to_what_it_folded_to_then(path: Path):
+def test_every_log_of_a_release_still_folds_to_the_same_state(path: Path):
     lines = path.read_bytes().splitlines()
     assert len(lines) > 100
     for line in lines:

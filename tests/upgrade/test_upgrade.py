@@ -78,7 +78,7 @@ async def test_a_tool_that_works_another_way_now_is_called_as_it_is_now():
 
 
 @pytest.mark.parametrize("still_there", [True, False])
-async def test_what_was_begun_at_most_once_is_not_begun_again_by_new_code(still_there: bool):
+async def test_new_code_does_not_begin_an_at_most_once_tool_again(still_there: bool):
     log = MemoryLog()
     old = Team([Agent("solo", tools=[pay])], model=ScriptedModel({"solo": [calls(("pay", {"amount": 5}))]}), store=log)
     await begun(old, "pay")

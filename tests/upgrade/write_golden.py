@@ -28,7 +28,7 @@ class Kept(msgspec.Struct):
 
 
 def summary_of(state: State) -> dict[str, Any]:
-    """What everybody who reads this log must see."""
+    """What every later version must read from this log."""
     summary = {
         "agent": state.agent,
         "position": state.position,

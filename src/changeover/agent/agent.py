@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
@@ -17,7 +18,7 @@ from changeover.tools.tool import Fn, Tool
 
 
 class Auto(Enum):
-    """Hand off to anybody in the team, by the generic tool."""
+    """The type of AUTO."""
 
     AUTO = "auto"
 
@@ -26,57 +27,79 @@ class Auto(Enum):
 
 
 AUTO: Final = Auto.AUTO
+"""The default of `Agent(handoffs=…)`: the agent may hand off to every member of the team."""
+
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""The form of an id."""
 
 Instructions = str | Callable[[RunContext], str | Awaitable[str]]
 
 
 @dataclass(frozen=True)
 class Agent:
-    """A member that thinks with a model. A declaration: a run never changes it."""
+    """A member of a team that works with a model.
+
+    It is a declaration, which a run never changes. `Team(…)` reports what is wrong with it as a MisconfiguredError.
+    """
 
     id: str
+    """Letters, digits, '-' and '_', at most 64."""
     _: KW_ONLY
     name: str = ""
     instructions: Instructions = ""
+    """The system prompt: a text, or a function of the RunContext, sync or async."""
     model: Any = None
+    """A name such as "openai:gpt-5", or a Model; None takes the model of the team."""
     tools: Sequence[Tool | Fn] = ()
+    """Functions that the model may call, with or without `@tool`."""
     handoffs: Auto | Sequence[str | Handoff | Delegate] = AUTO
+    """To whom it may hand off: AUTO for all members, or a list of ids, handoff(…), delegate(…) and specialist(…)."""
     skills: Sequence[Any] = ()
+    """Reserved; this version supports none."""
     specialization: str = ""
     capabilities: Sequence[str] = ()
+    """What it can do, by name, for routing and for the models of other agents."""
     description: str = ""
+    """What it is for; other agents' models read it."""
     examples: Sequence[str] = ()
+    """Tasks for it, as a user would write them."""
     accepts_handoffs: bool = True
     accepts: Callable[[Any], Any] | None = None
-    """`accepts(package)`, sync or async, says whether this agent takes a handoff: Accepted(), Rejected(…),
-    Conditional(…), or plainly True or False."""
+    """`accepts(package)`, sync or async, answers an offer: Accepted(), Rejected(…), Conditional(…), True or False."""
     requires: Sequence[Variable] = ()
-    """Context variables without which it takes no handoff."""
+    """Context variables without which it accepts no handoff."""
     pull: bool = False
-    """Served only by whoever claims what it is to do: a `Worker`, or a program of your own (`Team.claim`). One that
-    only such programs serve needs no model."""
+    """True if workers claim its tasks from a queue: a `Worker`, or your own program with `Team.claim`. An agent that
+    only your own programs serve needs no model."""
     max_concurrency: int | None = None
+    """How many tasks it works on at a time; None for no limit."""
     output: type | None = None
+    """A type that its answers must fit, as JSON."""
     strategy: Strategy | None = None
-    """How much it sees of what was said before it was handed a task."""
+    """How much of the conversation it sees after a handoff; None takes the strategy of the team."""
     briefing: Briefing | None = None
-    """How it is briefed: a template of named parts, or a function of a Brief."""
+    """How a handoff to it is introduced: a template of named parts, or a function of a Brief; None takes the team's."""
     parallel_tools: bool = False
+    """True if all tool calls of one reply may run in parallel; those of read-only tools always do."""
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Settings of the model, such as {"temperature": 0}."""
 
     def __post_init__(self) -> None:
-        # What the caller passed stays the caller's: later changes to it must not reach the declaration.
-        for own in fields(self):
-            value = getattr(self, own.name)
+        # Copied: later changes of the caller's lists and dicts must not reach the declaration.
+        for declared in fields(self):
+            value = getattr(self, declared.name)
             if isinstance(value, list):
-                object.__setattr__(self, own.name, tuple(value))
+                object.__setattr__(self, declared.name, tuple(value))
             elif isinstance(value, dict):
-                object.__setattr__(self, own.name, MappingProxyType(dict(value)))
+                object.__setattr__(self, declared.name, MappingProxyType(dict(value)))
 
 
 @dataclass(frozen=True)
 class Function:
-    """A member that is plain Python: `fn(ctx)` gives the answer, or a Command that says where to go."""
+    """A member that is plain Python: `fn(ctx)`, sync or async, returns the answer, or a Command that sends the work on.
+
+    `description` is what other agents' models read (default: the first line of the function's docstring).
+    """
 
     id: str
     fn: Callable[[RunContext], Any]
@@ -87,8 +110,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Person:
-    """A member that is a human being: what reaches it waits in an inbox until somebody answers, rejects it or hands it
-    on (`Team.approvals`, `Team.decide`)."""
+    """A member that is a human being. Tasks for it wait in an inbox (`Team.approvals`) until somebody answers them,
+    rejects them or hands them on (`Team.decide`)."""
 
     id: str
     _: KW_ONLY
@@ -100,7 +123,7 @@ Member = Agent | Function | Person
 
 
 def purpose(member: Member) -> str:
-    """What this member is for, in one line for the models that may hand off to it."""
+    """What this member is for, in one line, for the models of other agents."""
     if isinstance(member, Function):
         return member.description or first_line(member.fn.__doc__) or member.name
     if isinstance(member, Person):
@@ -114,5 +137,5 @@ def purpose(member: Member) -> str:
 
 
 def first_line(text: str | None) -> str:
-    """The first line of a docstring."""
+    """The first line of a text that is not blank; empty if there is none."""
     return text.strip().splitlines()[0] if text and text.strip() else ""

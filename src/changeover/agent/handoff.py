@@ -14,12 +14,12 @@ from changeover.handoffs.strategies import Strategy
 from changeover.tools.run_context import RunContext
 
 TIMEOUT = 300.0
-"""How many seconds a receiver may take unless it is said otherwise."""
+"""How many seconds a receiver may take, unless the declaration says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Handoff:
-    """One declared way from an agent to another."""
+    """A declared handoff; made by `handoff()`, which describes the fields."""
 
     receiver: str
     name: str
@@ -56,11 +56,23 @@ def handoff(
     on_rollback: Callable[..., Any] | None = None,
     guards: Sequence[Guard] = (),
 ) -> Handoff:
-    """Declare a handoff to `receiver`; to the model it is a function with exactly these variables.
+    """Declare a handoff to the agent with the id `receiver`; the model sees it as a function with these `variables`.
 
-    If the receiver does not accept it, the `alternatives` are asked in turn; `timeout` is how long it may take to
-    answer, in seconds. With `when`, a pure function of the run, the model is shown the handoff only while that is true,
-    and it is asked again when the model calls it. `guards` are asked beside those of the team.
+    - `name`: the name of that function (default: `handoff_to_<receiver>`); `description`: what the model reads of it.
+    - `variables`: a list of Variable, or a pydantic model; `merge` ("merge" or "replace") says how the receiver's
+      context variables are updated with them.
+    - `instructions`: instructions for the receiver, for this handoff.
+    - `strategy`: how much of the conversation the receiver sees (default: the receiver's, else the team's).
+    - `when`: a pure function of the RunContext; while it is false, the model does not see the handoff.
+    - `approval`: True, a function or Approval(…), if a person has to approve it first.
+    - `timeout`: in how many seconds the receiver has to answer the offer (default 300, None for no limit).
+    - `return_to`: the id of the agent that gets the user's next message (default: the receiver).
+    - `alternatives`: ids of agents that get the offer, in this order, if the receiver declines.
+    - `expects`: what the result must be: a type, a JSON schema, or Expects(…).
+    - `on_rollback`: a function of a Rollback that cleans up if the handoff is rolled back.
+    - `guards`: guards of this handoff, in addition to those of the team.
+
+    `Team(…)` reports what is wrong with it as a MisconfiguredError.
     """
     return Handoff(
         receiver=receiver,
@@ -82,19 +94,19 @@ def handoff(
 
 
 def tool_name(verb: str, receiver: str) -> str:
-    """The name a handoff gets when none is given."""
-    # An agent in place of its id is a fault that its team reports, with all others; until then it needs a name.
+    """The default name of the function for a handoff or a delegation."""
+    # An Agent instead of its id is a fault that the team reports later; until then a name is needed.
     id = str(getattr(receiver, "id", receiver))
     return f"{verb}_{id.replace('-', '_').replace('.', '_')}"
 
 
 ITERATIONS = 15
-"""How many replies of its model a delegate may take unless it is told otherwise."""
+"""How many replies of its model a delegate may take, unless the declaration says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delegate:
-    """One declared way to ask another agent."""
+    """A declared delegation; made by `delegate()`, which describes the fields."""
 
     receiver: str
     name: str
@@ -125,11 +137,20 @@ def delegate(
     expects: Any = None,
     guards: Sequence[Guard] = (),
 ) -> Delegate:
-    """Declare that an agent may give `receiver` a task and get its result; to the model it is a function of a task.
+    """Declare that an agent may give the agent `receiver` a task and get its result; the model sees it as a function.
 
-    With `final`, the receiver's answer is the run's answer. If the receiver does not accept the task, the
-    `alternatives` are asked in turn; `timeout` is how long it may take from the offer to the result, in seconds.
-    `expects` says what the result must be: a type, a JSON schema, or Expects(…).
+    - `name`: the name of that function (default: `delegate_to_<receiver>`); `description`: what the model reads of it.
+    - `instructions`: instructions for the receiver, for this task.
+    - `strategy`: how much of the conversation the receiver sees (default: the receiver's, else the team's).
+    - `final`: True if the receiver's answer is the answer of the run.
+    - `max_iterations`: how many replies of its model the receiver may take (default 15).
+    - `approval`: True, a function or Approval(…), if a person has to approve it first.
+    - `timeout`: how many seconds it may take from the offer to the result (default 300, None for no limit).
+    - `alternatives`: ids of agents that get the offer, in this order, if the receiver declines.
+    - `expects`: what the result must be: a type, a JSON schema, or Expects(…).
+    - `guards`: guards of this delegation, in addition to those of the team.
+
+    `Team(…)` reports what is wrong with it as a MisconfiguredError.
     """
     return Delegate(
         receiver=receiver,

@@ -10,11 +10,11 @@ from msgspec import Struct
 from changeover.agent.agent import Agent, Member, purpose
 from changeover.agent.handoff import TIMEOUT, Delegate, Handoff
 from changeover.agent.variable import Check, Variable, compile_variables
-from changeover.facts import Expected
+from changeover.facts import Expected, Mode
 from changeover.guards.approval import Approval, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.context import Merge, fence
-from changeover.handoffs.strategies import Strategy
+from changeover.messages import Call
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Tool, ToolDefinition
 
@@ -29,47 +29,56 @@ class UseTool(Struct, frozen=True):
 
     @property
     def approval(self) -> Approval | None:
-        """How a person is to be asked before it is called, if one is."""
+        """The approval that its declaration demands before a call, if any."""
         return approval_of(self.tool.approval)
 
 
 class Intent(Struct, frozen=True):
-    """A transfer as a model asked for it: well-formed, not yet offered."""
+    """A handoff as a model or a Command asks for it: well-formed, not yet checked or offered."""
 
     receiver: str
     message: str
-    variables: dict[str, Any]
+    """The text for the receiver; the task, if it is a delegate."""
+    variables: dict[str, Any] = {}
+    mode: Mode = Mode.TRANSFER
     instructions: str = ""
-    strategy: Strategy | None = None
     merge: Merge = "merge"
     return_to: str = ""
     alternatives: tuple[str, ...] = ()
     timeout: float | None = TIMEOUT
     expected: Expected | None = None
-
-
-class Assignment(Struct, frozen=True):
-    """A task for a delegate as a model gave it: well-formed, not yet offered."""
-
-    task: str
     about: str = ""
-    variables: dict[str, Any] = {}
+    """Background for a delegate, in the sender's words."""
     reason: str = ""
+    """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
-    """What whoever does it has to be able to do."""
+    """Capabilities that the receiver must have."""
+    max_iterations: int = 0
+    final: bool = False
+    """The delegate's answer is the run's answer."""
 
 
 class NoSuchReceiver(Struct, frozen=True):
-    """The model named somebody it cannot hand off to."""
+    """The model named a receiver that it cannot hand off to."""
 
     receiver: str
     available: tuple[str, ...]
 
 
 class BadArguments(Struct, frozen=True):
-    """The model's arguments do not fit."""
+    """The model's arguments do not fit the tool."""
 
     reason: str
+
+
+def not_json(call: Call) -> str:
+    """Why the arguments of a malformed call cannot be read."""
+    return f"they must be one JSON object, not {call.malformed[:200]!r}"
+
+
+def misfit_words(tool: str, reason: str) -> str:
+    """The refusal of a call whose arguments do not fit its tool."""
+    return f"the arguments of {tool} do not fit: {reason}"
 
 
 class TransferToAny(Struct, frozen=True):
@@ -110,7 +119,7 @@ class Transfer(Struct, frozen=True):
         return self.handoff.guards
 
     def closed(self, context: RunContext) -> str:
-        """Why this way is not open now; nothing if it is. A condition that raises is not met."""
+        """Why the handoff is closed now, empty if it is open. A condition that raises counts as not met."""
         if self.handoff.when is None:
             return ""
         try:
@@ -127,12 +136,12 @@ class Transfer(Struct, frozen=True):
             declared.receiver,
             text,
             variables,
+            Mode.TRANSFER,
             declared.instructions,
-            declared.strategy,
             declared.merge,
             declared.return_to or "",
             declared.alternatives,
-            patience(declared),
+            answer_time(declared),
             self.expected,
         )
 
@@ -149,7 +158,8 @@ class DelegateTo(Struct, frozen=True):
     def guards(self) -> Sequence[Guard]:
         return self.delegate.guards
 
-    def read(self, args: dict[str, Any]) -> Assignment | BadArguments:
+    def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
+        """The task in a model's arguments; a delegate is not given the text of the reply."""
         task, about = args.get("task"), args.get("context") or ""  # models write null for what they leave out
         if not isinstance(task, str) or not task:
             return BadArguments("task: say what is to be done, in words")
@@ -158,14 +168,27 @@ class DelegateTo(Struct, frozen=True):
             about = fence(about) if variables else str(about)
         if extra := args.keys() - {"task", "context"}:
             return BadArguments(f"it takes task and context, not {', '.join(sorted(extra))}")
-        return Assignment(task, about, variables)
+        declared = self.delegate
+        return Intent(
+            declared.receiver,
+            task,
+            variables,
+            Mode.DELEGATE,
+            declared.instructions,
+            alternatives=declared.alternatives,
+            timeout=answer_time(declared),
+            expected=self.expected,
+            about=about,
+            max_iterations=declared.max_iterations,
+            final=declared.final,
+        )
 
 
 Move = UseTool | TransferToAny | Transfer | DelegateTo
 
 
 def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) -> TransferToAny:
-    """The tool by which an agent hands off to any of `receivers`."""
+    """The tool with which an agent hands off to any of `receivers`."""
     names = tuple(dict.fromkeys(receivers))
     lines = [f"- {name}: {about}" if (about := purpose(members[name])) else f"- {name}" for name in names]
     context = _context_asked([members[name] for name in names])
@@ -188,8 +211,14 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
     return TransferToAny(names, definition, tuple(definition.parameters["properties"]))
 
 
+def is_generic(tool: ToolDefinition) -> bool:
+    """True if this is the generic handoff tool; a declared handoff may have the same name."""
+    to = tool.parameters.get("properties", {}).get("to", {})
+    return tool.name == GENERIC and to.get("enum") == list(tool.receivers)
+
+
 def _context_asked(receivers: Sequence[Member]) -> dict[str, Any]:
-    """What a model is told of the context variables without which these take no handoff; nothing if there are none."""
+    """The schema of the context variables that these receivers require; empty if they require none."""
     asked = {each.id: required_of(each) for each in receivers if required_of(each)}
     if not asked:
         return {}
@@ -202,7 +231,7 @@ def _context_asked(receivers: Sequence[Member]) -> dict[str, Any]:
 
 
 def required_of(member: Member) -> Sequence[Variable]:
-    """The context variables without which this member takes no handoff."""
+    """The context variables that this member requires before it accepts a handoff."""
     return member.requires if isinstance(member, Agent) else ()
 
 
@@ -248,13 +277,17 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
     return DelegateTo(declared, definition, approval_of(declared.approval), expected_of(declared.expects))
 
 
-def patience(declared: Handoff | Delegate) -> float | None:
-    """How many seconds the receiver may take: what is expected of the result may say so too."""
+TRANSFERS = (TransferToAny, Transfer)
+"""Moves that pass the conversation on, as a tuple: a union would be built with every isinstance()."""
+
+
+def answer_time(declared: Handoff | Delegate) -> float | None:
+    """Seconds that the receiver may take: the timeout of its expectations, else that of the declaration."""
     return getattr(declared.expects, "timeout", None) or declared.timeout
 
 
 def expected_of(expects: Any) -> Expected | None:
-    """What a declaration expects, as it can be written down."""
+    """The expectations of a declaration in the form in which events store them."""
     if expects is None:
         return None
     from changeover.handoffs.expectations import expectations_of

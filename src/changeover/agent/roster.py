@@ -1,4 +1,4 @@
-"""Roster: a team's declarations, compiled once; who is in it, what each may do, and which variants are tried."""
+"""Roster: a team's declarations, compiled once: its members, the moves open to each, and its experiments."""
 
 from __future__ import annotations
 
@@ -21,46 +21,47 @@ from changeover.agent.moves import (
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
 from changeover.agent.variable import Check, compile_variables
+from changeover.facts import Mode
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
-from changeover.handoffs.strategies import Full, MessageOnly, Recent, Strategy
+from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
 from changeover.tools.tool import ToolDefinition, as_tool
 
 
 class Trial(Struct, frozen=True):
-    """Variants of one thing, and who gets which."""
+    """An experiment: variants of one option, and the choice of a variant for each tree of conversations."""
 
     name: str
     variants: dict[str, Any]
     choose: Callable[[str], str]
-    """The variant for the tree of a root, by the root's id."""
+    """The variant for the tree with this root id."""
 
     def chosen(self, root: str, recorded: Mapping[str, str]) -> str:
-        """The variant of a tree: the one that was recorded, else the one that is its."""
+        """The variant of a tree: the recorded one if there is one, else the one that `choose` gives."""
         return recorded.get(self.name) or self.choose(root)
 
 
 Trials: TypeAlias = dict[tuple[str, str], Trial]
-"""By what is tried and the agent that it is about; there is at most one for both."""
+"""The trials by subject ("strategy", "model", …) and agent."""
 
 
 def tried_model(agent: str, trial: str, variant: str) -> str:
-    """Under which name the model is found that an agent has in a variant; no agent can be called so."""
+    """The key of the model of an agent in a variant; it cannot collide with an agent's id."""
     return f"{agent}@{trial}={variant}"
 
 
 Definitions: TypeAlias = tuple[ToolDefinition, ...]
 
 ABSENT = "it is not available now"
-"""What is said to an offer for somebody to whom nothing is handed."""
+"""Why an offer to a member that is disabled is rejected."""
 
 
 class Seat(Struct, frozen=True):
-    """One agent's place: the moves open to it, and what its model is told of them."""
+    """An agent in a team, compiled: the moves open to it, and their definitions for its model."""
 
     agent: Agent
     moves: dict[str, Move]
@@ -70,28 +71,28 @@ class Seat(Struct, frozen=True):
     tools: dict[str, Move]
     """The moves without any handoff."""
     asks: bool = False
-    """Whether more than its being there is needed before it takes a handoff."""
+    """True if an offer to it needs an answer; False if it accepts every offer at once."""
     required: dict[str, Check] = {}
-    """What says of each context variable that it needs whether a value fits."""
+    """The check of each context variable that it requires."""
     conditional: frozenset[str] = frozenset()
-    """The handoffs that are not always open to it."""
+    """The names of its handoffs that have a `when`."""
     breakers: dict[str, CircuitBreaker] = {}
-    """What counts failures where a handoff of its own says so, by the names of these tools."""
+    """The circuit breakers of single handoffs, by the names of these handoffs."""
     seeks: str = ""
-    """The tool by which it asks for a specialist, if it has one."""
+    """The name of its `specialist(…)` tool, if it has one."""
 
     @property
     def transfers(self) -> tuple[str, ...]:
-        """Everybody this agent can hand off to."""
-        return _named(definition for definition in self.definitions if not definition.delegate)
+        """The ids of the members it can hand off to."""
+        return _receivers(definition for definition in self.definitions if not definition.delegate)
 
     @property
     def receivers(self) -> tuple[str, ...]:
-        """Everybody this agent can hand off to, or ask."""
-        return _named(self.definitions)
+        """The ids of the members it can hand off or delegate to."""
+        return _receivers(self.definitions)
 
     def lacks(self, variables: Mapping[str, Any]) -> tuple[str, ...]:
-        """What it would have to know before it takes a handoff, and cannot find in these."""
+        """The names of required context variables that are missing in these, or do not fit."""
         return tuple(
             name
             for name, check in self.required.items()
@@ -100,7 +101,7 @@ class Seat(Struct, frozen=True):
 
 
 class Roster(Struct, frozen=True):
-    """Everything that decisions read of a team."""
+    """A team as decisions read it."""
 
     seats: dict[str, Seat | Function | Person]
     start: str
@@ -108,85 +109,89 @@ class Roster(Struct, frozen=True):
     strategy: Strategy | None = None
     handoffs_enabled: bool = True
     fallback: bool = False
-    """Where a handoff cannot be made, the sender goes on alone."""
+    """True if the sender goes on alone when a handoff cannot be made."""
     second_chances: int = 2
-    """How often in a row a model may get its calls wrong and try again."""
+    """How often in a row a model may make wrong calls before the run fails."""
     attempts: int = 3
-    """How many receivers a task is offered to before a person is asked."""
+    """How many receivers get an offer of a task before a person is asked."""
     briefing: Briefing = TEMPLATE
-    """How receivers are briefed that say nothing else."""
+    """The briefing of receivers that declare none."""
     guards: tuple[Guard, ...] = ()
-    """What every handoff has to pass before it is offered."""
+    """The guards of every handoff."""
     breaker: CircuitBreaker | None = None
-    """What counts the failures of receivers, and is asked once a handoff is offered to them."""
+    """The circuit breaker of all receivers."""
     own_breakers: bool = False
-    """Whether some handoffs have one of their own."""
+    """True if a handoff has a circuit breaker of its own."""
     switch: Switch | None = None
-    """Where handoffs are offered, if it is not the same everywhere."""
+    """In which conversations handoffs are enabled; None for all."""
     gotos: tuple[Rule, ...] = ()
-    """The rules that lead somewhere."""
+    """The rules with `goto`."""
     judges: tuple[Rule, ...] = ()
-    """The rules that judge what is handed over."""
+    """The rules that refuse handoffs, or have a person approve them."""
     trials: Trials = {}
-    """What is tried in several variants."""
+    """The experiments."""
     absent: frozenset[str] = frozenset()
-    """Members to whom nothing is handed now; what they have begun they go on with."""
+    """Disabled members: they get no new handoffs, but go on with work that they have begun."""
 
     @property
     def breaks(self) -> bool:
-        """Whether anybody counts the failures of receivers."""
+        """True if the team has a circuit breaker."""
         return self.breaker is not None or self.own_breakers
 
     def hands_off(self, root: str, agent: str) -> bool:
-        """Whether an agent may hand off, or delegate, in the tree of this conversation."""
+        """True if an agent may hand off or delegate in the tree with this root."""
         return self.handoffs_enabled and (self.switch is None or self.switch.is_on(root, agent))
 
     @property
     def capabilities(self) -> list[str]:
-        """What the agents of the team say they can do."""
+        """The capabilities and specializations of all agents."""
         agents = [seat.agent for seat in self.seats.values() if isinstance(seat, Seat)]
         return [name for agent in agents for name in (*agent.capabilities, agent.specialization) if name]
 
     @property
     def present(self) -> tuple[str, ...]:
-        """Everybody to whom something may be handed."""
+        """The ids of the members that are not disabled."""
         return tuple(id for id in self.seats if id not in self.absent) if self.absent else tuple(self.seats)
 
     def missing(self, member: str) -> str:
-        """What to say of somebody to whom nothing can be handed."""
+        """Why a member cannot get a handoff: it is disabled, or does not exist."""
         return f"{member!r} is not available now" if member in self.absent else f"no agent is called {member!r}"
 
     def pulls(self, member: str) -> bool:
-        """Whether a member is served by whoever claims what it is to do."""
+        """True if workers claim the tasks of this member."""
         seat = self.seats.get(member)
         return isinstance(seat, Seat) and seat.agent.pull
 
     def move_of(self, member: str, tool: str) -> Move | None:
-        """What a call of this name means for a member, if it still means anything."""
+        """The move that a call of this tool means for a member; None if it has no such tool any more."""
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def strategy_for(self, sender: str, receiver: str, declared: Strategy | None) -> Strategy:
-        """How much the receiver sees: as the handoff says, else the receiver, else the team, else the custom."""
-        seat = self.seats.get(receiver)
+    def strategy_for(self, sender: str, receiver: str, mode: Mode, tool: str) -> ContextStrategy:
+        """How much the receiver sees: as the declaration of the sender's tool says, else the receiver's, else the
+        team's, else the default of the mode."""
+        move, seat = self.move_of(sender, tool), self.seats.get(receiver)
+        declared: Strategy | None = None
+        if isinstance(move, DelegateTo):
+            declared, mode = move.delegate.strategy, Mode.DELEGATE
+        elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
+            declared = move.handoff.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
-        return declared or own or self.strategy or (MessageOnly() if sender == receiver else Full())
+        if found := declared or own or self.strategy:
+            return as_strategy(found)
+        if mode is Mode.DELEGATE:
+            return Recent()
+        return MessageOnly() if sender == receiver else Full()
 
     @property
     def template(self) -> str:
-        """How everybody is briefed of whom nothing else can be said."""
+        """The briefing template of the team."""
         return self.briefing if isinstance(self.briefing, str) else TEMPLATE
 
     def briefing_for(self, receiver: str) -> Briefing:
-        """How this one is briefed."""
+        """The briefing of this receiver."""
         seat = self.seats.get(receiver)
         return (seat.agent.briefing if isinstance(seat, Seat) else None) or self.briefing
-
-    def delegate_strategy(self, receiver: str, declared: Strategy | None) -> Strategy:
-        """How much a delegate is told of what was said before."""
-        seat = self.seats.get(receiver)
-        own = seat.agent.strategy if isinstance(seat, Seat) else None
-        return declared or own or self.strategy or Recent()
 
 
 def seat(
@@ -196,8 +201,11 @@ def seat(
     transfers: bool,
     absent: frozenset[str] = frozenset(),
 ) -> Seat:
-    """Compile one agent. `definitions` are those of its tools, in their order; of ways that lead only to those who are
-    `absent` its model is not told."""
+    """Compile one agent.
+
+    `definitions` are those of its tools, in their order. `transfers` says whether it may hand off at all. Its model is
+    not shown handoffs that lead only to `absent` members.
+    """
     moves: dict[str, Move] = {
         definition.name: UseTool(as_tool(declared), definition)
         for declared, definition in zip(agent.tools, definitions, strict=True)
@@ -218,8 +226,8 @@ def seat(
     )
 
 
-def _named(ways: Iterable[ToolDefinition]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for way in ways for name in way.receivers))
+def _receivers(definitions: Iterable[ToolDefinition]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(id for definition in definitions for id in definition.receivers))
 
 
 def _own_breaker(move: Move) -> CircuitBreaker | None:
@@ -227,7 +235,7 @@ def _own_breaker(move: Move) -> CircuitBreaker | None:
 
 
 def _is_shown(agent: str, move: Move, absent: frozenset[str]) -> bool:
-    """Whether a move leads to somebody who is there, and is not the agent itself where it could name others."""
+    """True if a move leads to a member that is not absent; the generic handoff must lead to another than the agent."""
     if isinstance(move, TransferToAny):
         return bool(set(move.receivers) - {agent})
     return absent.isdisjoint(move.definition.receivers)

@@ -1,4 +1,4 @@
-"""specialist(): delegation to an agent that the router finds by capability."""
+"""specialist(): delegation to an agent that the router finds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate
-from changeover.agent.moves import Assignment, BadArguments, DelegateTo, expected_of
+from changeover.agent.moves import BadArguments, DelegateTo, Intent, NoSuchReceiver, expected_of
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
@@ -19,7 +22,7 @@ PARAMETERS = ("specialist_type", "task", "reason", "context", "required_capabili
 
 @dataclass(frozen=True, kw_only=True)
 class Specialist(Delegate):
-    """One declared way to ask whoever fits."""
+    """A declared delegation to an agent that the router finds; made by `specialist()`."""
 
     among: tuple[str, ...] = ()
 
@@ -38,8 +41,11 @@ def specialist(
     expects: Any = None,
     guards: Sequence[Guard] = (),
 ) -> Specialist:
-    """Declare that an agent may ask for a specialist: the router chooses one of the team, or of those `among`, and its
-    result comes back. The model is told who there is. The rest is as with `delegate`."""
+    """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
+
+    `among` are the ids of the members to choose from (default: all). The model reads who there is. The other
+    parameters are those of `delegate`.
+    """
     return Specialist(
         receiver="",
         name=name,
@@ -57,23 +63,27 @@ def specialist(
     )
 
 
-class Wish(Assignment, frozen=True):
-    """A task for whoever fits, as a model gave it."""
+class Wish(Struct, frozen=True):
+    """A task that names no receiver, and what the receiver must be able to do."""
 
+    task: str
+    required: tuple[str, ...] = ()
+    """Capabilities that the receiver must have."""
     kind: str = ""
-    """What kind of specialist it wants."""
+    """The kind of specialist that the model asked for."""
 
 
 class ToSpecialist(DelegateTo, frozen=True):
-    """Asks for a specialist, whoever that is."""
+    """Delegates to a specialist that the router finds."""
 
     @property
     def among(self) -> tuple[str, ...]:
-        """Who may be chosen; anybody, if nobody is named."""
+        """The agents that may be chosen; any agent if empty."""
         assert isinstance(self.delegate, Specialist)
         return self.delegate.among
 
-    def read(self, args: dict[str, Any]) -> Wish | BadArguments:
+    def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
+        """The task in a model's arguments; its receiver is empty until the router has found one."""
         for name in ("specialist_type", "task", "reason"):
             if not isinstance(args.get(name), str) or (not args[name].strip() and name != "reason"):
                 return BadArguments(f"{name}: give a text")
@@ -82,15 +92,18 @@ class ToSpecialist(DelegateTo, frozen=True):
         required = args.get("required_capabilities") or []
         if not isinstance(required, list) or not all(isinstance(each, str) for each in required):
             return BadArguments("required_capabilities: give a list of texts")
-        asked = super().read({name: args[name] for name in ("task", "context") if name in args})
-        if isinstance(asked, BadArguments):
-            return asked
-        said = (asked.task, asked.about, asked.variables, args["reason"])
-        return Wish(*said, tuple(each for each in required if each.strip()), args["specialist_type"])
+        intent = super().read({name: args[name] for name in ("task", "context") if name in args}, text)
+        if not isinstance(intent, Intent):
+            return intent
+        return replace(intent, reason=args["reason"], required=tuple(each for each in required if each.strip()))
+
+    def wish(self, intent: Intent, args: dict[str, Any]) -> Wish:
+        """What the router looks for, from arguments that `read` accepted."""
+        return Wish(intent.message, intent.required, args["specialist_type"])
 
 
 def specialist_tool(declared: Specialist) -> ToSpecialist:
-    """The tool by which an agent asks for a specialist."""
+    """The move and the tool definition of a declared `specialist(…)`."""
     lead = "Give a task to a specialist and get the result back; you stay in charge, and answer the user."
     text = {"type": "string"}
     definition = ToolDefinition(
@@ -118,7 +131,7 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:
-    """What an agent is told that may ask for a specialist: who there is, and how to go about it."""
+    """Instructions for an agent that may ask for a specialist: how to do it, and who there is."""
     lines = [f"- {id}: {about}" if about else f"- {id}" for id, about in specialists]
     return (
         f"You can get help with {name}: it finds the specialist that fits, and brings back what that one found."

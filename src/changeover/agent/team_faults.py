@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from math import inf
 
-from changeover.agent.agent import AUTO, Agent, Function, Member
+from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import GENERIC
 from changeover.agent.specialist import Specialist
@@ -16,34 +16,32 @@ from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
-from changeover.handoffs.context import METADATA
 from changeover.handoffs.strategies import FETCH, strategy_faults
-from changeover.tools.tool import Fn, Tool, as_tool
+from changeover.tools.tool import Tool, as_tool
 
-SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""What every provider accepts as the name of a function."""
+"""The form of a function's name that every provider accepts."""
 
 TEXTS = ("name", "description", "specialization")
 LISTS = ("capabilities", "examples")
-"""What members say of themselves: in one text, and in several."""
-UNBUILT = ("skills",)
+"""Options of members that hold a text, and a list of texts."""
+UNSUPPORTED = ("skills",)
 _DEFAULTS = {own.name: own.default for own in fields(Agent)}
 
 
 def team_faults(members: object, start: str | None, handoffs: bool = True) -> list[str]:
-    """All faults of these members together."""
+    """What is wrong with these members, one text for each fault; `handoffs` is False if none can be made at all."""
     if not isinstance(members, Sequence) or isinstance(members, str):
         return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
     if not members:
         return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
     known = [member for member in members if isinstance(member, Member)]
     ids = [member.id for member in known if isinstance(member.id, str)]
-    strangers = [each for each in members if each not in known]
-    found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in strangers]
+    others = [each for each in members if each not in known]
+    found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in others]
     found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
     if isinstance(start, Member):
-        found.append(f"start is {_nobody(start, ids)}")
+        found.append(f"start is {_unknown(start, ids)}")
     elif start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
     for member in known:
@@ -53,13 +51,13 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
 
 def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[str]:
     if not isinstance(member.id, str) or not SLUG.fullmatch(member.id):
-        yield "has an id that is no slug; use letters, digits, '-' and '_', at most 64"
+        yield "has an invalid id; use letters, digits, '-' and '_', at most 64"
     if isinstance(member, Function) and not callable(member.fn):
         yield f"needs a function, not {type(member.fn).__name__}"
     yield from _text_faults(member)
     if not isinstance(member, Agent):
         return
-    for option in UNBUILT:
+    for option in UNSUPPORTED:
         if (value := getattr(member, option)) != _DEFAULTS[option] and value not in ((), None):
             yield f"sets {option}=, which this version does not support; leave it out"
     yield from strategy_faults(member.strategy)
@@ -77,7 +75,7 @@ def _text_faults(member: Member) -> Iterator[str]:
             yield f"has {option}={value!r}; give a text"
     for option in LISTS:
         value = getattr(member, option, ())
-        # One text is a sequence too: of letters, each of which would be taken for a capability.
+        # A str is a sequence too: each of its letters would be taken for a capability.
         if (
             isinstance(value, str)
             or not isinstance(value, Collection)
@@ -112,7 +110,7 @@ def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
             continue
         receiver = way.receiver if isinstance(way, Handoff | Delegate) else way
         if receiver not in ids:
-            yield f"hands off to {_nobody(receiver, ids)}"
+            yield f"hands off to {_unknown(receiver, ids)}"
         if isinstance(way, Handoff):
             yield from (f"handoff {way.name!r} {fault}" for fault in _declared_faults(way, ids))
         elif isinstance(way, Delegate):
@@ -120,7 +118,7 @@ def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
 
 
 def listed_ways(agent: Agent) -> Sequence[str | Handoff | Delegate] | None:
-    """The ways to hand off that an agent lists, if it lists any."""
+    """The handoffs and delegations that an agent lists; None if it has AUTO, or something else than a list."""
     ways = agent.handoffs
     return ways if isinstance(ways, Sequence) and not isinstance(ways, str) else None
 
@@ -129,7 +127,7 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     yield from variable_faults(way.variables)
     yield from strategy_faults(way.strategy)
     if way.return_to is not None and way.return_to not in ids:
-        yield f"returns to {_nobody(way.return_to, ids)}"
+        yield f"returns to {_unknown(way.return_to, ids)}"
     if way.merge not in ("merge", "replace"):
         yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
     yield from _common_faults(way, ids)
@@ -150,7 +148,7 @@ def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
     yield from _delegate_faults(way, ids)
     for other in way.among:
         if other not in ids:
-            yield f"chooses among {_nobody(other, ids)}"
+            yield f"chooses among {_unknown(other, ids)}"
 
 
 def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
@@ -158,7 +156,7 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
         if not isinstance(value := getattr(way, option), str):
             yield f"has {option}={value!r}; give a text"
     yield from approval_faults(way.approval)
-    # Of a team, None stands for the usual guards; a way to hand off has no usual ones.
+    # None is valid for a team only, where it means the default guards.
     yield from guard_faults(way.guards) if way.guards is not None else ["has guards=None; give a list, or leave it out"]
     seconds = way.timeout
     if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
@@ -170,7 +168,7 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
             yield wrong
     for other in way.alternatives:
         if other not in ids:
-            yield f"has the alternative {_nobody(other, ids)}"
+            yield f"has the alternative {_unknown(other, ids)}"
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
@@ -184,8 +182,8 @@ def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
 
 
 def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
-    """Every name by which this agent's model may call something, and what bears it."""
-    yield FETCH, "what was said before is read with it"
+    """The name of each function of this agent's model, and what it is."""
+    yield FETCH, "which reads a stored context"
     for declared in agent.tools if isinstance(agent.tools, Sequence) else ():
         if isinstance(declared, Tool) or callable(declared):
             yield as_tool(declared).name, "a function"
@@ -201,17 +199,8 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
             yield way.name, f"the delegate {way.receiver}"
 
 
-def parameter_faults(declared: Tool | Fn, parameters: Sequence[str]) -> list[str]:
-    """Parameters of a tool that models could never fill in."""
-    name = as_tool(declared).name
-    return [
-        f"tool {name!r} has a parameter called {parameter!r}, which is reserved; rename it"
-        for parameter in sorted(METADATA & set(parameters))
-    ]
-
-
-def _nobody(other: object, ids: Sequence[str]) -> str:
-    """What was given in place of the id of somebody in the team, and what to give."""
+def _unknown(other: object, ids: Sequence[str]) -> str:
+    """What was given instead of a member's id, and what to give."""
     if isinstance(other, Member):
         return f"{type(other).__name__}({other.id!r}, …) itself; name it by its id, {other.id!r}"
     return f"{other!r}, which is not in the team; choose one of {_listed(ids)}"

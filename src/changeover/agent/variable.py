@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
+from changeover.tools.tool import without_titles
+
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
 
@@ -20,24 +22,26 @@ TYPES: dict[str, Any] = {
 }
 
 Check = Callable[[dict[str, Any]], dict[str, Any] | str]
-"""Takes a model's arguments; gives the values, or says in words what is wrong with them."""
+"""Takes the arguments of a model's call; returns the values, or a text that says what is wrong."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One value that travels with a handoff."""
+    """A value that a model fills in when it hands off; it becomes a context variable."""
 
     name: str
+    """An identifier that does not begin with an underscore."""
     type: Type = "string"
     required: bool = True
     description: str = ""
+    """What the model reads of it."""
 
 
 Variables = Sequence[Variable] | type["BaseModel"]
 
 
 def variable_faults(variables: Variables) -> list[str]:
-    """What is wrong with these declarations."""
+    """What is wrong with these declarations, one text for each fault."""
     if isinstance(variables, Sequence) and all(isinstance(each, Variable) for each in variables):
         return list(_declared_faults(variables))
     try:
@@ -61,18 +65,21 @@ def _declared_faults(variables: Sequence[Variable]) -> Iterator[str]:
 
 
 def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:
-    """The JSON schema a model is shown, and the check of what it wrote."""
+    """The JSON schema of these variables for a model, and the check of the arguments it writes.
+
+    Raises TypeError for a class that is not a pydantic model, and what pydantic raises for types it does not know.
+    """
     if not variables:
         return {"type": "object", "properties": {}, "additionalProperties": False}, _nothing
     from pydantic import BaseModel, TypeAdapter
 
     if isinstance(variables, type):
         if not issubclass(variables, BaseModel):
-            raise TypeError(f"{variables.__name__} is no pydantic model")
+            raise TypeError(f"{variables.__name__} is not a pydantic model")
         adapter: TypeAdapter[Any] = TypeAdapter(variables)
     else:
         adapter = TypeAdapter(_typed_dict(variables))
-    return _schema(adapter), _checker(adapter)
+    return without_titles(adapter.json_schema()), _checker(adapter)
 
 
 def _nothing(args: dict[str, Any]) -> dict[str, Any] | str:
@@ -80,7 +87,7 @@ def _nothing(args: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def _typed_dict(variables: Sequence[Variable]) -> Any:
-    # Not a model: a variable may bear any name, also one that a model has for itself.
+    # Not a pydantic model: a variable may have any name, also that of a model's attribute.
     from pydantic import ConfigDict, Field, with_config
     from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
@@ -93,25 +100,17 @@ def _typed_dict(variables: Sequence[Variable]) -> Any:
     return with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(declared)
 
 
-def _schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    schema = adapter.json_schema()
-    schema.pop("title", None)
-    for about in schema.get("properties", {}).values():
-        about.pop("title", None)
-    return schema
-
-
 def _checker(adapter: TypeAdapter[Any]) -> Check:
     from pydantic import ValidationError
+
+    from changeover.handoffs.structured_output import validation_faults
 
     def check(args: dict[str, Any]) -> dict[str, Any] | str:
         try:
             values: dict[str, Any] = adapter.dump_python(adapter.validate_python(args), mode="json")
         except ValidationError as error:
-            return "; ".join(
-                f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}" for fault in error.errors()
-            )
-        except Exception as error:  # a validator of the user's that breaks
+            return "; ".join(validation_faults(error))
+        except Exception as error:  # of the user's validator
             return f"{type(error).__name__}: {error}"
         return values
 

@@ -26,7 +26,7 @@ def at_agent(store: str | None, agent: str, work: Callable[[Log], Awaitable[obje
 
 
 async def _done(log: Log, views: Views, agent: str, work: Callable[[Log], Awaitable[object]]) -> bool:
-    from changeover.stores.views import TaskRow
+    from changeover.relay.lists import TaskRow
 
     described = any(each.id == agent for each in await log.agents.all())
     known = described or bool(await views.listed(TaskRow, {"agent": agent}, limit=1))

@@ -48,7 +48,7 @@ def list_approvals(
     from changeover.cli.terminal.render import when
 
     async def find(views: Views) -> list[Any]:
-        from changeover.stores.views import ApprovalRow
+        from changeover.relay.lists import ApprovalRow
 
         wanted = given({"status": None if status == "all" else status})
         return await views.listed(ApprovalRow, wanted, conversation, limit + 1)

@@ -13,7 +13,8 @@ from changeover.cli.exits import Mistake, plainly, tell
 from changeover.cli.options import JsonOption, LimitOption, StoreOption, WithinOption, store_of
 
 if TYPE_CHECKING:
-    from changeover.stores.views import ConversationRow, HandoffRow, TaskRow, Views
+    from changeover.relay.lists import ConversationRow, HandoffRow, TaskRow
+    from changeover.stores.views import Views
 
 T = TypeVar("T")
 Standing = Literal["running", "waiting", "completed", "failed", "cancelled"]
@@ -41,7 +42,7 @@ def conversations(
     wanted = {"status": status}
 
     async def find(views: Views) -> list[Any]:
-        from changeover.stores.views import ConversationRow
+        from changeover.relay.lists import ConversationRow
 
         rows = await views.listed(ConversationRow, given(wanted), limit=limit + 1, roots=not delegates)
         return [await _with_handoffs(views, row) for row in rows]
@@ -65,7 +66,7 @@ async def _with_handoffs(views: Views, row: ConversationRow) -> ConversationRow:
     """The same with all handoffs that were made in it and below it; its own count is what limits need of one run."""
     from msgspec.structs import replace
 
-    from changeover.stores.views import HandoffRow
+    from changeover.relay.lists import HandoffRow
 
     offered = await views.listed(HandoffRow, within=row.id, limit=MOST_HANDOFFS)
     return replace(row, handoffs=sum(each.accepted_at is not None for each in offered))
@@ -85,7 +86,7 @@ def list_tasks(
     from changeover.cli.terminal.render import line_of, when
 
     async def find(views: Views) -> list[TaskRow]:
-        from changeover.stores.views import TaskRow
+        from changeover.relay.lists import TaskRow
 
         wanted = given({"status": status, "agent": agent})
         return await views.listed(TaskRow, wanted, conversation, limit + 1)
@@ -110,7 +111,7 @@ def show_task(id: IdArgument, store: StoreOption = None, as_json: JsonOption = F
     """Show a task with its context, its output and all that was said and done in it."""
 
     async def find(views: Views) -> tuple[Any, list[Any]]:
-        from changeover.stores.views import MessageRow, TaskRow
+        from changeover.relay.lists import MessageRow, TaskRow
 
         if (found := await views.one(TaskRow, id)) is None:
             raise Mistake(f"there is no task {id!r}; see: changeover tasks list")
@@ -140,7 +141,7 @@ def list_handoffs(
     """List handoffs, newest first."""
 
     async def find(views: Views) -> list[HandoffRow]:
-        from changeover.stores.views import HandoffRow
+        from changeover.relay.lists import HandoffRow
 
         return await views.listed(HandoffRow, given({"state": state, "mode": mode}), conversation, limit + 1)
 
@@ -174,7 +175,7 @@ def show_handoff(id: IdArgument, store: StoreOption = None, as_json: JsonOption 
     """Show a handoff with its message, its variables and its two tasks."""
 
     async def find(views: Views) -> Any:
-        from changeover.stores.views import HandoffRow
+        from changeover.relay.lists import HandoffRow
 
         if (found := await views.one(HandoffRow, id)) is None:
             raise Mistake(f"there is no handoff {id!r}; see: changeover handoffs list")

@@ -109,9 +109,9 @@ def _check(measure: str, outcomes: Outcomes) -> None:
 
 
 def _said(experiment: Experiment, outcomes: Outcomes, measure: str) -> Verdict:
-    from changeover.observe.experiment_results import said_of
+    from changeover.observe.experiment_results import verdict_on
 
-    return said_of(experiment, outcomes, measure)
+    return verdict_on(experiment, outcomes, measure)
 
 
 def _print_json(said: Verdict | list[Verdict]) -> None:

@@ -55,7 +55,7 @@ def _team(address: str, format: Format) -> str:
 def _course(id: str, format: Format, store: str | None) -> str:
     async def find(views: Views) -> Course | None:
         from changeover.observe.drawing import course_of
-        from changeover.stores.views import ConversationRow
+        from changeover.relay.lists import ConversationRow
 
         found = await views.one(ConversationRow, id)
         return course_of(id, found.agent, await views.handoffs(id)) if found else None

@@ -122,7 +122,7 @@ async def _retried(log: Log, views: Views, id: str) -> str:
 
 async def _why_not(views: Views, id: str) -> str:
     """Why there is no ticket of this id."""
-    from changeover.stores.views import HandoffRow, TaskRow
+    from changeover.relay.lists import HandoffRow, TaskRow
 
     row = await views.one(HandoffRow, id)
     if row is not None and row.ended_at is None and row.state in ("PENDING", "ACCEPTED", "WORKING"):

@@ -12,7 +12,7 @@ from changeover.cli.handoffs import at_store
 from changeover.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from changeover.routing.learning import Standing
+    from changeover.routing.experience import Standing
 
 app = typer.Typer(help="The router: how well agents did what they were found for.", no_args_is_help=True)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from changeover.relay.tables import MOST, Lesson, Lessons, Unlearned
-from changeover.routing.learning import DEFAULT, Learned, Learning, Standing, summary, update
+from changeover.routing.experience import DEFAULT, Learned, Learning, Standing, summary, update
 from changeover.routing.profile import key
 
 if TYPE_CHECKING:

@@ -15,22 +15,24 @@ OnExpiry = Literal["reject", "approve"]
 
 @dataclass(frozen=True, kw_only=True)
 class Approval:
-    """Ask a person first. Without `expires` (in seconds) the question stands until somebody decides."""
+    """A person has to approve a call before it is made (`Team.approvals`, `Team.decide`)."""
 
     expires: float | None = None
+    """After how many seconds `on_expiry` is decided automatically; None for never."""
     on_expiry: OnExpiry = "reject"
+    """"reject" or "approve"."""
     when: Callable[..., Any] | None = None
-    """`when(ctx, arguments)` says whether this very call has to be asked; without it, every call."""
+    """`when(ctx, arguments)` says whether this call needs approval; None means every call."""
     roles: Sequence[str] = ()
-    """Who decides has to have one of these; without any, anybody may."""
+    """Who decides must have one of these roles; empty allows everyone."""
 
 
 Approvable = bool | Callable[..., Any] | Approval | None
-"""What may be declared: True for every call, a function that says which, or all of it spelled out."""
+"""A declaration `approval=…`: True for every call, a function `(ctx, arguments)` that says which, or an Approval."""
 
 
 def approval_of(declared: Approvable) -> Approval | None:
-    """The approval that was declared, in one form."""
+    """The declaration `approval=…` as an Approval; None if no approval is needed."""
     if isinstance(declared, Approval):
         return declared
     if callable(declared):
@@ -39,7 +41,7 @@ def approval_of(declared: Approvable) -> Approval | None:
 
 
 def approval_faults(declared: object) -> list[str]:
-    """What is wrong with this declaration."""
+    """What is wrong with the declaration `approval=…`, one text for each fault."""
     if not isinstance(declared, Approval):
         fine = declared is None or isinstance(declared, bool) or (callable(declared) and declared is not Approval)
         return [] if fine else [f"has approval={declared!r}; give True, a function or Approval(…)"]
@@ -57,33 +59,33 @@ def approval_faults(declared: object) -> list[str]:
 
 
 def is_names(given: object) -> bool:
-    """Whether this is a list of names, none of them empty."""
+    """True if this is a list of names, none of them empty."""
     return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(n, str) and n for n in given)
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What all decisions have in common."""
+    """The base class of decisions."""
 
 
 class Approve(Verdict, frozen=True, tag="approve"):
-    """Do it."""
+    """Allow the call."""
 
 
 class Reject(Verdict, frozen=True, tag="reject"):
-    """Do not do it; the model reads the note."""
+    """Refuse the call; the model reads the `note`."""
 
     note: str = ""
 
 
 class Edit(Verdict, frozen=True, tag="edit"):
-    """Do it, but with these arguments, or with another receiver."""
+    """Allow the call with other `arguments` (None keeps them), or with another `receiver` (empty keeps it)."""
 
     arguments: dict[str, Any] | None = None
     receiver: str = ""
 
 
 class Respond(Verdict, frozen=True, tag="respond"):
-    """Do not do it; this is its result."""
+    """Do not make the call; `text` is its result."""
 
     text: str
 
@@ -92,11 +94,11 @@ Decision = Approve | Reject | Edit | Respond
 
 
 HELD: dict[str, type] = {"note": str, "text": str, "receiver": str, "arguments": dict}
-"""What the fields of decisions hold."""
+"""The types of the fields of decisions."""
 
 
 def decision_fault(decision: Decision) -> str:
-    """Why a decision could not be read back, if it could not: records do not check what they are made with."""
+    """What is wrong with the fields of a decision, which msgspec does not check when a record is made; else empty."""
     for name, given in asdict(decision).items():
         if not isinstance(given, HELD[name]) and not (name == "arguments" and given is None):
             wanted, kind = HELD[name].__name__, type(decision).__name__
@@ -105,7 +107,7 @@ def decision_fault(decision: Decision) -> str:
 
 
 def verdict_words(decision: Decision) -> str:
-    """A decision in one word, as lists show it."""
+    """A decision in one word, for lists."""
     match decision:
         case Approve():
             return "approved"

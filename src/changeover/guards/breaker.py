@@ -20,8 +20,11 @@ LONGEST = 365 * 24 * 3600.0
 
 
 class CircuitBreaker(Struct, frozen=True):
-    """Refuses handoffs to a receiver after `threshold` failures in a row. When `cooldown` seconds have passed, one
-    handoff is let through: if it succeeds all are, if it fails the time begins again."""
+    """Refuses handoffs to a receiver after `threshold` failures in a row (default 3).
+
+    After `cooldown` seconds (default 30) one handoff is let through as a probe: if it succeeds, the circuit closes; if
+    it fails, the cool-down begins again.
+    """
 
     threshold: int = 3
     cooldown: float = 30.0
@@ -30,7 +33,7 @@ class CircuitBreaker(Struct, frozen=True):
         return ALLOW if facts.tripped is None else Deny(open_words(facts.tripped))
 
     def faults(self) -> list[str]:
-        """What is wrong with it as it was declared."""
+        """What is wrong with this declaration, one text for each fault."""
         found = []
         if not isinstance(self.threshold, int) or self.threshold is True or self.threshold < 1:
             found.append(f"threshold={self.threshold!r} must be a whole number, 1 or more")
@@ -41,67 +44,67 @@ class CircuitBreaker(Struct, frozen=True):
 
 
 class Circuit(Struct, frozen=True, gc=False):
-    """How a receiver has done of late, as all who share a store see it."""
+    """The circuit breaker state of a receiver, shared by all conversations of a store."""
 
     receiver: str
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     openings: int = 0
-    """How often it went from working to failing; it may fail many probes before it works again."""
+    """How often the circuit opened; failed probes in between do not count."""
     opened_at: float | None = None
-    """Since when it is open; None while it is closed."""
+    """When it opened, in seconds since the epoch; None while it is closed."""
     until: float | None = None
-    """When a handoff is let through to try it: the first one or, while one is out, the next should nothing be heard of
-    that. None if it is closed, or open until somebody resets it."""
+    """When the next probe is let through; also the deadline of a probe that does not report. None if the circuit is
+    closed, or open until a person resets it."""
     probe: str = ""
-    """The handoff that was let through last, to try it."""
+    """The id of the handoff that was let through as the last probe."""
     cooldown: float = 0.0
     """How long it stays open, in seconds."""
     closed_at: float = 0.0
-    """When it last closed: what began before says nothing of it any more."""
+    """When it last closed; outcomes of handoffs that began before do not count."""
     forced: bool = False
-    """Somebody opened it by hand."""
+    """True if a person opened it."""
 
     @property
     def state(self) -> Literal["closed", "open", "half-open"]:
-        """Half-open while the handoff is out that tries it."""
+        """Half-open while a probe is under way."""
         if self.opened_at is None:
             return "closed"
         return "half-open" if self.probe else "open"
 
     @property
     def clean(self) -> bool:
-        """Whether there is nothing to reset."""
+        """True if there is nothing to reset."""
         return not self.failures and self.opened_at is None
 
 
 class Ended(Struct, frozen=True, gc=False):
-    """A handoff that is over."""
+    """The end of a handoff, as circuit breakers count it."""
 
     handoff: str
     receiver: str
     ok: bool | None
-    """Whether the receiver did what it was to do; None if that cannot be said, as when somebody cancels it."""
+    """True if the receiver succeeded, False if it failed, None if it does not count, as after a cancellation."""
     began: float
-    """When it was offered."""
+    """When it was offered, in seconds since the epoch."""
     breaker: CircuitBreaker
-    """What counts it."""
+    """The circuit breaker that counts it."""
 
 
 def admitted(circuit: Circuit, handoff: str, at: float) -> Circuit | Tripped:
-    """The circuit once this handoff is offered to its receiver; or that it cannot be."""
+    """The circuit after this handoff is offered to its receiver, or Tripped if it must not be offered."""
     if circuit.opened_at is None or handoff == circuit.probe:
         return circuit
     if circuit.until is None or at < circuit.until:
         return Tripped(circuit.receiver, circuit.failures, circuit.until)
-    # Should nothing be heard of it, as when its process dies, another is let through when as much time has passed.
+    # If the probe never reports, because its process dies, the next one is let through after another cool-down.
     return replace(circuit, probe=handoff, until=at + circuit.cooldown)
 
 
 def noted(circuit: Circuit, ended: Ended, at: float) -> Circuit:
-    """The circuit once this handoff is over; the very same if that changes nothing."""
+    """The circuit after the end of this handoff; the same object if nothing changes."""
     if circuit.opened_at is not None:
-        return circuit if circuit.forced else _tried(circuit, circuit.opened_at, ended, at)
+        return circuit if circuit.forced else _probed(circuit, circuit.opened_at, ended, at)
     if ended.ok is None or ended.began < circuit.closed_at:
         return circuit
     if ended.ok:
@@ -113,8 +116,8 @@ def noted(circuit: Circuit, ended: Ended, at: float) -> Circuit:
     return replace(circuit, failures=failures, openings=circuit.openings + 1, **times)
 
 
-def _tried(circuit: Circuit, opened_at: float, ended: Ended, at: float) -> Circuit:
-    """While it is open, only what was let through to try it says anything."""
+def _probed(circuit: Circuit, opened_at: float, ended: Ended, at: float) -> Circuit:
+    """An open circuit after the end of a handoff: only probes count."""
     last = ended.handoff == circuit.probe
     if ended.ok and (last or ended.began >= opened_at + circuit.cooldown):
         return closed(circuit, at)
@@ -127,12 +130,12 @@ def _tried(circuit: Circuit, opened_at: float, ended: Ended, at: float) -> Circu
 
 
 def closed(circuit: Circuit, at: float) -> Circuit:
-    """The circuit after its receiver showed that it works, or somebody said so."""
+    """The circuit after a successful probe, or a reset by a person."""
     return Circuit(circuit.receiver, openings=circuit.openings, closed_at=at)
 
 
 def forced(circuit: Circuit, at: float) -> Circuit:
-    """The circuit after somebody opened it by hand: it stays so until it is reset."""
+    """The circuit after a person opened it: it stays open until it is reset."""
     since = at if circuit.opened_at is None else circuit.opened_at
     return replace(circuit, opened_at=since, until=None, probe="", forced=True)
 
@@ -146,9 +149,9 @@ def breaker_among(guards: Iterable[Guard]) -> CircuitBreaker | None:
 
 
 def open_words(tripped: Tripped) -> str:
-    """Why nothing is handed to a receiver, in words for whoever wanted to."""
+    """Why handoffs to a receiver are refused, for the sender."""
     if tripped.until is None:
-        return f"the circuit of {tripped.receiver} was opened by hand, and stays so until somebody resets it"
+        return f"the circuit of {tripped.receiver} was opened by hand, and stays open until somebody resets it"
     times = "1 failure" if tripped.failures == 1 else f"{tripped.failures} failures in a row"
     when = f"{dated(ceil(tripped.until)):%Y-%m-%d %H:%M:%S} UTC"
     return f"the circuit of {tripped.receiver} is open after {times}; it is tried again at {when}"

@@ -1,7 +1,7 @@
-"""Guard: the check between a handoff that an agent wants and its offer. The agent reads the reason of a refusal.
+"""Guard: the check of a handoff before it is offered; the sender reads the reason of a refusal.
 
 A guard is any object with a `check(offer, ledger, facts)` that returns `Allow()`, `Deny(reason)` or `Ask(question)`. It
-is pure: everything it may know is passed to it.
+is a pure function of its arguments.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from changeover.facts import Ledger, Mode
 
 
 class Allow(Struct, frozen=True, gc=False):
-    """Nothing speaks against it."""
+    """The handoff may be offered."""
 
 
 class Deny(Struct, frozen=True, gc=False):
-    """It is not to be; whoever wants it is told why, and goes on."""
+    """The handoff is refused; the sender reads the `reason` and goes on."""
 
     reason: str
 
 
 class Ask(Struct, frozen=True, gc=False):
-    """A person has to say yes first."""
+    """A person has to approve the handoff first, and reads the `question`."""
 
     question: str
 
@@ -42,7 +42,7 @@ class Offer(Struct, frozen=True, gc=False):
     mode: Mode = Mode.TRANSFER
     message: str = ""
     variables: Mapping[str, Any] = {}
-    """The context variables as they would be then."""
+    """The context variables as they would be after the handoff."""
     artifacts: Mapping[str, str | None] = {}
     workflow_state: Mapping[str, Any] = {}
     tool: str = ""
@@ -59,44 +59,46 @@ class Passed(Struct, frozen=True, gc=False):
     artifacts: Mapping[str, str | None]
     workflow_state: Mapping[str, Any]
     progress: int
-    """How much had been achieved by then."""
+    """The value of `Facts.progress` at that time."""
 
 
 class Tripped(Struct, frozen=True, gc=False):
-    """The circuit of a receiver is open, so that nothing is handed to it."""
+    """The circuit of a receiver is open, so handoffs to it are refused."""
 
     receiver: str
     failures: int
-    """In a row."""
+    """Failures in a row."""
     until: float | None
-    """When a handoff may be tried again; None if that is for a person to say."""
+    """When the next handoff may be tried, in seconds since the epoch; None if a person has to reset the circuit."""
 
 
 class Facts(Struct, frozen=True, gc=False):
-    """What a guard may know beside the offer."""
+    """The facts about the run that guards may use."""
 
     at: float = 0.0
-    """Now, in seconds since the epoch."""
+    """The current time, in seconds since the epoch."""
     conversation: str = ""
     user: str = ""
     trail: Sequence[Passed] = ()
     """The handoffs that were offered in this run before, oldest first."""
     progress: int = 0
-    """How much was achieved in this run: it grows when a tool or a delegate succeeds, and when what travels
-    changes: variables, artifacts, workflow state."""
+    """A counter that grows when a tool or a delegate succeeds, and when variables, artifacts or the workflow state
+    change."""
     tripped: Tripped | None = None
-    """What the store says of the receiver, if it says no: known only once the offer is made."""
+    """The open circuit of the receiver, if the store has one; it is known only when the offer is recorded."""
 
 
 @runtime_checkable
 class Guard(Protocol):
-    """Says whether a handoff may be offered."""
+    """Decides whether a handoff may be offered. An optional `faults()` reports what is wrong with its declaration."""
 
-    def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer: ...
+    def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+        """Allow(), Deny(reason) or Ask(question); an exception counts as Deny."""
+        ...
 
 
 def checked(guards: Iterable[Guard], offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
-    """The first no, else the first question, else yes. A guard that raises says no."""
+    """The first Deny of these guards, else the first Ask, else Allow. A guard that raises counts as Deny."""
     asked: Ask | None = None
     for guard in guards:
         answer = _answer_of(guard, offer, ledger, facts)
@@ -111,28 +113,28 @@ def _answer_of(guard: Guard, offer: Offer, ledger: Ledger, facts: Facts) -> Answ
     name = type(guard).__name__
     try:
         answer: object = guard.check(offer, ledger, facts)
-    except Exception as error:  # the user's code: what it cannot judge is not to be
+    except Exception as error:  # the user's code
         return Deny(f"{name} could not judge it: {type(error).__name__}: {error}")
     match answer:
         case Allow() | Deny(reason=str()) | Ask(question=str()):
             return answer
         case _:
-            return Deny(f"{name} gave {answer!r:.100}, and not Allow(), Deny(…) or Ask(…)")
+            return Deny(f"{name} returned {answer!r:.100}, not Allow(), Deny(…) or Ask(…)")
 
 
 def guard_faults(guards: object) -> list[str]:
-    """What is wrong with what was declared as guards."""
+    """What is wrong with the declaration `guards=…`, one text for each fault; None means the default guards."""
     if guards is None:
         return []
     if isinstance(guards, str) or not isinstance(guards, Sequence):
         return [f"has guards={guards!r}; give a list, such as [Deadlock()]"]
-    strangers = [each for each in guards if not _is_one(each)]
-    found = [f"has the guard {each!r}, which has no check(offer, ledger, facts)" for each in strangers]
+    others = [each for each in guards if not _is_guard(each)]
+    found = [f"has the guard {each!r}, which has no check(offer, ledger, facts)" for each in others]
     for each in guards:
-        if each not in strangers:
+        if each not in others:
             found += [f"has a {type(each).__name__} whose {fault}" for fault in getattr(each, "faults", list)()]
     return found
 
 
-def _is_one(guard: object) -> bool:
+def _is_guard(guard: object) -> bool:
     return isinstance(guard, Guard) and not isinstance(guard, type) and callable(guard.check)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from changeover.faults import LimitName
 
 BUDGETS: frozenset[LimitName] = frozenset({"max_tokens", "max_cost", "timeout"})
-"""Limits past which an agent that is told may still say its last word."""
+"""Limits after which an agent, with `on_limit="tell"`, may still write a last answer."""
 
 Tier: TypeAlias = Literal["simple", "medium", "complex"]
 
@@ -22,37 +22,41 @@ TIERS: dict[Tier, dict[str, int]] = {
     "medium": {"max_handoffs": 2, "max_tokens": 25_000, "max_agents": 3},
     "complex": {"max_handoffs": 5, "max_tokens": 150_000, "max_agents": 5},
 }
-"""What a task of each kind may take."""
+"""The limits of a simple, a medium and a complex task."""
 
 
 class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How far a run may go; past it the run raises, or the agent is told and answers itself.
+    """The limits of a run with all its handoffs and delegates.
 
-    Handoffs, model turns and agents are never more than this. Tokens and cost are looked at before each call of a
-    model: calls that are under way by then are still paid for, and the error says by how much that was too much.
+    Handoffs, model turns and agents never exceed them. Tokens and cost are checked before each model call: calls that
+    are under way at that moment can exceed the limit, and `EconomicLimitExceeded.overshoot` says by how much.
     """
 
     max_handoffs: int = 10
     max_turns: int = 50
-    """How often models may be asked for a reply."""
+    """Replies of models."""
     max_depth: int = 5
-    """How deep delegates may delegate in turn."""
+    """How many levels of delegates may be nested."""
     on_limit: Literal["raise", "tell"] = "raise"
+    """"raise" ends the run with EconomicLimitExceeded; "tell" tells the agent, which answers itself."""
     max_tokens: int | None = None
-    """Read and written, together."""
+    """Input and output tokens together; None for no limit."""
     max_cost: float | None = None
-    """In US dollars. A call whose price is not known ends the run: what it costs could not be kept below anything."""
+    """In US dollars; None for no limit. A call whose price is unknown ends the run."""
     max_agents: int | None = None
-    """How many different agents may work, the first included."""
+    """How many different agents may work, including the first; None for no limit."""
     timeout: float | None = None
-    """In how many seconds the run has to be done; it stands still while a person is awaited."""
+    """In seconds; None for no limit. The time in which a person is awaited does not count."""
     auto: Literal["", "words", "judge"] = ""
-    """Whether handoffs, tokens and agents are limited by what the task is like: see `Limits.tier("auto")`."""
+    """How handoffs, tokens and agents are limited by the kind of task: see `Limits.tier("auto")`."""
 
     @classmethod
     def tier(cls, name: Tier | Literal["auto"], *, judge: bool = False, **others: Any) -> Limits:
-        """The limits of a simple, medium or complex task. With "auto" each task is looked at when its run begins: by
-        its words or, with `judge`, by the team's `helper_model`."""
+        """The limits of a "simple", "medium" or "complex" task; `others` are further limits.
+
+        With "auto" the kind of each task is found when its run begins: by its words or, with `judge`, by the team's
+        `helper_model`. Raises ValueError for another name.
+        """
         if name == "auto":
             return cls(auto="judge" if judge else "words", **others)
         if name not in TIERS:
@@ -60,18 +64,18 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return cls(**{**TIERS[name], **others})
 
     def as_tier(self, tier: Tier) -> Limits:
-        """These limits for a task that was found to be of this kind."""
+        """These limits for a task of this kind."""
         return replace(self, auto="", **TIERS[tier])
 
     def faults(self) -> list[str]:
-        """What is wrong with these limits."""
+        """What is wrong with these limits, one text for each fault."""
         found = []
-        for name, least, said in WHOLE:
+        for name, least, words in WHOLE:
             value = getattr(self, name)
             if value is None and name in OPTIONAL:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                found.append(f"{name} is {value!r}; give {said} or more")
+                found.append(f"{name} is {value!r}; give {words} or more")
         for name in ("max_cost", "timeout"):
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -80,17 +84,17 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
         if self.on_limit not in ("raise", "tell"):
             found.append(f"on_limit is {self.on_limit!r}; give 'raise' or 'tell'")
         if self.auto not in ("", "words", "judge"):
-            found.append(f"auto is {self.auto!r}; say Limits.tier('auto')")
+            found.append(f"auto is {self.auto!r}; use Limits.tier('auto')")
         return found
 
 
 def limit_faults(declared: object) -> list[str]:
-    """What is wrong with what was given as limits, if anything was."""
+    """What is wrong with the declaration `limits=…`, one text for each fault; None is valid."""
     if isinstance(declared, Limits):
         return declared.faults()
     if declared is None:
         return []
-    return [f"limits={declared!r} are no limits; give Limits(…), such as Limits(max_turns=20)"]
+    return [f"limits={declared!r} is not a Limits(…); give one, such as Limits(max_turns=20)"]
 
 
 WHOLE = (
@@ -111,21 +115,21 @@ CONJUNCTION = frozenset({"and", "also", "plus", "both", "including", "furthermor
 WORD = re.compile(r"[^\W_]+")
 
 LONG, VERY_LONG = 40, 120
-"""From how many words on a task weighs one point, and two."""
+"""The words from which a task gets one point, and two points."""
 MEDIUM, COMPLEX = 1, 3
-"""From how many points on a task is of this kind."""
+"""The points from which a task is of this kind."""
 
 
 class Choice(Struct, frozen=True, gc=False):
-    """A kind of task, and why it is taken for that."""
+    """The kind of a task, and the reason."""
 
     tier: Tier
     reason: str
 
 
 def classify(task: str, capabilities: Iterable[str]) -> Choice:
-    """The kind of a task. One point for each of: its length (two if it is very long), every capability that it names
-    beyond the first, every word of sequence up to two, and two or more conjunctions."""
+    """The kind of a task, by points: one if it is long (two if very long), one for each capability that it names beyond
+    the first, one for each word of sequence up to two, and one for two or more conjunctions."""
     words = [word.lower() for word in WORD.findall(task)]
     named = _named(words, capabilities)
     steps = sum(word in SEQUENCE for word in words)
@@ -138,12 +142,13 @@ def classify(task: str, capabilities: Iterable[str]) -> Choice:
 
 def _named(words: list[str], capabilities: Iterable[str]) -> list[str]:
     """The capabilities of which every word is in the task."""
-    said = {_stem(word) for word in words}
+    stems = {_stem(word) for word in words}
     each = dict.fromkeys(capabilities)
-    return [name for name in each if (parts := WORD.findall(name.lower())) and all(_stem(p) in said for p in parts)]
+    return [name for name in each if (parts := WORD.findall(name.lower())) and all(_stem(p) in stems for p in parts)]
 
 
 def _stem(word: str) -> str:
+    # Not routing.words.stem, which is in a higher room and rougher: it would move tasks to other tiers.
     return word[:-1] if len(word) > 3 and word.endswith("s") else word
 
 

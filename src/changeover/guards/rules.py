@@ -15,39 +15,41 @@ from changeover.guards.approval import Approvable, approval_faults
 
 @dataclass(frozen=True)
 class Rule:
-    """While `if_(ctx)` is true the conversation goes to `goto`, handoffs are refused (`deny`), or a person is asked
-    about them first (`approval`, which may stand beside `goto` too)."""
+    """While `if_(ctx)` is true, the conversation goes to `goto`, handoffs are refused (`deny`), or a person has to
+    approve them (`approval`, also together with `goto`)."""
 
     name: str
     _: KW_ONLY
     if_: Callable[[Any], bool]
-    """A plain function of the run's context. It is asked often, so it looks and does nothing."""
+    """A pure, plain function of the RunContext; it is called often."""
     goto: str = ""
+    """The id of a member."""
     deny: str = ""
-    """Why not: whoever wants to hand over is told."""
+    """The reason of the refusal, which the sender reads."""
     approval: Approvable = None
+    """True, a function or Approval(…)."""
     message: str = ""
-    """What the receiver is told, or what the person is asked."""
+    """What the receiver reads, or the question to the person."""
     agents: Sequence[str] = ()
-    """Whom it concerns while they are active; without any, everybody."""
+    """The ids of the active agents for which it holds; empty for all."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.agents, list):  # which stays the caller's
+        if isinstance(self.agents, list):  # copied: the caller may change it later
             object.__setattr__(self, "agents", tuple(self.agents))
 
     def concerns(self, agent: str) -> bool:
-        """Whether it is for this agent to follow."""
+        """True if the rule holds for this agent."""
         return not self.agents or agent in self.agents
 
 
 class Misjudged(Struct, frozen=True, gc=False):
-    """A rule could not say whether it holds."""
+    """The function of a rule raised, or returned no bool."""
 
     reason: str
 
 
 def holds(rule: Rule, context: Any) -> bool | Misjudged:
-    """Whether the rule holds now; what its function does wrong is no error, but said."""
+    """What the function of the rule returns; Misjudged instead of an exception."""
     try:
         answer: object = rule.if_(context)
     except Exception as error:  # the user's code
@@ -56,11 +58,11 @@ def holds(rule: Rule, context: Any) -> bool | Misjudged:
         return answer
     if inspect.iscoroutine(answer):
         answer.close()
-    return Misjudged(f"it gave a {type(answer).__name__}, and not True or False")
+    return Misjudged(f"it returned a {type(answer).__name__}, not True or False")
 
 
 def rule_faults(rules: object, ids: Sequence[str]) -> list[str]:
-    """Everything that is wrong with what was declared as rules of a team of these members."""
+    """What is wrong with the declaration `rules=…` of a team with these member ids, one text for each fault."""
     if isinstance(rules, str) or not isinstance(rules, Sequence):
         return [f"the team has rules={rules!r}; give a list of Rule(…)s"]
     known = [rule for rule in rules if isinstance(rule, Rule)]
@@ -72,7 +74,7 @@ def rule_faults(rules: object, ids: Sequence[str]) -> list[str]:
 
 def _faults(rule: Rule, ids: Sequence[str]) -> Iterator[str]:
     if not isinstance(rule.name, str) or not rule.name:
-        yield "needs a name, in words"
+        yield "needs a name"
     if not callable(rule.if_) or inspect.iscoroutinefunction(rule.if_):
         yield f"has if_={rule.if_!r}; give a plain function of the run's context"
     for option in ("goto", "deny", "message"):

@@ -9,26 +9,27 @@ from typing import TypeAlias
 from msgspec import Struct
 
 Enabled: TypeAlias = bool | float | Mapping[str, bool | float]
-"""What may be declared: on or off, the share of conversations that have handoffs, or either by agent."""
+"""A declaration `handoffs_enabled=…`: on or off, a share of conversations from 0 to 1, or these by agent."""
 
 WORDS = {"on": 1.0, "off": 0.0}
 
 
 class Switch(Struct, frozen=True):
-    """The share of conversations in which agents hand off."""
+    """The share of conversations, from 0 to 1, in which agents may hand off."""
 
     everybody: float = 1.0
+    """The share for agents that are not in `own`."""
     own: Mapping[str, float] = {}
-    """Of agents that have one of their own."""
+    """The shares of single agents, by id."""
 
     def is_on(self, root: str, agent: str) -> bool:
-        """Whether an agent hands off in the tree of this conversation: the same in every process, at any time."""
+        """True if an agent may hand off in the tree with this root id; the same in every process, at any time."""
         share = self.own.get(agent, self.everybody)
         return share >= 1 or (share > 0 and place_of(root) < share)
 
     @property
     def is_off(self) -> bool:
-        """Whether nobody ever hands off."""
+        """True if no agent ever hands off."""
         return self.everybody <= 0 and not any(self.own.values())
 
 
@@ -36,12 +37,12 @@ ON = Switch()
 
 
 def place_of(root: str) -> float:
-    """Where a conversation stands between 0 and 1: it stays there, so a share that grows takes none away."""
+    """A fixed number from 0 to 1 for a conversation: if a share grows, no conversation loses its handoffs."""
     return int.from_bytes(hashlib.sha256(root.encode()).digest()[:8], "big") / 2**64
 
 
 def switch_of(declared: Enabled, override: str = "") -> Switch:
-    """What was declared, in one form; `override` is what the environment says, if it says anything."""
+    """The declaration `handoffs_enabled=…` as a Switch; `override`, from the environment, wins if it is not empty."""
     if override:
         return Switch(_share_in(override) or 0.0)
     if isinstance(declared, Mapping):
@@ -50,18 +51,16 @@ def switch_of(declared: Enabled, override: str = "") -> Switch:
 
 
 def switch_faults(declared: object, ids: Sequence[str]) -> list[str]:
-    """What is wrong with what was declared."""
+    """What is wrong with the declaration `handoffs_enabled=…`, one text for each fault."""
     if not isinstance(declared, Mapping):
         return [] if _is_share(declared) else [f"the team has handoffs_enabled={declared!r}; {WHAT}"]
-    strangers = [
-        f"handoffs_enabled names {agent!r}, which is not in the team" for agent in declared if agent not in ids
-    ]
-    odd = [agent for agent, share in declared.items() if not _is_share(share)]
-    return strangers + [f"handoffs_enabled of {agent!r} is {declared[agent]!r}; {WHAT_EACH}" for agent in odd]
+    unknown = [f"handoffs_enabled names {agent!r}, which is not in the team" for agent in declared if agent not in ids]
+    wrong = [agent for agent, share in declared.items() if not _is_share(share)]
+    return unknown + [f"handoffs_enabled of {agent!r} is {declared[agent]!r}; {WHAT_EACH}" for agent in wrong]
 
 
 def override_faults(variable: str, value: str) -> list[str]:
-    """What is wrong with what the environment says."""
+    """What is wrong with the environment variable that overrides `handoffs_enabled`."""
     if not value or _share_in(value) is not None:
         return []
     return [f"{variable}={value!r} in the environment; give on, off, or the share of conversations between 0 and 1"]

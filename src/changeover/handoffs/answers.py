@@ -14,27 +14,28 @@ Seconds = Annotated[float, Meta(ge=0, le=float_info.max)]
 
 
 class Accepted(Struct, frozen=True, omit_defaults=True, tag="accepted", tag_field="status"):
-    """The receiver takes the task."""
+    """The receiver accepts the task."""
 
     estimated_completion: Seconds | None = None
     """In how many seconds it expects to be done."""
 
 
 class Rejected(Struct, frozen=True, omit_defaults=True, tag="rejected", tag_field="status"):
-    """The receiver does not take the task."""
+    """The receiver declines the task."""
 
     reason: str
+    """Why; the sender reads it."""
     suggested_alternative: str | None = None
     """The id of an agent that may be a better choice."""
 
 
 class Conditional(Struct, frozen=True, omit_defaults=True, tag="conditional", tag_field="status"):
-    """The receiver takes the task once it has what it lacks."""
+    """The receiver accepts the task if it gets more context or a permission; raises ValueError if it needs neither."""
 
     needs_more_context: tuple[str, ...] = ()
-    """What it has to know; the sender may offer again and say it."""
+    """What it has to know; the sender may offer again with it."""
     needs_permission: tuple[str, ...] = ()
-    """What somebody has to allow."""
+    """What a person has to permit first."""
     estimated_completion: Seconds | None = None
     """In how many seconds from then it expects to be done."""
 
@@ -49,7 +50,7 @@ POSSIBLE = "return Accepted(…), Rejected(…), Conditional(…), True or False
 
 
 def answer_of(given: object) -> Answer:
-    """What `accepts` returned, as an answer; raises TypeError if it is none."""
+    """The answer that `accepts` returned; None and True mean Accepted. Raises TypeError if it is not an answer."""
     match given:
         case None | True:
             return Accepted()
@@ -58,19 +59,21 @@ def answer_of(given: object) -> Answer:
         case Accepted() | Rejected() | Conditional():
             return checked(given)
         case str():
-            raise TypeError(f"accepts returned the text {given!r:.200}; if it says why not, return Rejected(it)")
+            raise TypeError(f"accepts returned the text {given!r:.200}; to decline, return Rejected(reason)")
         case Awaitable():
-            raise TypeError("accepts returned something that has to be awaited first")
+            raise TypeError("accepts returned an awaitable; await it first")
         case _:
             kind = type(given).__name__
             raise TypeError(f"accepts returned {reprlib.repr(given)}, of type {kind}; {POSSIBLE}")
 
 
-def checked(answer: Answer, said: str = "accepts returned") -> Answer:
-    """The answer as it comes back from a log: records do not check what they are made with. Raises TypeError if it
-    could not, with how it was said."""
+def checked(answer: Answer, source: str = "accepts returned") -> Answer:
+    """The answer with its fields checked, which msgspec does not do when a record is made.
+
+    Raises TypeError, whose text begins with `source`.
+    """
     try:
-        kept: Answer = msgspec.convert(msgspec.to_builtins(answer), Answer)
+        valid: Answer = msgspec.convert(msgspec.to_builtins(answer), Answer)
     except msgspec.ValidationError as error:
-        raise TypeError(f"{said} {type(answer).__name__}(…) with what it cannot hold: {error}") from None
-    return kept
+        raise TypeError(f"{source} {type(answer).__name__}(…) with a wrong value: {error}") from None
+    return valid

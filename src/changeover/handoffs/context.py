@@ -11,11 +11,13 @@ from functools import cache
 from typing import Any, Literal
 
 from changeover.facts import Expected, Handed
-from changeover.messages import Message, ToolResult
+from changeover.messages import Assistant, Message, ToolResult
 
 KINDS = ("variable", "tool", "author")
 
 ALLOWED = "a selector is 'variable:NAME', 'tool:NAME' or 'author:NAME', and in a name * and ? stand for any characters"
+
+LEFT_OUT = "[this result is not shown to you]"
 
 Admits = Callable[[str], bool]
 
@@ -39,6 +41,26 @@ def select_variables(variables: Mapping[str, Any], include: Sequence[str], exclu
     admits = _admits("variable", include, exclude)
     shown = {name: value for name, value in variables.items() if admits(name)}
     return variables if len(shown) == len(variables) else shown
+
+
+def last_messages(messages: Sequence[Message], count: int) -> list[Message]:
+    """The last `count` messages, all if negative; a turn is never cut between a call and its results."""
+    first = 0 if count < 0 else max(0, len(messages) - count)
+    while 0 < first < len(messages) and isinstance(messages[first], ToolResult):
+        first -= 1
+    return list(messages[first:])
+
+
+def with_results(messages: Sequence[Message]) -> list[Message]:
+    """The messages with a result for every call; a placeholder stands for a result that is not among them."""
+    shown: list[Message] = []
+    answered = {message.call for message in messages if isinstance(message, ToolResult)}
+    for message in messages:
+        shown.append(message)
+        if isinstance(message, Assistant):
+            missing = [call for call in message.calls if call.id not in answered]
+            shown += [ToolResult(call.id, call.name, message.agent, LEFT_OUT) for call in missing]
+    return shown
 
 
 def _speaker(message: Message) -> str:

@@ -13,20 +13,21 @@ from changeover.handoffs.package import Expectations
 from changeover.handoffs.structured_output import Form, form_of, found, takes_text, trouble
 
 SHOWN_SCHEMA = 2_000
-"""Of a schema, more is not repeated."""
+"""How many characters of a schema an error text repeats."""
 
 Judgement = bool | str
-"""Whether a result is good; or, if it is not, in words why. An empty text is a yes."""
+"""The verdict of a criterion: True or an empty text if the result is good, False or a text that says why not."""
 Criterion = str | Callable[[Any], Judgement] | Callable[[Any], Awaitable[Judgement]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expects:
-    """A form for the result, what makes it a good one, and how many seconds it may take.
+    """What the sender of a handoff expects of its result.
 
-    `output` is a JSON schema or a Python type. A criterion in words is for the receiver to read; one that is a function
-    judges the result: the text, or with an `output` what the text says in that form. Without a timeout, that of the
-    handoff holds.
+    `output` is a JSON schema or a Python type that the result must fit (default: any text). `criteria` are sentences,
+    which the receiver reads, and functions, which judge the result: they get its text or, with an `output`, the value
+    in that form, and return True, False or a text that says what is wrong. `timeout` is in seconds (default: that of
+    the handoff). A declaration that is wrong is reported by `Team(…)` as a MisconfiguredError.
     """
 
     output: Any = None
@@ -35,7 +36,7 @@ class Expects:
 
 
 def expected(expects: Any) -> Expects:
-    """What was given as `expects`, as an Expects."""
+    """The declaration `expects=…` as an Expects: a schema or a type becomes its `output`."""
     match expects:
         case Expects():
             return expects
@@ -48,7 +49,7 @@ def expected(expects: Any) -> Expects:
 
 
 def fault(expects: Any) -> str:
-    """What is wrong with this declaration; empty if nothing is."""
+    """What is wrong with the declaration `expects=…`; empty if it is valid."""
     whole = expected(expects)
     if isinstance(whole.criteria, str) or not isinstance(whole.criteria, Sequence):
         return f"expects criteria {whole.criteria!r}; give a list"
@@ -61,7 +62,7 @@ def fault(expects: Any) -> str:
 
 
 def misfit(expects: Any, text: str) -> str:
-    """What is wrong with this result, in words that its author can act on; empty if it fits."""
+    """What is wrong with this result, for its author to correct; empty if it fits. Async criteria are not called."""
     whole = expected(expects)
     value, wrong = _read(whole, text)
     if wrong:
@@ -70,7 +71,7 @@ def misfit(expects: Any, text: str) -> str:
 
 
 def value_of(expects: Any, text: str) -> Any:
-    """What a result that fits says: the value it describes, or the text itself if no form is expected."""
+    """The value that the result describes, or its text if no form is expected; raises ValueError if it does not fit."""
     value, wrong = _read(expected(expects), text)
     if wrong:
         raise ValueError(wrong)
@@ -78,12 +79,12 @@ def value_of(expects: Any, text: str) -> Any:
 
 
 def judged_later(expects: Any) -> tuple[Callable[[Any], Awaitable[Judgement]], ...]:
-    """The criteria that have to be awaited: call each with `value_of` the result, and give `complaint` the outcome."""
+    """The async criteria: call each with `value_of` the result, and pass what it returns to `complaint`."""
     return tuple(cast("Any", judge) for judge in _judges(expected(expects), later=True))
 
 
 def complaint(criterion: Callable[..., Any], outcome: object) -> str:
-    """What the outcome of a criterion says against the result; empty if nothing."""
+    """What is wrong with a result for which this criterion returned `outcome`; empty if nothing is."""
     match outcome:
         case True | "":
             return ""
@@ -93,34 +94,34 @@ def complaint(criterion: Callable[..., Any], outcome: object) -> str:
             return outcome
         case _:
             if inspect.iscoroutine(outcome):
-                outcome.close()  # nobody will await it
+                outcome.close()  # else Python warns that it was never awaited
             kind = type(outcome).__name__
-            return f"whether it meets this is unknown, for the check gave no bool but {kind}: {words_of(criterion)}"
+            return f"this could not be checked, because the check returned {kind} and not bool: {words_of(criterion)}"
 
 
 def expectations_of(expects: Any) -> Expectations:
-    """The same, as it travels in a package."""
+    """The declaration `expects=…` as a package holds it."""
     whole = expected(expects)
     schema = form_of(whole.output).schema() if whole.output is not None else {}
-    told = tuple(map(words_of, whole.criteria))
+    criteria = tuple(map(words_of, whole.criteria))
     if whole.timeout is None:
-        return Expectations(output_schema=schema, success_criteria=told)
-    return Expectations(output_schema=schema, success_criteria=told, timeout=whole.timeout)
+        return Expectations(output_schema=schema, success_criteria=criteria)
+    return Expectations(output_schema=schema, success_criteria=criteria, timeout=whole.timeout)
 
 
 def words_of(criterion: Criterion) -> str:
-    """A criterion as a receiver reads it: a function by the first line of its docstring, or by its name."""
+    """A criterion in words: of a function, the first line of its docstring, or its name."""
     if isinstance(criterion, str):
         return criterion
     about = inspect.getdoc(criterion) if inspect.isroutine(criterion) else None
     name = getattr(criterion, "__name__", type(criterion).__name__)
     if name == "<lambda>":
-        return "a check that its sender makes"
+        return "a check by the sender"
     return about.splitlines()[0] if about else name.replace("_", " ").strip()
 
 
 def _read(expects: Expects, text: str) -> tuple[Any, str]:
-    """What the text says in the form that is expected, and what is wrong with it."""
+    """The value that the text describes in the expected form, and what is wrong with it."""
     if expects.output is None:
         return text, ""
     form = form_of(expects.output)
@@ -132,13 +133,13 @@ def _read(expects: Expects, text: str) -> tuple[Any, str]:
         if not wrong:
             return value, ""
         complaints.append(wrong)
-    return None, _told(form, complaints[0] if complaints else f"it is not JSON ({trouble(text)})")
+    return None, _misfit(form, complaints[0] if complaints else f"it is not JSON ({trouble(text)})")
 
 
-def _told(form: Form, wrong: str) -> str:
+def _misfit(form: Form, wrong: str) -> str:
     schema = json.dumps(form.schema(), ensure_ascii=False)
     shown = schema if len(schema) <= SHOWN_SCHEMA else f"{schema[:SHOWN_SCHEMA]} […]"
-    return f"the result does not have the form that is expected: {wrong}. Give all of it again, to fit {shown}"
+    return f"the result does not have the expected form: {wrong}. Give all of it again, to fit {shown}"
 
 
 def _judges(expects: Expects, *, later: bool) -> Iterator[Callable[[Any], Any]]:
@@ -146,15 +147,15 @@ def _judges(expects: Expects, *, later: bool) -> Iterator[Callable[[Any], Any]]:
 
 
 def _is_async(judge: Callable[..., Any]) -> bool:
-    # The second for an object that is called like a function.
+    # The second is for callable objects.
     return inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(type(judge).__call__)
 
 
 def _ask(judge: Callable[[Any], Any], value: Any) -> str:
     try:
         outcome = judge(value)
-    except Exception as error:  # the user's code: a result that it stumbles over is no good result
-        return f"{words_of(judge)}: checking this broke off with {type(error).__name__}: {error}"
+    except Exception as error:  # the user's code: a result on which it raises is not a good one
+        return f"{words_of(judge)}: the check raised {type(error).__name__}: {error}"
     return complaint(judge, outcome)
 
 

@@ -16,7 +16,8 @@ from msgspec.structs import force_setattr
 
 from changeover.errors import PackageError
 from changeover.facts import Mode
-from changeover.handoffs.part import ROOT, Part
+from changeover.handoffs.json_value import ROOT
+from changeover.handoffs.part import Part
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 
 PROTOCOL = "1.0"
@@ -29,9 +30,9 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class Priority(IntEnum):
-    """Names for how urgent a handoff is; any other integer will do as well, and the higher one goes first."""
+    """Names for priorities of handoffs; any other integer is valid too, and a higher one goes first."""
 
-    # Normal is nothing: a queue of somebody else's, which knows no priority, has no need to make one up.
+    # NORMAL is 0, so that a queue without priorities need not make one up.
     LOW = -10
     NORMAL = 0
     HIGH = 10
@@ -39,7 +40,7 @@ class Priority(IntEnum):
 
 
 PRIORITIES = {priority.name.lower(): priority for priority in Priority}
-"""Their names, as they stand in JSON."""
+"""The names of priorities in JSON."""
 
 
 class Task(Part, frozen=True):
@@ -48,77 +49,77 @@ class Task(Part, frozen=True):
     description: Annotated[str, Meta(min_length=1)]
     """What is to be done."""
     type: str = ""
-    """What kind of work it is, for those who take only some kinds."""
+    """The kind of work, for receivers that accept only some kinds."""
     requirements: tuple[str, ...] = ()
-    """What has to hold for the work, one demand each."""
+    """Requirements of the work, one each."""
     id: str = ""
-    """Names the task; filled in when the package is offered, if it is empty."""
+    """The id of the task; filled in when the package is offered, if it is empty."""
 
 
 class Step(Part, frozen=True):
-    """Something that was done already."""
+    """A step that was done already."""
 
     description: str
     """What was done."""
     agent: str = ""
-    """Who did it."""
+    """The agent that did it."""
     result: str = ""
-    """What came of it."""
+    """Its result."""
 
 
 class Decision(Part, frozen=True):
-    """Something that was decided and is not to be decided anew."""
+    """A decision that the receiver should not reopen."""
 
     decision: str
     """What was decided."""
     reason: str = ""
     """Why."""
     agent: str = ""
-    """Who decided it."""
+    """The agent that decided it."""
 
 
 class FileReference(Part, frozen=True):
     """A file that the work is about."""
 
     path: Annotated[str, Meta(min_length=1)]
-    """Where it is."""
+    """The path of the file."""
     sections: tuple[str, ...] = ()
-    """Which parts of it matter; all of it, if none is named."""
+    """The sections that matter; the whole file, if empty."""
 
 
 class ToolCall(Part, frozen=True):
-    """A tool that an agent called."""
+    """A call of a tool by an agent."""
 
     name: str
-    """The tool."""
+    """The name of the tool."""
     arguments: dict[str, Any] = field(default_factory=dict)
-    """What it was given."""
+    """The arguments of the call."""
 
 
 class Said(Part, frozen=True):
     """One message of the conversation so far."""
 
     author: str
-    """Who said it: a user, an agent, or the tool whose result it is."""
+    """The author: a user, an agent, or the tool whose result it is."""
     text: str = ""
-    """What was said."""
+    """The text of the message."""
     role: Literal["user", "agent", "tool", "note"] = "user"
-    """What its author is; a note is for the reader only."""
+    """The role of the author; a note is a remark for the next reader."""
     calls: tuple[ToolCall, ...] = ()
-    """The tools that an agent called with it."""
+    """The tool calls that an agent made with it."""
 
 
 class Progress(Part, frozen=True):
-    """How far a flow has come."""
+    """The progress of a workflow."""
 
     phase: str = ""
-    """The phase it is in."""
+    """The current phase."""
     next: str = ""
-    """What comes next."""
+    """The next phase."""
     done: tuple[str, ...] = ()
-    """The steps that are behind it."""
+    """The steps that are done."""
     remaining: tuple[str, ...] = ()
-    """The steps that are before it."""
+    """The steps that remain."""
 
 
 class Context(Part, frozen=True, kw_only=True):
@@ -127,17 +128,17 @@ class Context(Part, frozen=True, kw_only=True):
     original_request: str = ""
     """What the user asked for, word for word."""
     summary: str = ""
-    """The story so far, in short."""
+    """A summary of the conversation so far."""
     current_state: str = ""
-    """Where things stand now."""
+    """The current state of the work."""
     key_information: tuple[str, ...] = ()
-    """Facts that must not be overlooked."""
+    """Facts that the receiver must not overlook."""
     constraints: tuple[str, ...] = ()
-    """What the receiver has to keep to."""
+    """Constraints that the receiver has to respect."""
     completed_steps: tuple[Step, ...] = ()
-    """What was done already."""
+    """Steps that were done already."""
     decisions: tuple[Decision, ...] = ()
-    """What was decided, and why."""
+    """Decisions that were made, with their reasons."""
     intermediate_results: dict[str, Any] = field(default_factory=dict)
     """Results of the work so far, by name."""
     relevant_files: tuple[FileReference, ...] = ()
@@ -145,56 +146,56 @@ class Context(Part, frozen=True, kw_only=True):
     fallbacks: tuple[str, ...] = ()
     """What to try when stuck."""
     escalation_path: tuple[str, ...] = ()
-    """Whom to turn to when nothing helps, one after the other."""
+    """Whom to ask when nothing helps, in this order."""
     history: tuple[Said, ...] = ()
-    """The messages that went before, oldest first."""
+    """The messages of the conversation so far, oldest first."""
     reference: str = ""
-    """Where the whole context is kept, if it does not travel itself."""
+    """A reference to the stored context, if the context itself does not travel."""
     variables: dict[str, Any] = field(default_factory=dict)
     """Context variables, by name."""
     artifacts: dict[str, str | None] = field(default_factory=dict)
-    """Where each thing that was made can be found, by name; null while it is not made yet."""
+    """References to results of the work, by name; null while a result does not exist yet."""
     workflow_state: Progress = field(default_factory=Progress)
-    """How far the flow has come that the task belongs to."""
+    """The progress of the workflow that the task belongs to."""
 
 
 class Metadata(Part, frozen=True, kw_only=True):
-    """Who hands over to whom, how, and when."""
+    """Sender, receiver, mode, priority and times of a handoff."""
 
     sender: str = ""
-    """Who hands over."""
+    """The agent that hands over."""
     receiver: str = ""
-    """Who is to take over; empty while it is still to be found."""
+    """The agent that should take over; empty if one has to be found."""
     mode: Mode = Mode.DELEGATE
     """Whether a result comes back to the sender, or the receiver takes over for good."""
     reason: str = ""
     """Why it is handed over."""
     instructions: str = ""
-    """What the receiver is told to do beyond its own instructions."""
+    """Instructions for the receiver, in addition to its own."""
     required_capabilities: tuple[str, ...] = ()
-    """What the receiver has to be able to do."""
+    """Capabilities that the receiver must have."""
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = Priority.NORMAL.value
-    """The higher goes first; low is -10, normal 0, high 10, urgent 20, and these names may stand for the figures."""
+    """A higher priority goes first; the names low (-10), normal (0), high (10) and urgent (20) are valid too."""
     timestamp: Moment | None = None
     """When it was offered; filled in then."""
     deadline: Moment | None = None
     """When the work must be done."""
     attempt: Count = 1
-    """Which offer of this task it is, counted from 1."""
+    """The number of this offer of the task, from 1."""
     max_iterations: Count | None = None
-    """How many model turns the receiver may take; as many as its team allows, if null."""
+    """How many model turns the receiver may take; null for the limit of its team."""
     estimated_tokens: Count | None = None
-    """About how many tokens the task and its context are; filled in for whoever is asked to take it, if it is null."""
+    """About how many tokens the task and its context have; filled in when a receiver is asked, if it is null."""
     conversation: str = ""
-    """The conversation that it belongs to."""
+    """The id of the conversation that it belongs to."""
     correlation_id: str = ""
-    """What others call the business that it belongs to."""
+    """An id of the same matter in other systems."""
     user: str = ""
-    """For whom it is done."""
+    """The user for whom the work is done."""
     idempotency_key: str = ""
-    """Packages with the same key are the same handoff, however often they are sent."""
+    """Packages with the same key are one handoff, however often they are sent."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Whatever else the sender wants to say."""
+    """Further data of the sender."""
 
     def __post_init__(self) -> None:
         if isinstance(self.priority, str):
@@ -203,29 +204,29 @@ class Metadata(Part, frozen=True, kw_only=True):
 
 
 class Expectations(Part, frozen=True, kw_only=True):
-    """What the result has to be like."""
+    """What the sender expects of the result."""
 
     output_schema: dict[str, Any] = field(default_factory=dict)
-    """A JSON schema that the result has to fit; any result will do, if it is empty."""
+    """A JSON schema that the result has to fit; empty allows any result."""
     success_criteria: tuple[str, ...] = ()
     """What makes the result a good one."""
     timeout: Annotated[float, Meta(gt=0)] | None = 300.0
-    """After how many seconds nobody waits any longer; null if they wait for ever."""
+    """After how many seconds the handoff expires; null for never."""
 
 
 class HandoffPackage(Part, frozen=True):
-    """Everything that a receiver is given with a handoff."""
+    """Everything that a receiver gets with a handoff. A value that does not fit raises PackageError."""
 
     task: Task
     """The work that is handed over."""
     context: Context = field(default_factory=Context)
-    """What is known about it."""
+    """What is known about the task."""
     metadata: Metadata = field(default_factory=Metadata)
-    """Who hands over to whom, how, and when."""
+    """Sender, receiver, mode, priority and times."""
     expectations: Expectations = field(default_factory=Expectations)
-    """What the result has to be like."""
+    """What the sender expects of the result."""
     protocol: str = PROTOCOL
-    """The version of this form: major.minor. A new minor version only adds fields."""
+    """The version of the package format: major.minor. A new minor version only adds fields."""
 
     def __post_init__(self) -> None:
         check_protocol(self.protocol)
@@ -233,9 +234,9 @@ class HandoffPackage(Part, frozen=True):
 
     @classmethod
     def from_dict(cls, given: object) -> Self:
-        """The package that this object of JSON describes; raises PackageError, which says what is wrong and where."""
+        """The package that this JSON object describes; raises PackageError, which says what is wrong and where."""
         if isinstance(given, dict):
-            # First of all: what follows may be right in a version that we cannot read.
+            # First: other fields may be valid in a version that this one cannot read.
             check_protocol(given.get("protocol"))
         return super().from_dict(given)
 
@@ -249,35 +250,34 @@ class HandoffPackage(Part, frozen=True):
         return cls.from_dict(given)
 
     def to_dict(self) -> dict[str, Any]:
-        """The package as an object of JSON, without the fields that say only what holds anyway."""
+        """The package as a JSON object, without the fields that have their default value."""
         return {"protocol": self.protocol, **super().to_dict()}
 
     def to_json(self, indent: int | None = None) -> str:
-        """The package as JSON."""
+        """The package as JSON; `indent` is the number of spaces, None for one line."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def fingerprint(package: HandoffPackage) -> str:
-    """The same for two packages that say the same, whichever attempt it is, whenever and in whatever order said."""
-    said = package.to_dict()
-    metadata = said.get("metadata", {})
+    """A SHA-256 of what the package says: without attempt, timestamp and version, and independent of field order."""
+    content = package.to_dict()
+    metadata = content.get("metadata", {})
     if package.metadata.deadline is not None:
         metadata["deadline"] = str(package.metadata.deadline - EPOCH)
-    aside = {"attempt", "timestamp"}
-    said["metadata"] = {name: value for name, value in metadata.items() if name not in aside}
-    del said["protocol"]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    content["metadata"] = {name: value for name, value in metadata.items() if name not in ("attempt", "timestamp")}
+    del content["protocol"]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def priority_of(name: str) -> Priority:
-    """The priority of this name."""
+    """The priority with this name; raises PackageError if there is none."""
     if name not in PRIORITIES:
         raise PackageError(f"{ROOT}.priority", f"expected `int` or one of {', '.join(PRIORITIES)}, got {name!r}")
     return PRIORITIES[name]
 
 
 def check_protocol(version: object) -> None:
-    """Raises PackageError if packages of this version cannot be read here."""
+    """Raise PackageError if this version of Changeover cannot read packages of that version."""
     path = f"{ROOT}.protocol"
     if version is None:
         raise PackageError(path, f'is missing; this version of Changeover writes "{PROTOCOL}"')
@@ -289,7 +289,7 @@ def check_protocol(version: object) -> None:
 
 
 def history_of(messages: Iterable[Message]) -> tuple[Said, ...]:
-    """The messages, oldest first, without what only a provider or an agent itself has a use for."""
+    """The messages as a package holds them: without thinking, and without data of providers."""
     return tuple(map(_said, messages))
 
 

@@ -1,4 +1,4 @@
-"""The JSON schema of a package, for writers without Changeover; run as a module to write the file again."""
+"""The JSON schema of a package, for programs without Changeover; `python -m` this module to write the file again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = "python -m changeover.handoffs.package_schema"
 
 
 def package_schema() -> dict[str, Any]:
-    """The schema, made from the records."""
+    """The JSON schema of HandoffPackage, with the docstrings of its fields as descriptions."""
     (root,), schemas = msgspec.json.schema_components([HandoffPackage], ref_template="#/$defs/{name}")
     described = {name: _described(schema, getattr(package, name)) for name, schema in schemas.items()}
     described["Metadata"]["properties"]["priority"] = _priority(described["Metadata"]["properties"]["priority"])
@@ -35,7 +35,7 @@ def package_schema() -> dict[str, Any]:
 
 
 def field_texts(part: type[Part]) -> dict[str, str]:
-    """What the source says below each field of a part."""
+    """The docstrings of the fields of a part, from its source."""
     (declared,) = ast.parse(inspect.getsource(part)).body
     assert isinstance(declared, ast.ClassDef)
     texts = {}
@@ -49,7 +49,7 @@ def field_texts(part: type[Part]) -> dict[str, str]:
 
 
 def as_text(schema: dict[str, Any]) -> str:
-    """The schema as it stands in its file."""
+    """The schema as the text of its file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

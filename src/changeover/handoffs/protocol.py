@@ -9,7 +9,7 @@ from changeover.facts import State
 
 
 class Signal(StrEnum):
-    """What can happen to a handoff."""
+    """What can happen to a handoff. LAPSE means that a worker's claim on it expired."""
 
     ACCEPT = "accept"
     REJECT = "reject"
@@ -61,6 +61,6 @@ def advance(state: State, *signals: Signal) -> State:
 
 
 def concluded(state: State, *signals: Signal) -> State:
-    """The state after work has ended; if it had fallen back to the queue, somebody took it up after all."""
-    back = state is State.PENDING and signals[0] in (Signal.COMPLETE, Signal.FAIL)
-    return advance(state, *((Signal.ACCEPT, Signal.START) if back else ()), *signals)
+    """The state after work has ended. Work that had lapsed into the queue counts as started."""
+    lapsed = state is State.PENDING and signals[0] in (Signal.COMPLETE, Signal.FAIL)
+    return advance(state, *((Signal.ACCEPT, Signal.START) if lapsed else ()), *signals)

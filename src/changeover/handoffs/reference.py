@@ -1,24 +1,94 @@
-"""Document: an earlier conversation that a receiver can read in parts, by section or by search."""
+"""Reference: a strategy that stores the conversation and gives the receiver an address; Document is what it stores."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
 
-from changeover.handoffs.tokens import count
+from changeover.handoffs.strategies import Chapter, ContextStrategy, Effects, Handover, PackedContext, count_faults
+from changeover.handoffs.tokens import count, weight
 from changeover.messages import Assistant, File, Message, Note, ToolResult, User, with_labels
 
 CHUNK = 20
-"""How many messages a section has."""
+"""Number of messages in a section."""
 SCHEME = "context://"
 LONGEST = 20
-"""Of how many sections a receiver is told by name; the others can be asked for all the same."""
+"""Number of sections that a receiver is told by name; it can ask for the others too."""
+SHARE, LEAST = 8, 60
+"""Quoted facts may take this fraction of the tokens of all messages, but always this many tokens."""
 
 Ranking = Callable[[Sequence[str], str], Sequence[int]]
 """Which of some passages fit what is looked for, the best first."""
+
+
+class Kept(ContextStrategy, frozen=True, kw_only=True):
+    """A strategy that stores the messages where the receiver can read them, and quotes facts from them."""
+
+    max_facts: int = 300
+    """Tokens that the quoted facts may take."""
+    expires: float | None = None
+    """Seconds after which the stored text can no longer be fetched; None keeps it as long as the conversation."""
+    max_bytes: int = 1_000_000
+    """Size that the stored text may have."""
+
+    made = True
+    retells = True
+    must_store: ClassVar[bool] = True
+    """Whether a text above `max_bytes` is an error; else the chapter has no address."""
+
+    def faults(self) -> list[str]:
+        found = [*super().faults(), *count_faults("max_bytes", self.max_bytes)]
+        found += count_faults("max_facts", self.max_facts)
+        if self.expires is not None and not self.expires > 0:
+            found.append(f"expires={self.expires!r} must be a number of seconds above 0, or None")
+        return found
+
+    async def pack(self, handover: Handover, effects: Effects) -> PackedContext:
+        return await self.pack_news(handover, effects) if _has_news(handover) else PackedContext()
+
+    async def pack_news(self, handover: Handover, effects: Effects) -> PackedContext:
+        """Pack a handover that holds more than the request and the sender's message."""
+        return PackedContext(await self.store(handover, effects))
+
+    async def store(self, handover: Handover, effects: Effects) -> Chapter:
+        """Store the messages; the chapter has their facts, address and sections."""
+        facts, document = await self._facts(handover, effects), document_of(handover.messages)
+        body = body_of(document)
+        if (size := len(body.encode())) > self.max_bytes:
+            if self.must_store:
+                raise ValueError(f"the messages take {size:,} bytes, and max_bytes={self.max_bytes:,}")
+            return Chapter(facts=facts, messages=len(handover.messages))
+        id = await effects.store(body, self.expires)
+        return Chapter("", facts, f"{SCHEME}{id}", sections_of(document), len(handover.messages))
+
+    async def _facts(self, handover: Handover, effects: Effects) -> tuple[str, ...]:
+        """The facts that neither the request nor an earlier chapter holds."""
+        from changeover.handoffs.essentials import essentials
+
+        room = min(self.max_facts, max(LEAST, weight(*handover.messages) // SHARE))
+        facts = await effects.run(partial(essentials, handover.messages, room))  # slow for a long conversation
+        known = {fact for chapter in handover.chapters for fact in chapter.facts}
+        return tuple(fact for fact in facts if fact not in known and fact.partition(": ")[2] not in handover.request)
+
+
+def _has_news(handover: Handover) -> bool:
+    """Whether there are messages beside the request and the sender's message, which the receiver reads anyway."""
+    known = {handover.request, handover.message}
+    return any(
+        not isinstance(each, User | Note) or each.text not in known or (isinstance(each, User) and each.files)
+        for each in handover.messages
+    )
+
+
+class Reference(Kept, frozen=True):
+    """The user's request, key facts, and an address with which the receiver can fetch the rest when it needs it."""
+
+    name = "reference"
 
 
 class Document(Struct, frozen=True, omit_defaults=True):

@@ -1,191 +1,233 @@
 """Strategies: how much of a conversation a receiver sees. What is left out of its view stays in the log.
 
-Every strategy takes selectors: `exclude=("tool:search", "variable:card_*")` hides the results of a tool and some
-context variables, `include=("author:user",)` shows only what the user said.
+A strategy is a class: its attributes and methods say what it shows and how that is made, so that a new one needs no
+change elsewhere. Every strategy takes selectors: `exclude=("tool:search", "variable:card_*")` hides the results of a
+tool and some context variables, `include=("author:user",)` shows only the user's messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from changeover.facts import Usage
 from changeover.handoffs.context import selector_faults
-from changeover.messages import Message
+from changeover.messages import Message, Reply
 
 FETCH = "fetch_context"
-"""The tool by which an agent reads what was said before it took over."""
+"""The tool with which an agent reads the messages from before it took over."""
 
 
 class Chapter(Struct, frozen=True, omit_defaults=True):
-    """A stretch of a conversation as those who come after are told of it."""
+    """Earlier messages in the short form that later receivers are told."""
 
     text: str = ""
     """A summary, in prose."""
     facts: tuple[str, ...] = ()
-    """Word for word: decisions, numbers, ids, file names, open questions."""
+    """Quoted word for word: decisions, numbers, ids, file names, open questions."""
     ref: str = ""
-    """By what the whole of it can be fetched, if it can."""
+    """The address of the full text, if it is stored."""
     sections: tuple[str, ...] = ()
-    """What can be fetched of it by name."""
+    """Sections of the full text that can be fetched by name."""
     messages: int = 0
-    """How many messages it covers."""
+    """Number of messages that it covers."""
     prompt: int = 0
-    """By which version of our prompt it was summed up, if it was."""
+    """Version of the prompt that made the summary; 0 without one."""
 
 
 def can_fetch(chapters: Iterable[Chapter]) -> bool:
-    """Whether there is anything of which more can be read."""
+    """Whether the full text of any chapter is stored."""
     return any(chapter.ref for chapter in chapters)
 
 
 class Handover(Struct, frozen=True, kw_only=True):
-    """What the sender has, and who is to get it."""
+    """The input of a strategy: the sender's context, and its receiver."""
 
     sender: str
     receiver: str
     purpose: str = ""
-    """What the receiver is there for, as it was declared."""
+    """The receiver's description or instructions, as declared."""
     capabilities: tuple[str, ...] = ()
     message: str = ""
-    """What the sender says to the receiver."""
+    """The sender's message to the receiver."""
     request: str = ""
-    """What the user asked for."""
+    """The user's request."""
     messages: Sequence[Message] = ()
-    """What was said since the last chapter, oldest first."""
+    """The messages since the last chapter, oldest first."""
     chapters: tuple[Chapter, ...] = ()
-    """What was packed before, oldest first."""
+    """The chapters that were made before, oldest first."""
     variables: Mapping[str, Any] = {}
     artifacts: Mapping[str, str | None] = {}
     workflow_state: Mapping[str, Any] = {}
 
 
+T = TypeVar("T")
+ALL = -1
 FALLBACK = 5
-"""How many of the last messages a receiver gets if what its strategy makes of them could not be made."""
+"""Number of last messages that a receiver gets if its strategy failed."""
 
 
-class Selective(Struct, frozen=True, kw_only=True):
-    """What every strategy can leave out beside what it is there for."""
+class Effects(Protocol):
+    """What a strategy may do while it packs; the core carries it out."""
+
+    async def ask_model(self, instructions: str, text: str, timeout: float) -> Reply:
+        """Ask the team's helper model, or else the sender's model; raises ModelError if there is none."""
+        ...
+
+    async def store(self, body: str, expires: float | None) -> str:
+        """Keep a text with the conversation, for so many seconds or for good, and return its id."""
+        ...
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do long work in a thread, beside the event loop."""
+        ...
+
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call the user's function, plain or async; raises TimeoutError if it takes too long."""
+        ...
+
+
+class PackedContext(Struct, frozen=True):
+    """The output of a strategy that makes the context: a chapter, a text or messages."""
+
+    chapter: Chapter | None = None
+    text: str = ""
+    messages: tuple[Message, ...] = ()
+    usage: Usage | None = None
+    """What the model call cost, if there was one."""
+
+
+class ContextStrategy(Struct, frozen=True, kw_only=True):
+    """How much of a conversation a receiver sees.
+
+    A subclass sets `name`. One that shows messages as they are overrides `recent`; one that makes something of them
+    sets `made = True` and overrides `pack`. If `pack` raises, the receiver gets the last messages instead.
+    """
 
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
 
+    name: ClassVar[str] = ""
+    made: ClassVar[bool] = False
+    """Whether `pack` makes the context; else the receiver's view is cut from the sender's thread."""
+    retells: ClassVar[bool] = False
+    """Whether the receiver is told all chapters, the new one and those before."""
+
+    @property
+    def logged_as(self) -> str:
+        """The name of the strategy in events and tables."""
+        return self.name or type(self).__name__
+
+    @property
+    def recent(self) -> int:
+        """Number of last messages that the receiver sees as they are; negative for all."""
+        return FALLBACK
+
+    @property
+    def whole(self) -> bool:
+        """Whether the receiver reads the sender's thread unchanged."""
+        return False
+
     def faults(self) -> list[str]:
-        """What is wrong with it as it was declared."""
+        """What is wrong with the declaration."""
         return selector_faults(self.include, self.exclude)
 
+    async def pack(self, handover: Handover, effects: Effects) -> PackedContext:
+        """Make what the receiver gets of the handover."""
+        return PackedContext()
 
-class Full(Selective, frozen=True):
+
+class Full(ContextStrategy, frozen=True):
     """Everything the sender saw."""
 
     name = "full"
 
+    @property
+    def recent(self) -> int:
+        return ALL
 
-class MessageOnly(Selective, frozen=True):
+    @property
+    def whole(self) -> bool:
+        return not self.include and not self.exclude
+
+
+class MessageOnly(ContextStrategy, frozen=True):
     """The user's request and the sender's message, nothing else."""
 
     name = "message_only"
 
+    @property
+    def recent(self) -> int:
+        return 0
 
-class Recent(Selective, frozen=True):
-    """The user's request, the last messages, as many as it says, and the sender's message."""
+
+class Recent(ContextStrategy, frozen=True):
+    """The user's request, the last `messages` messages, and the sender's message."""
 
     messages: int = FALLBACK
 
     name = "recent"
 
-    def faults(self) -> list[str]:
-        return [*super().faults(), *_count_faults("messages", self.messages)]
-
-
-class Kept(Selective, frozen=True, kw_only=True):
-    """What is said of what stays in the team's store, where the receiver can read it."""
-
-    max_facts: int = 300
-    """How many tokens what is told word for word may take."""
-    expires: float | None = None
-    """After how many seconds the rest can no longer be fetched; None is as long as the conversation is kept."""
-    max_bytes: int = 1_000_000
-    """How large what is kept may be."""
+    @property
+    def recent(self) -> int:
+        return self.messages
 
     def faults(self) -> list[str]:
-        found = [*super().faults(), *_count_faults("max_bytes", self.max_bytes)]
-        found += _count_faults("max_facts", self.max_facts)
-        if self.expires is not None and not self.expires > 0:
-            found.append(f"expires={self.expires!r} must be a number of seconds above 0, or None")
-        return found
-
-
-class Summary(Kept, frozen=True):
-    """The user's request, and what went before as the team's helper model sums it up for this receiver; decisions,
-    numbers, ids, file names and open questions stand beside that word for word, and the rest can be fetched."""
-
-    needs: Sequence[str] = ()
-    """What the receiver has to know, in words for whoever sums up."""
-    max_tokens: int = 500
-    """How long the summary may be."""
-    timeout: float = 60.0
-    """For how many seconds the summary is awaited."""
-
-    name = "summary"
-
-    def faults(self) -> list[str]:
-        found = [*super().faults(), *_count_faults("max_tokens", self.max_tokens)]
-        if isinstance(self.needs, str) or not all(isinstance(need, str) for need in self.needs):
-            found.append(f"needs={self.needs!r} must be a list of texts")
-        return found if self.timeout > 0 else [*found, f"timeout={self.timeout!r} must be a number of seconds above 0"]
-
-
-class Reference(Kept, frozen=True):
-    """The user's request, key points, and an address by which the receiver can fetch the rest when it needs it."""
-
-    name = "reference"
+        return [*super().faults(), *count_faults("messages", self.messages)]
 
 
 Packed: TypeAlias = str | Sequence[Message]
-"""What a strategy of your own gives: a text for the receiver, or the messages that it sees."""
-Custom: TypeAlias = Callable[[Handover], Packed | Awaitable[Packed]]
-BuiltIn: TypeAlias = Full | MessageOnly | Recent | Summary | Reference
-Strategy: TypeAlias = BuiltIn | Custom
-
-BUILT_IN = (Full, MessageOnly, Recent, Summary, Reference)
-PURE = (Full, MessageOnly, Recent)
-"""Those that make the receiver's view of what is there, and nothing else."""
+"""What a function of your own returns as a strategy: a text for the receiver, or the messages that it sees."""
+Function: TypeAlias = Callable[[Handover], Packed | Awaitable[Packed]]
+Strategy: TypeAlias = ContextStrategy | Function
 
 
-def name_of(strategy: Strategy) -> str:
-    """How a strategy is called in the log."""
-    if isinstance(strategy, BUILT_IN):
-        return strategy.name
-    return getattr(strategy, "__name__", "") or type(strategy).__name__
+class Custom(ContextStrategy, frozen=True):
+    """A function of the user's as a strategy."""
+
+    function: Function
+
+    made = True
+
+    @property
+    def logged_as(self) -> str:
+        return getattr(self.function, "__name__", "") or type(self.function).__name__
+
+    async def pack(self, handover: Handover, effects: Effects) -> PackedContext:
+        packed = await effects.call(self.function, handover)
+        return PackedContext(text=packed) if isinstance(packed, str) else PackedContext(messages=_checked(packed))
 
 
-def recent_of(strategy: Strategy) -> int:
-    """How many of the last messages are shown by it as they are; all, if it is negative."""
-    match strategy:
-        case Full():
-            return -1
-        case Recent():
-            return strategy.messages
-        case MessageOnly():
-            return 0
-        case _:
-            return FALLBACK
+def _checked(packed: Any) -> tuple[Message, ...]:
+    """The messages that a function returned, if a log can store them."""
+    if not isinstance(packed, Sequence) or not all(isinstance(each, Message) for each in packed):
+        raise TypeError(f"a strategy must give a text or a list of messages, not {type(packed).__name__}")
+    if not packed:
+        raise ValueError("the strategy left nothing")
+    return msgspec.json.decode(msgspec.json.encode(list(packed)), type=tuple[Message, ...])
+
+
+def as_strategy(declared: Strategy) -> ContextStrategy:
+    """A declared strategy, with a function wrapped."""
+    return declared if isinstance(declared, ContextStrategy) else Custom(function=declared)
 
 
 def strategy_faults(strategy: Any) -> list[str]:
-    """What is wrong with what was declared as a strategy."""
+    """What is wrong with a value that was declared as a strategy."""
     if strategy is None:
         return []
-    if isinstance(strategy, BUILT_IN):
-        return [f"has strategy {strategy.name}: {fault}" for fault in strategy.faults()]
+    if isinstance(strategy, ContextStrategy):
+        return [f"has strategy {strategy.logged_as}: {fault}" for fault in strategy.faults()]
     if callable(strategy) and not isinstance(strategy, type):
         return []
-    known = ", ".join(f"{each.__name__}()" for each in BUILT_IN)
+    known = "Full(), MessageOnly(), Recent(), Summary(), Reference()"
     return [f"has strategy={strategy!r}; give {known}, or a function of a Handover"]
 
 
-def _count_faults(name: str, value: object) -> list[str]:
+def count_faults(name: str, value: object) -> list[str]:
+    """What is wrong with an option that has to be a whole number of 1 or more."""
     whole = isinstance(value, int) and value is not True and value >= 1
     return [] if whole else [f"{name}={value!r} must be a whole number, 1 or more"]

@@ -14,42 +14,43 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from changeover.errors import PackageError
+from changeover.handoffs.json_value import json_copy
 from changeover.handoffs.package import Moment
-from changeover.handoffs.part import plain
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from pydantic_core import ValidationError
 
 SHOWN = 10
-"""Whoever got a thousand values wrong learns as much from the first few."""
+"""How many faults of one value are reported."""
 LONGEST = 300
-"""Of one complaint, more is not told."""
+"""How many characters of one fault are reported."""
 LITERAL = frozenset({"const", "default", "enum", "examples"})
-"""Below these a schema holds values, not schemas."""
+"""Keywords that hold values, not schemas."""
 REMARKS = frozenset({"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "title"})
-"""These say something about a value and demand nothing of it."""
+"""Keywords that do not constrain a value."""
 
 
 class Form(Protocol):
-    """What a value has to be like."""
+    """The expected form of a value."""
 
     def fault(self) -> str:
-        """What is wrong with the form itself; empty if nothing is."""
+        """What is wrong with the form itself; empty if it is valid."""
 
     def schema(self) -> dict[str, Any]:
         """The form as a JSON schema."""
 
     def fit(self, value: Any) -> tuple[Any, str]:
-        """The value as the form holds it, and what is wrong with it; that is empty if it fits."""
+        """The value in this form, and what is wrong with it; the text is empty if it fits."""
 
 
 def form_of(output: Any) -> Form:
-    """The form that was declared by a schema or a type."""
+    """The form that a JSON schema (a mapping) or a Python type declares."""
     return SchemaForm(dict(output)) if isinstance(output, Mapping) else TypeForm(output)
 
 
 def takes_text(schema: dict[str, Any]) -> bool:
-    """Whether words alone can fit: not where a schema only forgets to say that it wants an object."""
+    """True if a plain text can fit the schema. A schema without a type counts only if it constrains nothing."""
     if "type" in schema:
         return schema["type"] == "string" or "string" in schema["type"]
     literals = [*schema.get("enum", ()), schema.get("const")]
@@ -59,7 +60,7 @@ def takes_text(schema: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class SchemaForm:
-    """A form that is given as a JSON schema."""
+    """A form declared by a JSON schema."""
 
     given: dict[str, Any]
 
@@ -67,12 +68,12 @@ class SchemaForm:
         from jsonschema import SchemaError
 
         try:
-            plain(self.given)
+            json_copy(self.given)
             _validator(self.given).check_schema(self.given)
         except SchemaError as error:
-            return f"expects a JSON schema that is none: {_shown(error)}"
+            return f"expects a JSON schema that is not valid: {_shown(error)}"
         except PackageError as error:
-            return f"expects a JSON schema that is none: {error}"
+            return f"expects a JSON schema that is not valid: {error}"
         return next(_dangling(self.given), "") or self._endless()
 
     def schema(self) -> dict[str, Any]:
@@ -81,7 +82,7 @@ class SchemaForm:
     def fit(self, value: Any) -> tuple[Any, str]:
         try:
             errors = list(islice(_validator(self.given).iter_errors(value), SHOWN))
-        except Exception as error:  # a reference that leads nowhere or back to itself
+        except Exception as error:  # a reference that cannot be resolved, or refers to itself
             return value, f"it cannot be checked against the schema ({_short(error)})"
         return value, "; ".join(_shown(_nearest(error)) for error in errors)
 
@@ -97,7 +98,7 @@ class SchemaForm:
 
 @dataclass(frozen=True)
 class TypeForm:
-    """A form that is given as a Python type."""
+    """A form declared by a Python type."""
 
     given: Any
 
@@ -108,8 +109,9 @@ class TypeForm:
             return f"expects the text {self.given!r}; a sentence goes into Expects(criteria=[…])"
         try:
             self.schema()
-        except Exception as error:  # whatever pydantic, or a type of the user's, makes of it
-            return f"expects {self.given!r}, which is no JSON schema and no type that pydantic knows ({_short(error)})"
+        except Exception as error:  # of pydantic, or of the user's type
+            reason = _short(error)
+            return f"expects {self.given!r}, which is neither a JSON schema nor a type that pydantic knows ({reason})"
         return ""
 
     def schema(self) -> dict[str, Any]:
@@ -119,18 +121,24 @@ class TypeForm:
         from pydantic import ValidationError
 
         try:
-            # As JSON, which it is: a type that is strict still takes a date from a string.
+            # From JSON: a strict type then still accepts a date that is written as a string.
             return self._adapter().validate_json(json.dumps(value)), ""
         except ValidationError as error:
-            faults = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
-            return value, "; ".join(fault[:LONGEST] for fault in faults[:SHOWN])
-        except Exception as error:  # a validator of the user's that breaks
+            return value, "; ".join(validation_faults(error, "the whole"))
+        except Exception as error:  # of the user's validator
             return value, f"{type(error).__name__}: {_short(error)}"
 
     def _adapter(self) -> TypeAdapter[Any]:
         from pydantic import TypeAdapter
 
         return TypeAdapter(self.given)
+
+
+def validation_faults(error: ValidationError, whole: str = "arguments") -> list[str]:
+    """What pydantic found wrong, each fault with its place; a fault of the whole value is named `whole`."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    shown = [f"{_place(fault['loc'], whole)}: {fault['msg']}"[:LONGEST] for fault in found[:SHOWN]]
+    return [*shown, f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else shown
 
 
 def _validator(schema: dict[str, Any]) -> Any:
@@ -140,7 +148,7 @@ def _validator(schema: dict[str, Any]) -> Any:
 
     spoken = isinstance(schema.get("$schema"), str)
     kind = validator_for(schema, default=Draft202012Validator) if spoken else Draft202012Validator
-    # With a registry of its own: without one, an address in a schema would be fetched from the network.
+    # With this registry: jsonschema would fetch other references from the network.
     return kind(schema, registry=REGISTRY, format_checker=_formats())
 
 
@@ -158,14 +166,14 @@ def _is_moment(value: object) -> bool:
 
 
 def _dangling(schema: dict[str, Any]) -> Iterator[str]:
-    """The references in a schema that lead nowhere."""
+    """A fault for each reference in the schema that cannot be resolved."""
     from jsonschema_specifications import REGISTRY
     from referencing import Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
 
     if any("$id" in below for below in list(_schemas(schema))[1:]):
-        return  # what a reference means depends on where it stands
+        return  # the target of a reference depends on the nested $id around it
     resolver = REGISTRY.resolver_with_root(Resource.from_contents(schema, default_specification=DRAFT202012))
     for reference in [below["$ref"] for below in _schemas(schema) if isinstance(below.get("$ref"), str)]:
         try:
@@ -184,7 +192,7 @@ def _schemas(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _nearest(error: Any) -> Any:
-    """Of a choice of forms, what is wrong with the one that comes nearest."""
+    """The error of the alternative (anyOf, oneOf) that comes closest to fitting."""
     from jsonschema.exceptions import best_match
 
     return best_match(iter([error]))
@@ -194,9 +202,9 @@ def _shown(error: Any) -> str:
     return f"{_place(error.absolute_path)}: {error.message}"[:LONGEST]
 
 
-def _place(path: Any) -> str:
+def _place(path: Any, whole: str = "the whole") -> str:
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(steps).removeprefix(".") or "the whole"
+    return "".join(steps).removeprefix(".") or whole
 
 
 def _short(error: Exception) -> str:
@@ -210,19 +218,25 @@ FENCE = re.compile(
 )
 OPENING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 TRIES = 20
-"""So many places of a text are looked at; one that has more of them is no answer but a listing."""
+"""How many places in a text are tried."""
 
 
 def found(text: str) -> list[Any]:
-    """Every value that the text may be meant to say, the likeliest first."""
+    """The JSON values in a text, the most likely answer first: the whole text, fenced blocks, or blocks of lines."""
     whole = list(_values([text]))
     fenced = whole or list(_values(match["body"] for match in FENCE.finditer(text)))
-    # The last one first: what stands above it is what the author thought on the way.
+    # The last value first: models write drafts above their answer.
     return (fenced or list(_blocks(text)))[::-1]
 
 
+def unfenced(text: str) -> str:
+    """The content of the fenced block that is the whole text; the text itself if it is not such a block."""
+    block = FENCE.fullmatch(text.strip())
+    return block["body"].rstrip().removesuffix(block["ticks"]).rstrip() if block else text
+
+
 def trouble(text: str) -> str:
-    """Why the text, or what is fenced in it, cannot be read as JSON."""
+    """Why the text, or its last fenced block, is not JSON."""
     bodies = [match["body"] for match in FENCE.finditer(text)]
     try:
         DECODER.decode(bodies[-1] if bodies else text)
@@ -240,7 +254,7 @@ def _values(texts: Iterator[str] | list[str]) -> Iterator[Any]:
 
 
 def _blocks(text: str) -> Iterator[Any]:
-    """Objects and arrays that begin at the beginning of a line."""
+    """The objects and arrays that begin at the start of a line."""
     end = 0
     for _, opening in zip(range(TRIES), OPENING.finditer(text), strict=False):
         if opening.end() < end:
@@ -255,7 +269,7 @@ def _blocks(text: str) -> Iterator[Any]:
 def _finite(figure: str) -> float:
     value = float(figure)
     if value - value != 0:
-        raise ValueError(f"{figure} is no number that JSON can hold")
+        raise ValueError(f"{figure} is not a number that JSON can hold")
     return value
 
 

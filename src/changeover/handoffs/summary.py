@@ -1,4 +1,4 @@
-"""Summaries: the prompt for a model that sums up a conversation for the receiver, and the cut of its answer to size."""
+"""Summary: a strategy that has a model sum up the conversation for the receiver; its prompt, and the cut to size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
+from msgspec.structs import replace
+
+from changeover.errors import ModelError
 from changeover.handoffs.essentials import SENTENCE
-from changeover.handoffs.strategies import Handover
+from changeover.handoffs.reference import Kept
+from changeover.handoffs.strategies import Effects, Handover, PackedContext, count_faults
 from changeover.handoffs.template import CUT, quoted, render
 from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
@@ -63,6 +67,34 @@ The conversation to be summed up, oldest first:
 
 ENDS = (re.compile(rf"{SENTENCE.pattern}|\n"), re.compile(r"\s"), re.compile(r"(?s)."))
 """Where a text may be cut: at the end of a sentence or a line, or else of a word, or else anywhere."""
+
+
+class Summary(Kept, frozen=True):
+    """The user's request, and a summary of the conversation that the team's helper model writes for this receiver.
+    Decisions, numbers, ids, file names and open questions are quoted beside it, and the rest can be fetched."""
+
+    needs: Sequence[str] = ()
+    """What the receiver has to know, as words for the model that writes the summary."""
+    max_tokens: int = 500
+    """Length that the summary may have."""
+    timeout: float = 60.0
+    """Seconds that the model may take."""
+
+    name = "summary"
+    must_store = False
+
+    def faults(self) -> list[str]:
+        found = [*super().faults(), *count_faults("max_tokens", self.max_tokens)]
+        if isinstance(self.needs, str) or not all(isinstance(need, str) for need in self.needs):
+            found.append(f"needs={self.needs!r} must be a list of texts")
+        return found if self.timeout > 0 else [*found, f"timeout={self.timeout!r} must be a number of seconds above 0"]
+
+    async def pack_news(self, handover: Handover, effects: Effects) -> PackedContext:
+        reply = await effects.ask_model(*prompt_of(handover, self.needs, self.max_tokens), self.timeout)
+        if not (summary := fitted(reply.text, self.max_tokens)):
+            raise ModelError("the summary is empty")
+        chapter = replace(await self.store(handover, effects), text=summary, prompt=VERSION)
+        return PackedContext(chapter, usage=reply.usage)
 
 
 def prompt_of(handover: Handover, needs: Sequence[str], most: int) -> tuple[str, str]:

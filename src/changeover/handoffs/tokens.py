@@ -13,11 +13,10 @@ from changeover.messages import Assistant, Message, Note, ToolResult, User, with
 VOCABULARY = "o200k_base"
 
 ENVELOPE = 4
-"""What a message weighs beside what it says: its role, its author, and the marks where it begins and ends."""
+"""The tokens of a message beside its text: its role, its author, and the marks of its beginning and end."""
 
-UNHEARD_OF = "delegate_to_clerk {}"
-"""With the first word that the vocabulary does not have, it makes what it needs for all such words, which takes longer
-than to load it."""
+WARM_UP = "delegate_to_clerk {}"
+"""Encoding the first word outside the vocabulary builds tables for all such words, which takes longer than loading."""
 
 ENCODER = msgspec.json.Encoder(enc_hook=str)
 
@@ -28,17 +27,16 @@ _loading = Lock()
 
 
 def count(text: str) -> int:
-    """How many tokens a text is; what looks like a token with a special meaning is text as well."""
+    """The number of tokens of a text; special tokens in it count as plain text."""
     encode = _loaded[0] if _loaded else load()
     try:
         return len(encode(text))
     except UnicodeEncodeError:
-        return len(encode(_whole(text)))
+        return len(encode(_encodable(text)))
 
 
 def weight(*messages: Message) -> int:
-    """How many tokens messages are for whoever reads them: each by itself, so that it does not matter which of them
-    were counted before."""
+    """The number of tokens of messages; each is counted alone, so that sums of parts equal the sum of all."""
     return sum(count(_text(message)) for message in messages) + ENVELOPE * len(messages)
 
 
@@ -55,21 +53,19 @@ def _text(message: Message) -> str:
 
 
 def load() -> Encode:
-    """Have the vocabulary at hand. That takes a tenth of a second in which nothing else goes on in the process: whoever
-    has something to keep alive does it before."""
-    # Under a lock: the vocabulary is read once, however many threads want it first.
+    """Load the vocabulary, once. It blocks all threads for about 0.1 s, so call it before a lease has to be renewed."""
     with _loading:
         if not _loaded:
             from splintr import Tokenizer
 
             encode = Tokenizer.from_pretrained(VOCABULARY).encode_ordinary
-            encode(UNHEARD_OF)
+            encode(WARM_UP)
             _loaded.append(encode)
     return _loaded[0]
 
 
-def _whole(text: str) -> str:
-    """The text with a mark for each half of a character, which no encoding can say."""
+def _encodable(text: str) -> str:
+    """The text with each lone surrogate replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -77,5 +73,4 @@ def _written(args: dict[str, Any]) -> str:
     try:
         return ENCODER.encode(args).decode()
     except (TypeError, ValueError, RecursionError):
-        # What cannot be written reaches no model either.
-        return ""
+        return ""  # arguments that cannot be encoded reach no model

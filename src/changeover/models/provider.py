@@ -1,4 +1,4 @@
-"""PydanticAIModel: real models through pydantic-ai's Model layer, by object or by name, one client per event loop."""
+"""PydanticAIModel: a model of pydantic-ai behind the Model port, by object or by name, one client per event loop."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ from pydantic_ai.settings import ModelSettings
 
 from changeover.errors import MisconfiguredError
 from changeover.messages import Reply
-from changeover.models.provider_errors import trouble
+from changeover.models.provider_errors import model_error
 from changeover.models.quotation import Marks, texts_of
-from changeover.models.request import setting_faults, tools_of, written
-from changeover.models.response import GAP, Answer, Asked, answer, pieces, read
+from changeover.models.request import history_for, setting_faults, tools_of
+from changeover.models.response import GAP, Answer, Prepared, answer, pieces, read
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 
 
 class Clients:
-    """Models of theirs, one for each loop, or one for all of them if it was made elsewhere."""
+    """The pydantic-ai models of one Model, one per event loop; `make` may return the same object for all of them."""
 
     def __init__(self, make: Callable[[], Model]) -> None:
         self.example = make()
-        """Made at once, so that what is missing is noticed at once."""
+        """Made at once, so that a missing key or library is noticed at once."""
         self._make = make
         self._spare: Model | None = self.example
         self._opened: dict[asyncio.AbstractEventLoop, asyncio.Task[Model]] = {}
 
-    async def at_hand(self) -> Model:
-        """The model for the running loop, ready for use."""
+    async def current(self) -> Model:
+        """The opened model of the running event loop."""
         loop = asyncio.get_running_loop()
         opening = self._opened.get(loop)
         if opening is None:
-            # A task, because the first caller may be cancelled while others wait for the same.
+            # A task, because the first caller may be cancelled while others wait for the same model.
             opening = self._opened[loop] = loop.create_task(self._open())
         return opening.result() if opening.done() else await asyncio.shield(opening)
 
     async def close(self) -> None:
-        """Close what the running loop has opened; a later call opens it again."""
+        """Close the model of the running event loop; a later call opens it again."""
         opening = self._opened.pop(asyncio.get_running_loop(), None)
         if opening is not None:
             await (await opening).__aexit__(None, None, None)
 
     async def _open(self) -> Model:
         for loop in [loop for loop in self._opened if loop.is_closed()]:
-            left = self._opened.pop(loop)
-            with suppress(Exception):  # its connections went with its loop
-                await left.result().__aexit__(None, None, None)
+            stale = self._opened.pop(loop)
+            with suppress(Exception):  # its connections were closed with its loop
+                await stale.result().__aexit__(None, None, None)
         try:
             model, self._spare = self._spare or self._make(), None
             await model.__aenter__()
         except BaseException:
-            # Whoever comes next tries anew.
+            # The next caller tries again.
             del self._opened[asyncio.get_running_loop()]
             raise
         return model
@@ -81,52 +81,52 @@ Delta = TextDelta | ThinkingDelta
 
 
 class PydanticAIModel:
-    """A model of pydantic-ai behind our port. Retries are left to whoever calls: it asks exactly once."""
+    """A model of pydantic-ai. Each call makes exactly one attempt: the caller retries."""
 
     def __init__(self, make: Callable[[], Model], output: OutputObjectDefinition | None = None) -> None:
         self.clients = Clients(make)
         self._output = output
         self.name = self.clients.example.model_id
 
-    def giving(self, schema: dict[str, Any], name: str) -> PydanticAIModel:
-        """The same model, on the same connections, whose answers are JSON of this schema."""
-        shaped = object.__new__(PydanticAIModel)
-        shaped.clients, shaped.name = self.clients, self.name
-        shaped._output = OutputObjectDefinition(json_schema=schema, name=name)
-        return shaped
+    def with_output(self, schema: dict[str, Any], name: str) -> PydanticAIModel:
+        """The same model on the same connections, told to answer with JSON of this schema."""
+        typed = object.__new__(PydanticAIModel)
+        typed.clients, typed.name = self.clients, self.name
+        typed._output = OutputObjectDefinition(json_schema=schema, name=name)
+        return typed
 
     async def reply(self, request: Request) -> Reply:
-        """Ask once, and wait for the whole answer."""
+        """Ask once and wait for the whole response; raises ModelError."""
         try:
             async with asyncio.timeout(request.settings.get("request_timeout")):
-                given = await answer(await self._asked(request))
-            return read(given.response, given.requests)
+                whole = await answer(await self._prepared(request))
+            return read(whole.response, whole.requests)
         except Exception as error:
-            raise trouble(error, self.name, request.agent) from error
+            raise model_error(error, self.name, request.agent) from error
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        """Ask once, and give the answer in pieces as it comes, then whole."""
+        """Ask once and yield the response in pieces, then whole; raises ModelError."""
         try:
-            async with aclosing(self._pieces(request)) as given:
-                async for piece in given:
+            async with aclosing(self._pieces(request)) as pieces_:
+                async for piece in pieces_:
                     yield piece
         except Exception as error:
-            raise trouble(error, self.name, request.agent) from error
+            raise model_error(error, self.name, request.agent) from error
 
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
         return setting_faults(self.clients.example, settings)
 
-    async def let_go(self) -> None:
-        """Close the connections of the running loop."""
+    async def close_clients(self) -> None:
+        """Close the connections of the running event loop."""
         await self.clients.close()
 
     async def _pieces(self, request: Request) -> AsyncGenerator[Delta | Reply]:
         deltas = _Deltas(request)
         limit = request.settings.get("request_timeout")
         due = None if limit is None else asyncio.get_running_loop().time() + limit
-        async with aclosing(pieces(await self._asked(request))) as events:
+        async with aclosing(pieces(await self._prepared(request))) as events:
             while True:
-                # Around each step and never across a yield: whoever reads along may take their time.
+                # Around each step and never across a yield: the time that the reader takes does not count.
                 async with asyncio.timeout_at(due):
                     event = await anext(events)
                 if isinstance(event, Answer):
@@ -135,10 +135,10 @@ class PydanticAIModel:
                     yield delta
         yield read(event.response, event.requests)
 
-    async def _asked(self, request: Request) -> Asked:
-        model = await self.clients.at_hand()
+    async def _prepared(self, request: Request) -> Prepared:
+        model = await self.clients.current()
         marks = Marks(partial(texts_of, request))
-        history = written(request.messages, request.agent, systems_of(model), marks)
+        history = history_for(request.messages, request.agent, systems_of(model), marks)
         instructions = marks.explained(request.instructions)
         parameters = ModelRequestParameters(
             function_tools=tools_of(request.tools),
@@ -147,17 +147,17 @@ class PydanticAIModel:
             output_mode=_output_mode(model, self._output),
         )
         messages = model.prepare_messages(history, parameters)
-        return Asked(model, messages, settings_for(model, request.settings), parameters)
+        return Prepared(model, messages, settings_for(model, request.settings), parameters)
 
 
 class _Deltas:
-    """Pieces of text and thinking, placed in the conversation; joined, they are the reply's text and thinking."""
+    """Turns events of pydantic-ai into deltas; joined, the deltas are the reply's text and thinking."""
 
     def __init__(self, request: Request) -> None:
         self._place = (request.agent, request.conversation, request.command, request.attempt)
         self._begun: set[type[Delta]] = set()
-        self._anew: set[type[Delta]] = set()
-        """Kinds of which another part has begun: its first words stand apart from what was written before."""
+        self._in_new_part: set[type[Delta]] = set()
+        """Kinds of which a further part has begun: a gap goes before its first words."""
 
     def of(self, event: ModelResponseStreamEvent) -> Delta | None:
         match event:
@@ -174,27 +174,27 @@ class _Deltas:
 
     def _first(self, kind: type[Delta], text: str) -> Delta | None:
         if kind in self._begun:
-            self._anew.add(kind)
+            self._in_new_part.add(kind)
         return self._next(kind, text)
 
     def _next(self, kind: type[Delta], text: str) -> Delta | None:
         if not text:
             return None
-        gap = GAP if kind in self._anew else ""
-        self._anew.discard(kind)
+        gap = GAP if kind in self._in_new_part else ""
+        self._in_new_part.discard(kind)
         self._begun.add(kind)
         return kind(gap + text, *self._place)
 
 
 def systems_of(model: Model) -> tuple[str, ...]:
-    """The providers whose ids and signatures this model can use: several, if it is made of several."""
+    """The providers whose ids and signatures this model can use: several, if it consists of several models."""
     if isinstance(several := getattr(model, "models", None), list):
         return tuple(system for each in several for system in systems_of(each))
     return (model.system,)
 
 
 def settings_for(model: Model, settings: Mapping[str, Any]) -> ModelSettings:
-    """An agent's settings as its provider takes them, with the retries of its client switched off."""
+    """An agent's settings for the provider, with the retries of the provider's client switched off."""
     own = {key: value for key, value in settings.items() if key != "request_timeout"}
     if "max_retries" not in model.unsupported_settings:
         own["max_retries"] = 0
@@ -202,7 +202,7 @@ def settings_for(model: Model, settings: Mapping[str, Any]) -> ModelSettings:
 
 
 def _output_mode(model: Model, output: OutputObjectDefinition | None) -> Literal["text", "native", "prompted"]:
-    """JSON by the provider's own means where it has them, which takes an object; else by words."""
+    """`native` if the provider supports schemas and the schema is an object, else `prompted`."""
     if output is None:
         return "text"
     native = model.profile.get("supports_json_schema_output", False) and output.json_schema.get("type") == "object"
@@ -216,7 +216,7 @@ HINT = re.compile(r"Did you mean '([^']+)'")
 
 
 def named(name: str) -> PydanticAIModel:
-    """The model of this name; raises MisconfiguredError with what has to be installed, set or written instead."""
+    """The model of this name; raises MisconfiguredError that says what to install, set or write instead."""
     try:
         return PydanticAIModel(partial(_make, name))
     except ImportError as error:
@@ -224,7 +224,7 @@ def named(name: str) -> PydanticAIModel:
     except UserError as error:
         fault = _missing(str(error))
     except Exception as error:
-        # Every provider's client has errors of its own for what it lacks.
+        # Each provider's client raises errors of its own.
         fault = f"which cannot be used: {(str(error) or type(error).__name__).splitlines()[0]}"
     raise MisconfiguredError(f"model={name!r}, {fault}")
 
@@ -236,14 +236,14 @@ def _make(name: str) -> Model:
 
 
 def _bedrock(_: str) -> Provider[Any]:
-    """Its client cannot be told per request that retries are not its business."""
+    """A provider without retries: the client of Bedrock takes no such setting per request."""
     from pydantic_ai.providers.bedrock import BedrockProvider
 
-    # By name: neither has types, and neither is there unless the provider is, which says so better than they would.
+    # By name: both are untyped, and installed only with the provider, whose import error is the clearer one.
     boto3, config = import_module("boto3"), import_module("botocore.config")
     if not (region := boto3.Session().region_name):
         raise UserError("`AWS_DEFAULT_REGION`")
-    # As long as pydantic-ai would wait.
+    # The same timeout as pydantic-ai's own client.
     once = config.Config(retries={"total_max_attempts": 1}, read_timeout=float(os.getenv("AWS_READ_TIMEOUT", "300")))
     return BedrockProvider(bedrock_client=boto3.client("bedrock-runtime", region_name=region, config=once))
 

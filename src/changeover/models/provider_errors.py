@@ -1,4 +1,4 @@
-"""Provider errors as ModelError: the cause, whether a retry may help, and what to do."""
+"""Provider errors as ModelError: the cause, whether a retry may help, and what the user can do."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from pydantic_ai.exceptions import (
 )
 
 from changeover.errors import ModelError
-from changeover.models.wrappers import together
+from changeover.models.wrappers import joint_error
 
 LONGEST_WAIT = 120.0
-"""Seconds; a provider that asks for more is not waited for."""
-LONGEST = 500
+"""Seconds; if a provider asks for a longer wait, the call is not retried."""
+LONGEST_MESSAGE = 500
 
 UNREADABLE = "it cannot read a file of this kind; leave the file out, or use a model that can"
 
-# The first that fits counts, so the finer ones come first.
+# The first match counts, so subclasses come before their base classes.
 MEANINGS: list[tuple[type[BaseException], bool, str]] = [
     (
         ModelContextWindowExceededError,
@@ -43,7 +43,7 @@ MEANINGS: list[tuple[type[BaseException], bool, str]] = [
     (ModelAuthenticationError, False, "check the API key, and that it may use this model"),
     (ModelNotFoundError, False, "check the name of the model"),
     (ModelQuotaExceededError, False, "the account has nothing left to spend; top it up"),
-    (ModelRequestRejectedError, False, "the request itself was refused; check settings, tools and output"),
+    (ModelRequestRejectedError, False, "the provider rejected the request; check settings, tools and output"),
     (ModelRateLimitError, True, "it is asked too often; limit it with LimitedModel(…, at_once=…)"),
     (ModelOverloadedError, True, "the provider is overloaded"),
     (ModelUnavailableError, True, "the provider is not available"),
@@ -57,22 +57,26 @@ MEANINGS: list[tuple[type[BaseException], bool, str]] = [
     (AssertionError, False, "it cannot be asked this way"),
 ]
 PASSING_STATUS = (408, 409, 425)
-"""Refusals that have nothing to do with the request itself."""
+"""HTTP errors below 500 that a retry may solve."""
 
 
-def trouble(error: Exception, model: str, agent: str) -> ModelError:
-    """The error as the rest of Changeover knows it."""
+def model_error(error: Exception, model: str, agent: str) -> ModelError:
+    """The ModelError for an exception of pydantic-ai or a provider's client."""
     if isinstance(error, ModelError):
         return ModelError(f"{model}: {error}", agent=agent, retryable=error.retryable)
     if isinstance(error, FallbackExceptionGroup):
-        return together([trouble(each, getattr(each, "model_name", model), agent) for each in error.exceptions], agent)
+        return joint_error(
+            [model_error(each, getattr(each, "model_name", model), agent) for each in error.exceptions], agent
+        )
     retryable, meaning = _meaning(error)
     wait = error.retry_after if isinstance(error, ModelAPIError) else None
     if wait is not None and wait > LONGEST_WAIT:
         retryable, meaning = False, f"{meaning}; it asks to wait {wait:.0f} s, which is too long"
     status = f" answered {error.status_code}" if isinstance(error, ModelHTTPError) else ""
-    words = f"{model}{status}: {_words(error)}"
-    return ModelError(f"{words} ({meaning})" if meaning else words, agent=agent, retryable=retryable, retry_after=wait)
+    message = f"{model}{status}: {_message(error)}"
+    return ModelError(
+        f"{message} ({meaning})" if meaning else message, agent=agent, retryable=retryable, retry_after=wait
+    )
 
 
 def _meaning(error: Exception) -> tuple[bool, str]:
@@ -86,19 +90,19 @@ def _meaning(error: Exception) -> tuple[bool, str]:
     return True, ""
 
 
-def _words(error: Exception) -> str:
-    """What the provider said, without its wrapping."""
-    said = _message(getattr(error, "body", None)) or str(error) or type(error).__name__
+def _message(error: Exception) -> str:
+    """The provider's message, shortened."""
+    message = _body_message(getattr(error, "body", None)) or str(error) or type(error).__name__
     if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | UserError):
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return said if len(said) <= LONGEST else f"{said[:LONGEST]} […]"
+        message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} […]"
 
 
-def _message(body: Any) -> str:
-    """The message in the body of an error, which every provider wraps differently."""
+def _body_message(body: Any) -> str:
+    """The message in the body of an HTTP error, whose form differs from provider to provider."""
     if isinstance(body, dict):
-        # Amazon writes its names with a capital, and some of its messages are empty.
-        given = {str(key).lower(): value for key, value in body.items()}
-        inner = given.get("error", given.get("message", "")) or given.get("code", "")
-        return _message(inner) if isinstance(inner, dict) else str(inner)
+        # Amazon capitalises the keys, and some of its messages are empty.
+        fields = {str(key).lower(): value for key, value in body.items()}
+        inner = fields.get("error", fields.get("message", "")) or fields.get("code", "")
+        return _body_message(inner) if isinstance(inner, dict) else str(inner)
     return body if isinstance(body, str) else ""

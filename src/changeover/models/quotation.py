@@ -1,7 +1,7 @@
 """Quotations: messages of other agents in marked blocks that their content can neither end nor imitate.
 
-The mark is a sign and not a number of dashes, because models do not count. People do not write it by chance, so it
-stays the same from turn to turn, and the provider's prompt cache stays valid.
+The mark is a word and not a number of dashes, because models do not count reliably. Texts rarely contain it, so the
+same mark serves every turn, and the provider's prompt cache stays valid.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ Texts = Callable[[], Iterable[str]]
 
 
 class Marks:
-    """Our lines in one request. Their sign is chosen when the first is written; most requests have none."""
+    """The marked lines of one request. Their sign is chosen with the first line; most requests have no such line."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self._sign = ""
 
     def line(self, words: str) -> str:
-        """A line of ours."""
+        """A marked line."""
         self._sign = self._sign or sign_for(self._texts())
         return f"{self._sign} {words}]]"
 
     def block(self, title: str, text: str) -> str:
-        """Words of others between two lines of ours."""
+        """A text between two marked lines."""
         return f"{self.line(title)}\n{text}\n{self.line(END)}"
 
     def explained(self, instructions: str) -> str:
-        """The instructions of whoever reads the request; if lines of ours stand in it, with how they are known."""
+        """The instructions, followed by an explanation of the mark if the request has marked lines."""
         if not self._sign:
             return instructions
         explanation = EXPLANATION.format(sign=self._sign)
@@ -55,21 +55,21 @@ class Marks:
 
 
 def sign_for(texts: Iterable[str]) -> str:
-    """The first of our signs that stands in none of these texts."""
+    """The first sign that occurs in none of these texts."""
     used = {found[1] for text in texts if SIGN in text for found in USED.finditer(text)}
     number = next(number for number in chain([""], map(str, count(2))) if number not in used)
     return f"{SIGN}{number}:"
 
 
 def texts_of(request: Request) -> Iterator[str]:
-    """All that a model is told in this request."""
+    """Every text of this request that the model reads."""
     yield request.instructions
     yield _json(request.tools)
     yield from texts_in(request.messages)
 
 
 def texts_in(messages: Sequence[Message]) -> Iterator[str]:
-    """All that stands in these messages."""
+    """Every text of these messages that the model reads."""
     for message in messages:
         match message:
             case User():
@@ -77,14 +77,14 @@ def texts_in(messages: Sequence[Message]) -> Iterator[str]:
                 yield from (file.label for file in message.files)
                 yield from (file.data.decode(errors="replace") for file in message.files if is_text(file.media_type))
             case Assistant():
-                # Without its thinking: a model that thinks about a line of ours must not make us change them all.
+                # Without its thinking: if a model thinks about a mark, the mark need not change.
                 yield _json((message.text, message.calls, message.extra))
             case _:
                 yield _json(message)
 
 
 def _json(value: object) -> str:
-    # Nothing of our signs is escaped in JSON: one stands in it exactly if it stands in a text of the value.
+    # JSON escapes no character of a sign: it occurs in the JSON if and only if it occurs in a text of the value.
     return msgspec.json.encode(value).decode()
 
 
@@ -92,22 +92,22 @@ PLAIN = re.compile(r"[\w.@+-]+")
 SAID = "said"
 
 
-def quoted(marks: Marks, agent: str, leg: Iterable[Assistant | ToolResult]) -> str:
-    """One leg of another agent in one block: every line is marked, and what was called and answered has our sign."""
+def quoted(marks: Marks, agent: str, turns: Iterable[Assistant | ToolResult]) -> str:
+    """Turns of another agent in one block: each line begins with `>`, and calls and results have the sign."""
     lines: list[str] = []
-    for what, text in (item for turn in leg for item in _items(turn)):
-        head = f"{marks.line(what)} " if lines or what != SAID else ""
-        lines.append(f"> {head}{_marked(text)}")
+    for label, text in (item for turn in turns for item in _items(turn)):
+        head = f"{marks.line(label)} " if lines or label != SAID else ""
+        lines.append(f"> {head}{_prefixed(text)}")
     return marks.block(f"quotes {_named(agent)}", "\n".join(lines))
 
 
 def noted(marks: Marks, note: Note) -> str:
-    """What an agent, or Changeover itself, says to the agent that reads on."""
+    """A note from an agent or from Changeover in a block."""
     return marks.block(f"note from {_named(note.author)}", note.text)
 
 
 def _items(turn: Assistant | ToolResult) -> Iterator[tuple[str, str]]:
-    """What happened, and what was said with it."""
+    """Labels and texts of a turn."""
     if isinstance(turn, ToolResult):
         yield f"{'answer' if turn.ok else 'failure'} of {_named(turn.name)}", turn.text
         return
@@ -117,12 +117,12 @@ def _items(turn: Assistant | ToolResult) -> Iterator[tuple[str, str]]:
         yield f"called {_named(call.name)}", call.malformed or json.dumps(call.args, ensure_ascii=False)
 
 
-def _marked(text: str) -> str:
-    """The text, marked wherever somebody may take a line to begin; where lines end stays as it is."""
-    # The full stop keeps a line apart that is empty and the last.
+def _prefixed(text: str) -> str:
+    """The text with `> ` wherever any reader may see the start of a line; line ends stay as they are."""
+    # The full stop keeps a last line that is empty.
     return "> ".join(f"{text}.".splitlines(keepends=True))[:-1]
 
 
 def _named(name: str) -> str:
-    """A name as it stands in a line of ours: what could end that line, or what it says, is escaped."""
+    """A name for a marked line, quoted if it contains characters that could end or imitate the line."""
     return name if PLAIN.fullmatch(name) else repr(name)

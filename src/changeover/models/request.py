@@ -1,4 +1,4 @@
-"""Our request for pydantic-ai: own turns as native calls, others' as quotations, with files, tools and settings."""
+"""A Request in the types of pydantic-ai: the agent's own turns natively, other agents' turns as quotations."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ URLS: dict[str, type[ImageUrl | AudioUrl | VideoUrl]] = {"image": ImageUrl, "aud
 
 
 def shown(file: File) -> Iterator[UserContent]:
-    """A file as a model reads it: what it is called, then what it holds."""
+    """The parts of a prompt for a file: its label, then its content."""
     if file.name:
         yield file.label
-    # Some providers know no text but plain text; what kind of text it is stands before it.
+    # Some providers take only text/plain; the label says what kind of text it is.
     media_type = "text/plain" if is_text(file.media_type) else file.media_type
     if not file.url:
         yield BinaryContent(file.data, media_type=media_type, identifier=file.name or None)
@@ -53,7 +53,7 @@ def shown(file: File) -> Iterator[UserContent]:
 
 
 def prompt(pieces: list[UserContent]) -> str | list[UserContent]:
-    """Texts as one text; where files are among them, as one text before, between and after these."""
+    """Pieces as the content of a prompt: adjacent texts are joined into one."""
     content: list[UserContent] = []
     texts: list[str] = []
     for piece in pieces:
@@ -66,21 +66,21 @@ def prompt(pieces: list[UserContent]) -> str | list[UserContent]:
 
 
 def _joined(texts: list[str]) -> list[str]:
-    # One part: some providers run parts together, and then a user's words would stand in a quotation's last line.
+    # One part: some providers join parts without a line break, which would put user text on a quotation's last line.
     joined = "\n\n".join(text for text in texts if text)
     return [joined] if joined else []
 
 
-GO_ON = "Go on."
-LOST = "no result was recorded for this call"
-ALIEN = re.compile(r"[^A-Za-z0-9_-]")
-"""What some provider refuses in the id of a call."""
+CONTINUE = "Go on."
+NO_RESULT = "no result was recorded for this call"
+FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+"""Characters that some providers refuse in the id of a call."""
 
 
-def written(
+def history_for(
     messages: Sequence[Message], reader: str, systems: Collection[str], marks: Marks | None = None
 ) -> list[ModelMessage]:
-    """The thread as this agent's model reads it; `systems` are the providers whose ids and signatures it can use."""
+    """The messages for the model of agent `reader`; `systems` are the providers whose ids and signatures it can use."""
     draft = _Draft(systems, marks or Marks(partial(texts_in, messages)))
     for speaker, turns in groupby(messages, lambda message: _speaker(message, reader)):
         if speaker:
@@ -91,7 +91,7 @@ def written(
 
 
 def tools_of(definitions: Iterable[ToolDefinition]) -> list[TheirTool]:
-    """Our functions as they describe them."""
+    """Tool definitions in the type of pydantic-ai."""
     return [
         TheirTool(name=each.name, description=each.description, parameters_json_schema=each.parameters)
         for each in definitions
@@ -99,25 +99,25 @@ def tools_of(definitions: Iterable[ToolDefinition]) -> list[TheirTool]:
 
 
 def _speaker(message: Message, reader: str) -> str:
-    """Whose turn this is, if it is another agent's."""
+    """The agent whose turn this is, if it is not the reader's; else empty."""
     if isinstance(message, Assistant | ToolResult) and message.agent != reader:
         return message.agent
     return ""
 
 
 class _Draft:
-    """Their history while it is being written: responses, and between them what the model reads next."""
+    """Builds the history: the reader's responses, and between them the requests that the model answered."""
 
     def __init__(self, systems: Collection[str], marks: Marks) -> None:
         self._systems, self._marks = systems, marks
         self._messages: list[ModelMessage] = []
         self._called: list[tuple[Call, str]] = []
-        """The calls of the last response, each with the id that it bears there."""
+        """The calls of the last response, each with its id in that response."""
         self._results: dict[str, ToolResult] = {}
         self._prompts: list[UserContent] = []
 
-    def quote(self, agent: str, leg: Iterable[Assistant | ToolResult]) -> None:
-        self._prompts.append(quoted(self._marks, agent, leg))
+    def quote(self, agent: str, turns: Iterable[Assistant | ToolResult]) -> None:
+        self._prompts.append(quoted(self._marks, agent, turns))
 
     def add(self, turns: Iterable[Message]) -> None:
         for turn in turns:
@@ -132,29 +132,29 @@ class _Draft:
                     self._answer(turn)
 
     def finished(self) -> list[ModelMessage]:
-        self._turn_over()
+        self._end_request()
         if not self._messages or isinstance(self._messages[-1], ModelResponse):
-            # Providers take the last word to be the user's.
-            self._messages.append(ModelRequest(parts=[UserPromptPart(GO_ON)]))
+            # Providers expect the last message to be the user's.
+            self._messages.append(ModelRequest(parts=[UserPromptPart(CONTINUE)]))
         return self._messages
 
     def _say(self, turn: Assistant) -> None:
         response = (restored(turn, self._systems) if turn.extra else None) or _plain(turn)
         if response.parts:
-            self._turn_over()
+            self._end_request()
             self._messages.append(response)
             ids = [part.tool_call_id for part in response.parts if type(part) is ToolCallPart]
             self._called = list(zip(turn.calls, ids, strict=True))
 
     def _answer(self, result: ToolResult) -> None:
-        """A result whose call the reader does not see, because it was left out, can only be told."""
+        """Keep a result for its call; a result whose call is not in the history is quoted."""
         if any(call.id == result.call for call, _ in self._called) and result.call not in self._results:
             self._results[result.call] = result
         else:
             self.quote(result.agent, [result])
 
-    def _turn_over(self) -> None:
-        """End what the model reads before its next response: first a result for each of its calls, in their order."""
+    def _end_request(self) -> None:
+        """Add a request with one result per call, in call order, and then the prompts."""
         results = [_result(call, id, self._results.get(call.id)) for call, id in self._called]
         prompts = [UserPromptPart(prompt(self._prompts))] if self._prompts else []
         if results or prompts:
@@ -163,37 +163,37 @@ class _Draft:
 
 
 def _plain(turn: Assistant) -> ModelResponse:
-    """A turn of which no provider needs anything back; thinking counts only with its provider's signature."""
+    """A turn without provider-specific parts; thinking is left out, because it is valid only with a signature."""
     text = [TextPart(turn.text)] if turn.text else []
-    calls = [ToolCallPart(call.name, call.malformed or call.args, ALIEN.sub("_", call.id)) for call in turn.calls]
+    calls = [ToolCallPart(call.name, call.malformed or call.args, FORBIDDEN.sub("_", call.id)) for call in turn.calls]
     return ModelResponse(parts=[*text, *calls])
 
 
 def _result(call: Call, id: str, result: ToolResult | None) -> ToolReturnPart:
-    text, ok = (result.text, result.ok) if result else (LOST, False)
+    text, ok = (result.text, result.ok) if result else (NO_RESULT, False)
     return ToolReturnPart(call.name, text, id, outcome="success" if ok else "failed")
 
 
-OURS = {
+REFUSED = {
     "max_retries": "retries are made by Changeover itself, so that they are recorded",
     "first_event_timeout": "use 'timeout' or 'request_timeout'",
 }
-"""Settings that their Model layer leaves to whoever calls it, and that we do not take."""
+"""Settings of pydantic-ai that agents may not have, with the reason."""
 
 
 def setting_faults(model: Model, settings: Mapping[str, Any]) -> list[str]:
-    """Unknown keys, and values that cannot be."""
+    """Unknown settings, and values of a wrong type."""
     return [*_unknown(model, settings), *_wrong(settings)]
 
 
 def _unknown(model: Model, settings: Mapping[str, Any]) -> Iterator[str]:
-    known = _known(model) - OURS.keys()
+    known = _known_settings(model) - REFUSED.keys()
     for key in settings:
-        if key in OURS:
-            yield f"the setting {key!r}, which is not for agents: {OURS[key]}"
+        if key in REFUSED:
+            yield f"the setting {key!r}, which is not for agents: {REFUSED[key]}"
         elif key not in known:
             close = get_close_matches(str(key), known, 1)
-            common = ", ".join(sorted(ModelSettings.__annotations__.keys() - OURS.keys()))
+            common = ", ".join(sorted(ModelSettings.__annotations__.keys() - REFUSED.keys()))
             meant = f"did you mean {close[0]!r}?" if close else f"there are: {common}"
             yield f"the setting {key!r}, which {model.model_id} does not know; {meant}"
 
@@ -207,8 +207,8 @@ def _wrong(settings: Mapping[str, Any]) -> Iterator[str]:
             yield f"the setting {key!r} with the value {settings[str(key)]!r}: {message}"
 
 
-def _known(model: Model) -> set[str]:
-    """The settings of all models, and those that its provider adds: they stand beside the model's class."""
+def _known_settings(model: Model) -> set[str]:
+    """The common settings, and those of the model's provider, which are defined in the modules of its classes."""
     known = set(ModelSettings.__annotations__)
     for kind in type(model).__mro__:
         for name, own in vars(sys.modules[kind.__module__]).items():

@@ -1,7 +1,7 @@
-"""A provider's response: continued while it is suspended, read as a Reply with its cost, and kept for the next request.
+"""A provider's response: continued while it is suspended, converted to a Reply with its cost, and restored later.
 
-Texts and calls are stored in the message itself. A kept part only refers to them, so nothing is stored twice; parts of
-a kind that has no field of ours are kept whole.
+The message stores texts and calls. The stored parts of a response only refer to them, so nothing is stored twice; parts
+of any other kind are stored whole.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from changeover.facts import Usage
 from changeover.messages import Assistant, Call, Reply
 
 MOST_SEGMENTS = 10
-"""A model that pauses more often than this gets nowhere."""
+"""A response that takes more requests than this is given up."""
 MOST_POLLS = 1000
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a model of theirs is asked."""
+class Prepared:
+    """A request that is ready for pydantic-ai."""
 
     model: Model
     messages: list[ModelMessage]
@@ -49,61 +49,61 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """The whole response, and how many requests it took."""
+    """The whole response, and the number of requests it took."""
 
     response: ModelResponse
     requests: int = 1
 
 
-async def answer(asked: Asked) -> Answer:
-    """Ask, and ask again while the response is suspended."""
-    response = await asked.model.request(asked.messages, asked.settings, asked.parameters)
+async def answer(prepared: Prepared) -> Answer:
+    """Send the request, and continue while the response is suspended."""
+    response = await prepared.model.request(prepared.messages, prepared.settings, prepared.parameters)
     if response.state != "suspended":
         return Answer(response)
-    course = _Course(asked, response)
-    while course.response.state == "suspended":
-        async with _AbandonedOnError(course):
-            messages = await course.next_messages()
-            course.add(await asked.model.request(messages, asked.settings, asked.parameters))
-    return Answer(course.response, course.requests)
+    continuation = _Continuation(prepared, response)
+    while continuation.response.state == "suspended":
+        async with _CancelledOnError(continuation):
+            messages = await continuation.next_messages()
+            continuation.add(await prepared.model.request(messages, prepared.settings, prepared.parameters))
+    return Answer(continuation.response, continuation.requests)
 
 
-async def pieces(asked: Asked) -> AsyncGenerator[ModelResponseStreamEvent | Answer]:
-    """The events of the response as it comes, of every segment, and the whole of it at the end."""
-    course: _Course | None = None
-    while course is None or course.response.state == "suspended":
-        async with _AbandonedOnError(course):
-            messages = await course.next_messages() if course else asked.messages
-            async with asked.model.request_stream(messages, asked.settings, asked.parameters) as stream:
+async def pieces(prepared: Prepared) -> AsyncGenerator[ModelResponseStreamEvent | Answer]:
+    """The stream events of every segment of the response, then the whole response."""
+    continuation: _Continuation | None = None
+    while continuation is None or continuation.response.state == "suspended":
+        async with _CancelledOnError(continuation):
+            messages = await continuation.next_messages() if continuation else prepared.messages
+            async with prepared.model.request_stream(messages, prepared.settings, prepared.parameters) as stream:
                 async for event in stream:
                     yield event
                 segment = stream.get()
             if segment.state in ("incomplete", "interrupted"):
                 raise UnexpectedModelBehavior("its stream broke off before the end")
-        if course is None:
-            course = _Course(asked, segment)
+        if continuation is None:
+            continuation = _Continuation(prepared, segment)
         else:
-            course.add(segment)
-    yield Answer(course.response, course.requests)
+            continuation.add(segment)
+    yield Answer(continuation.response, continuation.requests)
 
 
-class _Course:
-    """A response that was suspended at least once, as far as it has come."""
+class _Continuation:
+    """A response that was suspended at least once, with the segments received so far."""
 
-    def __init__(self, asked: Asked, first: ModelResponse) -> None:
-        self.asked, self.response = asked, first
+    def __init__(self, prepared: Prepared, first: ModelResponse) -> None:
+        self.prepared, self.response = prepared, first
         self.requests = 1
         self._polls = 0
 
     async def next_messages(self) -> list[ModelMessage]:
-        """What resumes the response, when its provider wants to be asked again."""
+        """The messages that resume the response, after the delay that its provider asks for."""
         if self.requests > MOST_SEGMENTS or self._polls > MOST_POLLS:
             raise UnexpectedModelBehavior(f"its response was suspended again and again ({self.requests} times)")
-        await asyncio.sleep(self.asked.model.continuation_delay(self.response) or 0)
-        return [*self.asked.messages, self.response]
+        await asyncio.sleep(self.prepared.model.continuation_delay(self.response) or 0)
+        return [*self.prepared.messages, self.response]
 
     def add(self, segment: ModelResponse) -> None:
-        """A segment of the same id is the same job, further on; any other one is what comes after."""
+        """Add a segment: one with the same id replaces the response, any other one extends it."""
         before, id = self.response, segment.provider_response_id
         if id and id == before.provider_response_id:
             self._polls += 1
@@ -113,37 +113,37 @@ class _Course:
         self.response = replace(segment, parts=[*before.parts, *segment.parts], usage=before.usage + segment.usage)
 
 
-class _AbandonedOnError:
-    """Tells the provider to stop working on a suspended response that nobody will fetch."""
+class _CancelledOnError:
+    """Cancels a suspended response at its provider if an error ends this call."""
 
-    def __init__(self, course: _Course | None) -> None:
-        self._course = course
+    def __init__(self, continuation: _Continuation | None) -> None:
+        self._continuation = continuation
 
     async def __aenter__(self) -> None: ...
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._course is not None:
+        if kind is not None and self._continuation is not None:
             with suppress(Exception):
-                await self._course.asked.model.cancel_suspended_response(self._course.response)
+                await self._continuation.prepared.model.cancel_suspended_response(self._continuation.response)
 
 
 GAP = "\n\n"
-"""Between two parts of a text."""
-ABOUT = ("model_name", "provider_url", "canonical_system", "provider_details", "provider_response_id")
-REPORTED = ("finish_reason", "timestamp")
-"""Details that are only told, and that no provider asks for."""
+"""Separates two parts of a text."""
+KEPT_FIELDS = ("model_name", "provider_url", "canonical_system", "provider_details", "provider_response_id")
+DROPPED_DETAILS = ("finish_reason", "timestamp")
+"""Provider details that no provider needs back."""
 TEXTS = ("text", "thinking")
-CALL = {"tool_name", "args", "tool_call_id"}
+CALL_FIELDS = {"tool_name", "args", "tool_call_id"}
 
 
 def kept(response: ModelResponse) -> dict[str, Any]:
-    """What has to be kept of this response under its provider's name; nothing if text and calls are all there is."""
+    """What the provider needs back of this response, under its name; empty if texts and calls are enough."""
     if response.provider_name is None or _plain(response):
         return {}
     dumped = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
-    about = {key: dumped[key] for key in ABOUT if dumped.get(key) is not None}
+    about = {key: dumped[key] for key in KEPT_FIELDS if dumped.get(key) is not None}
     about["provider_details"] = {
-        key: value for key, value in about.get("provider_details", {}).items() if key not in REPORTED
+        key: value for key, value in about.get("provider_details", {}).items() if key not in DROPPED_DETAILS
     }
     calls = 0
     parts = []
@@ -154,7 +154,7 @@ def kept(response: ModelResponse) -> dict[str, Any]:
 
 
 def restored(message: Assistant, systems: Collection[str]) -> ModelResponse | None:
-    """The response as its provider gave it; None if it came from another one, or cannot be read any more."""
+    """The response as its provider sent it; None if it came from another provider or cannot be read any more."""
     for system in systems:
         if isinstance(about := message.extra.get(system), dict):
             try:
@@ -168,7 +168,7 @@ def restored(message: Assistant, systems: Collection[str]) -> ModelResponse | No
 
 
 def _plain(response: ModelResponse) -> bool:
-    """Whether it is a text, then calls, and nothing that a provider would miss."""
+    """True if it is one text, then calls, without provider-specific data."""
     for index, part in enumerate(response.parts):
         match part:
             case TextPart(id=None, provider_details=None, citations=None) if index == 0:
@@ -181,9 +181,9 @@ def _plain(response: ModelResponse) -> bool:
 
 
 def _referring(part: dict[str, Any], call: int) -> dict[str, Any]:
-    """The part without what the message says already."""
+    """The part without what the message already stores."""
     kind = part["part_kind"]
-    known = CALL if kind == "tool-call" else {"content"} if kind in TEXTS else set()
+    known = CALL_FIELDS if kind == "tool-call" else {"content"} if kind in TEXTS else set()
     rest = {key: value for key, value in part.items() if value is not None and key not in known}
     if kind in TEXTS:
         return {**rest, "size": len(part["content"])}
@@ -191,22 +191,22 @@ def _referring(part: dict[str, Any], call: int) -> dict[str, Any]:
 
 
 def _filled(message: Assistant, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts with what the message says put back."""
+    """The parts with texts and calls restored from the message."""
     texts = {"text": _Pieces(message.text), "thinking": _Pieces(message.thinking)}
     filled = []
     for part in parts:
-        said: dict[str, Any] = {}
+        restored_fields: dict[str, Any] = {}
         if (kind := part["part_kind"]) in TEXTS:
-            said = {"content": texts[kind].next(part["size"])}
+            restored_fields = {"content": texts[kind].next(part["size"])}
         elif kind == "tool-call":
             call = message.calls[part["call"]]
-            said = {"tool_name": call.name, "args": call.malformed or call.args, "tool_call_id": call.id}
-        filled.append({key: value for key, value in part.items() if key not in ("size", "call")} | said)
+            restored_fields = {"tool_name": call.name, "args": call.malformed or call.args, "tool_call_id": call.id}
+        filled.append({key: value for key, value in part.items() if key not in ("size", "call")} | restored_fields)
     return filled
 
 
 class _Pieces:
-    """A text that was joined from parts, cut where they met."""
+    """Cuts a text into the parts that it was joined from."""
 
     def __init__(self, text: str) -> None:
         self._text, self._end = text, 0
@@ -218,16 +218,16 @@ class _Pieces:
 
 
 def joined(parts: list[TextPart] | list[ThinkingPart]) -> str:
-    """Parts of a text as one."""
+    """The contents of these parts as one text."""
     return GAP.join(part.content for part in parts if part.content)
 
 
 def cost_of(response: ModelResponse) -> float | None:
-    """In US dollars, by the provider's own word or by its price list; None, and not 0, if neither is known."""
+    """Cost in US dollars, as reported by the provider or by its price list; None if neither is known."""
     usage = response.usage
     if usage.cost is not None:
         return float(usage.cost)
-    # Where no tokens were reported, a price of 0 would only look like one.
+    # Without reported tokens the computed price would be 0, which is wrong.
     if not response.model_name or not usage.has_values():
         return None
     try:
@@ -236,15 +236,15 @@ def cost_of(response: ModelResponse) -> float | None:
         return None
 
 
-SILENCED = {
+EMPTY_REASONS = {
     "content_filter": "the provider's content filter withheld its reply; word the request differently",
-    "length": "it used up max_tokens before it said anything; allow more in Agent(settings=…), or less thinking",
+    "length": "it used up max_tokens before it wrote anything; allow more in Agent(settings=…), or less thinking",
 }
-"""Why a response may be empty although the model was not done, and what to do."""
+"""Finish reasons of an empty response that was cut short, with advice."""
 
 
 def read(response: ModelResponse, requests: int = 1) -> Reply:
-    """Their response as a Reply; raises ModelError if the model was kept from saying anything."""
+    """The response as a Reply; raises ModelError if it is empty because it was cut short."""
     reply = Reply(
         text=joined([part for part in response.parts if isinstance(part, TextPart)]),
         thinking=joined([part for part in response.parts if isinstance(part, ThinkingPart)]),
@@ -252,7 +252,7 @@ def read(response: ModelResponse, requests: int = 1) -> Reply:
         usage=Usage(response.usage.input_tokens, response.usage.output_tokens, requests, cost_of(response)),
         extra=kept(response),
     )
-    if not reply.text and not reply.calls and (why := SILENCED.get(response.finish_reason or "")):
+    if not reply.text and not reply.calls and (why := EMPTY_REASONS.get(response.finish_reason or "")):
         raise ModelError(why, retryable=False)
     return reply
 
@@ -263,11 +263,11 @@ def _call(part: ToolCallPart) -> Call:
 
 
 def _arguments(args: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
-    """The arguments, or what the model wrote instead of an object."""
+    """The arguments, or the model's text if it is not a JSON object."""
     if not args:
         return {}, ""
     try:
-        # Decoded anew also when it is an object: nothing of theirs, and no NaN, may get into the log.
+        # An object is encoded and decoded too: the log holds plain JSON values, and no NaN.
         decoded = json.loads(args if isinstance(args, str) else json.dumps(args), parse_constant=_refuse)
     except ValueError:
         return {}, str(args)
@@ -275,4 +275,4 @@ def _arguments(args: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")

@@ -1,45 +1,57 @@
-"""Models around models: LimitedModel bounds concurrent requests, FallbackModel asks the next model when one fails."""
+"""Models around models: LimitedModel bounds concurrent requests, FallbackModel tries models in turn, TypedModel checks
+that answers fit a type.
+
+A model may have three methods beside the port: `with_output`, `setting_faults` and `close_clients`. A wrapper passes
+them on to the models inside it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from changeover.errors import MisconfiguredError, ModelError
+from changeover.handoffs.structured_output import unfenced
 from changeover.messages import Reply
 from changeover.relay.ports import Model, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 
 class LimitedModel:
-    """A model that answers at most `at_once` requests at a time; whoever is given the same object shares the limit.
+    """A model that answers at most `at_once` requests at a time; all agents that use the same object share the limit.
 
-    `model` is whatever Agent(model=…) takes. The limit holds for one event loop, in this process.
+    `model` is anything that Agent(model=…) takes. The limit holds for one event loop in this process. Raises
+    MisconfiguredError if `at_once` is not a positive integer.
     """
 
     def __init__(self, model: Any, *, at_once: int) -> None:
         if not isinstance(at_once, int) or isinstance(at_once, bool) or at_once < 1:
             raise MisconfiguredError(f"LimitedModel(at_once={at_once!r}) cannot work; give 1 or more")
         self.model, self.at_once = model, at_once
-        self._doors: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
     def around(self, model: Model) -> LimitedModel:
-        """The same limit, shared with this one, around another model."""
+        """Another model under the limit of this one."""
         limited = LimitedModel(model, at_once=self.at_once)
-        limited._doors = self._doors
+        limited._semaphores = self._semaphores
         return limited
 
     async def reply(self, request: Request) -> Reply:
-        """Wait for a free place, then ask."""
-        async with self._door():
+        """Wait for a free slot, then ask."""
+        async with self._semaphore():
             reply: Reply = await self.model.reply(request)
         return reply
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
-        """Wait for a free place, then ask; the place is free again before the whole reply is given."""
+        """Wait for a free slot, then ask; the slot is free again before the whole reply is yielded."""
         reply: Reply | None = None
-        async with self._door():
+        async with self._semaphore():
             async for piece in self.model.stream(request):
                 if isinstance(piece, Reply):
                     reply = piece
@@ -48,28 +60,24 @@ class LimitedModel:
         if reply is not None:
             yield reply
 
-    def giving(self, schema: dict[str, Any], name: str) -> Model:
-        """The same, whose answers are JSON of this schema, if the model can be told so."""
-        giving = getattr(self.model, "giving", None)
-        return self.around(giving(schema, name)) if giving else self
+    def with_output(self, schema: dict[str, Any], name: str) -> LimitedModel:
+        return self.around(with_output(self.model, schema, name))
 
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
-        check = getattr(self.model, "setting_faults", None)
-        return list(check(settings)) if check else []
+        return setting_faults(self.model, settings)
 
-    async def let_go(self) -> None:
-        if let_go := getattr(self.model, "let_go", None):
-            await let_go()
+    async def close_clients(self) -> None:
+        await close_clients(self.model)
 
-    def _door(self) -> asyncio.Semaphore:
-        # A semaphore belongs to the loop on which somebody first waited for it.
+    def _semaphore(self) -> asyncio.Semaphore:
+        # A semaphore belongs to the event loop of its first waiter.
         loop = asyncio.get_running_loop()
-        door = self._doors.get(loop)
-        if door is None:
-            for other in [other for other in self._doors if other.is_closed()]:
-                del self._doors[other]
-            door = self._doors[loop] = asyncio.Semaphore(self.at_once)
-        return door
+        semaphore = self._semaphores.get(loop)
+        if semaphore is None:
+            for other in [other for other in self._semaphores if other.is_closed()]:
+                del self._semaphores[other]
+            semaphore = self._semaphores[loop] = asyncio.Semaphore(self.at_once)
+        return semaphore
 
 
 class FallbackModel:
@@ -79,17 +87,17 @@ class FallbackModel:
         self.models = tuple(models)
 
     async def reply(self, request: Request) -> Reply:
-        """The first reply that there is; if none of them gives one, an error that tells of all."""
+        """The first reply; if every model fails, one ModelError with all their messages."""
         errors = []
         for model in self.models:
             try:
                 return await model.reply(request)
             except ModelError as error:
                 errors.append(error)
-        raise together(errors, request.agent)
+        raise joint_error(errors, request.agent)
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
-        """The same in pieces. What was read along cannot be taken back: once a model has begun, no other follows."""
+        """The same in pieces. Pieces cannot be taken back: after the first one, no other model is asked."""
         errors = []
         for model in self.models:
             begun = False
@@ -102,26 +110,88 @@ class FallbackModel:
                 if begun:
                     raise
                 errors.append(error)
-        raise together(errors, request.agent)
+        raise joint_error(errors, request.agent)
 
-    def giving(self, schema: dict[str, Any], name: str) -> FallbackModel:
-        """The same, whose answers are JSON of this schema where a model can be told so."""
-        giving = [getattr(model, "giving", None) for model in self.models]
-        pairs = zip(self.models, giving, strict=True)
-        return FallbackModel([give(schema, name) if give else model for model, give in pairs])
+    def with_output(self, schema: dict[str, Any], name: str) -> FallbackModel:
+        return FallbackModel([with_output(model, schema, name) for model in self.models])
 
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
-        checks = [getattr(model, "setting_faults", None) for model in self.models]
-        return list(dict.fromkeys(fault for check in checks if check for fault in check(settings)))
+        return list(dict.fromkeys(fault for model in self.models for fault in setting_faults(model, settings)))
 
-    async def let_go(self) -> None:
+    async def close_clients(self) -> None:
         for model in self.models:
-            if let_go := getattr(model, "let_go", None):
-                await let_go()
+            await close_clients(model)
 
 
-def together(errors: Sequence[ModelError], agent: str) -> ModelError:
-    """One error for all of them; it may be tried again if one of them may."""
+class TypedModel:
+    """A model whose answers are JSON of the type `output`; any other answer is a ModelError that may be retried.
+
+    Raises MisconfiguredError if the type has no JSON schema.
+    """
+
+    def __init__(self, model: Model, output: Any) -> None:
+        self._name = getattr(output, "__name__", str(output))
+        self._type = _adapter(output, self._name)
+        self.model = with_output(model, self._type.json_schema(), self._name)
+
+    async def reply(self, request: Request) -> Reply:
+        return self._checked(await self.model.reply(request), request)
+
+    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+        async for piece in self.model.stream(request):
+            yield self._checked(piece, request) if isinstance(piece, Reply) else piece
+
+    async def close_clients(self) -> None:
+        await close_clients(self.model)
+
+    def _checked(self, reply: Reply, request: Request) -> Reply:
+        """The reply with the JSON alone as its text; a reply with calls is not an answer yet, and is not checked."""
+        from pydantic import ValidationError
+
+        if reply.calls:
+            return reply
+        text = unfenced(reply.text)
+        try:
+            self._type.validate_json(text)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in error.errors())
+            raise ModelError(f"its answer does not fit {self._name}: {wrong}", agent=request.agent) from error
+        return reply if text == reply.text else replace(reply, text=text)
+
+
+def _adapter(output: Any, name: str) -> TypeAdapter[Any]:
+    from pydantic import PydanticUserError, TypeAdapter
+    from pydantic.errors import PydanticSchemaGenerationError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(output)
+        adapter.json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        reason = str(error).splitlines()[0]
+        raise MisconfiguredError(f"output={name}, which has no JSON schema: {reason}") from error
+    return adapter
+
+
+def with_output(model: Model, schema: dict[str, Any], name: str) -> Model:
+    """The model told to answer with JSON of this schema, if it can be told; else the same model."""
+    method = getattr(model, "with_output", None)
+    return method(schema, name) if method else model
+
+
+def setting_faults(model: Model, settings: Mapping[str, Any]) -> list[str]:
+    """What is wrong with these settings, if the model checks settings."""
+    method = getattr(model, "setting_faults", None)
+    return list(method(settings)) if method else []
+
+
+async def close_clients(model: Model) -> None:
+    """Close the connections of the running event loop, if the model has any."""
+    if method := getattr(model, "close_clients", None):
+        await method()
+
+
+def joint_error(errors: Sequence[ModelError], agent: str) -> ModelError:
+    """One error with all messages; it may be retried if one of the errors may."""
     waits = [error.retry_after or 0.0 for error in errors if error.retryable]
-    words = "; ".join(map(str, errors))
-    return ModelError(words, agent=agent, retryable=bool(waits), retry_after=min(waits, default=None))
+    messages = "; ".join(map(str, errors))
+    return ModelError(messages, agent=agent, retryable=bool(waits), retry_after=min(waits, default=None))

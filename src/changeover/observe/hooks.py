@@ -1,4 +1,4 @@
-"""Hooks: user functions that are called after an event is recorded. A hook that fails is logged and changes nothing."""
+"""Hooks: user functions that are called after an event is recorded. An error in a hook is logged and ignored."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ EVENTS: dict[str, type] = {event.__struct_config__.tag: event for event in get_a
 
 
 def hook_faults(hooks: object) -> list[str]:
-    """Hooks that would never be called."""
+    """What is wrong with the hooks of a team: unknown events, and values that are not functions."""
     if not isinstance(hooks, Mapping):
-        return [f"hooks={hooks!r} are no hooks; give a dict of events to functions, such as {{'agent_handoff': print}}"]
+        return [
+            f"hooks={hooks!r} is not a dict; give a dict of events to functions, such as {{'agent_handoff': print}}"
+        ]
     known = sorted({*EVENTS, *ALIASES})
-    found = [f"hook {name!r} names no event; choose one of {', '.join(known)}" for name in hooks if name not in known]
-    return found + [f"hook {name!r} is no function" for name, hook in hooks.items() if not callable(hook)]
+    found = [f"hook {name!r} is not an event; choose one of {', '.join(known)}" for name in hooks if name not in known]
+    return found + [f"hook {name!r} is not a function" for name, hook in hooks.items() if not callable(hook)]
 
 
 class Hooks:
-    """Calls the hooks of a team, in the order of the events."""
+    """Calls the hooks of a team for recorded events, in the order of the events."""
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
         self._hooks: dict[type, list[Hook]] = {}

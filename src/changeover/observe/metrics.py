@@ -16,7 +16,7 @@ from changeover.facts import Mode, State
 from changeover.relay.tables import Course, Expenses, Measures, Opened, Refused
 
 Window = float | timedelta | None
-"""How far back to look: seconds, or as a timedelta; None looks at everything."""
+"""How far back to count: seconds or a timedelta; None counts everything."""
 
 Pair = tuple[str, str]
 """Sender and receiver."""
@@ -34,71 +34,71 @@ ENDINGS: dict[str, Ending] = {
     State.TIMEOUT: "timeouts",
     State.RETURNED: "withdrawn",
 }
-"""What a state means for whoever counts; a delegate that came back as it should is done."""
+"""The counter of each state; a delegate that returned its result counts as done."""
 JUDGED: tuple[Ending, ...] = ("done", "failed", "rejected", "timeouts")
-"""What says whether handing over is any use. What was taken back, or goes on, says nothing."""
+"""Counters that the success rate is computed from; withdrawn and open handoffs are left out."""
 
 
 class Times(Struct, frozen=True, gc=False):
-    """How long something took, in seconds; nothing is known of what never happened."""
+    """Durations in seconds; all but the count are None if there are none."""
 
     count: int = 0
     mean: float | None = None
     p50: float | None = None
-    """Half of them took no longer."""
+    """The median."""
     p95: float | None = None
 
 
 class PairMetrics(Struct, frozen=True, kw_only=True):
-    """How the handoffs of one agent to another went."""
+    """Counts and durations of the handoffs from one agent to another."""
 
     count: int = 0
-    """Those that were offered; each is one of the next six."""
+    """Handoffs offered; each is counted in exactly one of the next six fields."""
     done: int = 0
     failed: int = 0
     rejected: int = 0
     timeouts: int = 0
     withdrawn: int = 0
-    """Cancelled, undone, or sent back for want of context."""
+    """Cancelled, rolled back, or returned because context was missing."""
     open: int = 0
     success_rate: float | None = None
-    """What share is done of those that are done, failed, rejected or out of time; None if there are none."""
+    """Share of `done` in done, failed, rejected and timeouts; None if there are none."""
     latency: Times = Times()
     """From offer to acceptance."""
     work_time: Times = Times()
     """From acceptance to the end."""
     tokens_before: int = 0
-    """How many tokens the contexts of the sender had."""
+    """Tokens of the senders' contexts."""
     tokens_after: int = 0
-    """How many of them, or in place of them, were handed over."""
+    """Tokens that were handed over."""
     refused: int = 0
-    """Those that a guard, a condition or a rule did not let be offered."""
+    """Handoffs that a guard, a condition or a rule refused before they were offered."""
     deadlocks: int = 0
-    """Those of them that would have gone round in a circle."""
+    """Refused handoffs that would have formed a cycle."""
 
 
 class AgentMetrics(PairMetrics, frozen=True, kw_only=True):
-    """How the handoffs to an agent went, and what it spent. What was refused, it wanted to hand over itself."""
+    """Metrics of the handoffs to an agent, and what the agent spent. `refused` counts handoffs from this agent."""
 
     sent: int = 0
-    """Handoffs that it offered to others."""
+    """Handoffs that this agent offered."""
     runs: int = 0
-    """Those in which it worked, as far as they have ended; as is all that it spent."""
+    """Ended runs in which this agent worked. The fields below count these runs too."""
     turns: int = 0
     retries: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     tokens: int = 0
     cost: float | None = 0.0
-    """In US dollars; None if the price of one call is unknown."""
+    """US dollars; None if the price of any call is unknown."""
     breaker_openings: int = 0
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """How a team did in a window of time: after `since`, until `until`."""
+    """Metrics of a team in a window of time: after `since`, up to and including `until`."""
 
     since: float | None
-    """None if everything was looked at."""
+    """None if the window is unbounded."""
     until: float
     agents: dict[str, AgentMetrics]
     pairs: dict[Pair, PairMetrics]
@@ -107,17 +107,17 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def window_of(window: Window, now: float) -> tuple[float, float]:
-    """After when, and until when; raises MisconfiguredError if it is no length of time."""
+    """Start and end of a window; raises MisconfiguredError if it is not a positive duration."""
     if window is None:
         return -inf, now
     seconds = window.total_seconds() if isinstance(window, timedelta) else window
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds) or seconds <= 0:
-        raise MisconfiguredError(f"window={window!r} is no length of time; give seconds above 0, or a timedelta")
+        raise MisconfiguredError(f"window={window!r} is not a length of time; give seconds above 0, or a timedelta")
     return now - seconds, now
 
 
 async def measured(measures: Measures, since: float, until: float) -> Metrics:
-    """Count what happened after `since` and not after `until`."""
+    """The metrics of the window after `since`, up to and including `until`."""
     sums: defaultdict[Pair, Sum] = defaultdict(Sum)
     async for page in measures.courses(since, until):
         for course in page:
@@ -129,13 +129,13 @@ async def measured(measures: Measures, since: float, until: float) -> Metrics:
 
 
 class Sum:
-    """Handoffs, added up."""
+    """Accumulates handoffs."""
 
     __slots__ = ("_after", "_before", "_ends", "_latencies", "_works")
 
     def __init__(self) -> None:
         self._ends: Counter[str] = Counter()
-        # Bare numbers: of a hundred thousand handoffs nothing else is kept.
+        # Arrays of numbers, so that a hundred thousand handoffs need little memory.
         self._latencies, self._works = array("d"), array("d")
         self._before = self._after = 0
 
@@ -144,7 +144,7 @@ class Sum:
         return self._ends.total()
 
     def add(self, course: Course) -> None:
-        """Count one more."""
+        """Add one handoff."""
         self._ends[_ending(course)] += 1
         self._before += course.tokens_before
         self._after += course.tokens_after
@@ -154,8 +154,8 @@ class Sum:
         if course.ended_at is not None:
             self._works.append(course.ended_at - course.accepted_at)
 
-    def take(self, other: Sum) -> None:
-        """Count all of another's."""
+    def merge(self, other: Sum) -> None:
+        """Add all handoffs of another sum."""
         self._ends.update(other._ends)
         self._before += other._before
         self._after += other._after
@@ -163,7 +163,7 @@ class Sum:
         self._works.extend(other._works)
 
     def figures(self) -> dict[str, Any]:
-        """The same by the names that metrics have for it."""
+        """The fields of PairMetrics."""
         judged = sum(self._ends[each] for each in JUDGED)
         return {
             "count": self.count,
@@ -177,7 +177,7 @@ class Sum:
 
 
 class Count:
-    """All that was found, to be told by agent and by pair."""
+    """Computes metrics by agent and by pair from what the store returned."""
 
     def __init__(
         self,
@@ -203,17 +203,17 @@ class Count:
     def _pair(self, sender: str, receiver: str) -> PairMetrics:
         refused = [each for each in self._refused if (each.sender, each.receiver) == (sender, receiver)]
         sums = self._sums.get((sender, receiver), Sum())
-        return PairMetrics(**sums.figures(), **_noes(refused))
+        return PairMetrics(**sums.figures(), **_refusals(refused))
 
     def _agent(self, name: str | None) -> AgentMetrics:
-        """What there is of this agent; of all, if it is none."""
+        """The metrics of one agent; of all agents if `name` is None."""
         received = Sum()
         for (_, receiver), each in self._sums.items():
             if name in (None, receiver):
-                received.take(each)
+                received.merge(each)
         return AgentMetrics(
             **received.figures(),
-            **_noes([each for each in self._refused if name in (None, each.sender)]),
+            **_refusals([each for each in self._refused if name in (None, each.sender)]),
             **_expenses([each for each in self._spent if name in (None, each.agent)]),
             sent=sum(each.count for (sender, _), each in self._sums.items() if name in (None, sender)),
             breaker_openings=sum(each.count for each in self._opened if name in (None, each.receiver)),
@@ -221,7 +221,7 @@ class Count:
 
 
 def times_of(values: Iterable[float]) -> Times:
-    """These times, as people talk about them: no value is made up between two that were."""
+    """Count, mean and percentiles; a percentile is always one of the values, never interpolated."""
     found = sorted(values)
     if not found:
         return Times()
@@ -235,7 +235,7 @@ def _ending(course: Course) -> Ending:
     return ENDINGS[course.state]
 
 
-def _noes(refused: Sequence[Refused]) -> dict[str, Any]:
+def _refusals(refused: Sequence[Refused]) -> dict[str, Any]:
     return {
         "refused": sum(each.count for each in refused),
         "deadlocks": sum(each.count for each in refused if each.deadlock),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from changeover.agent.roster import Roster, Seat
 from changeover.errors import Exhausted, limit_words
-from changeover.faults import LimitFault
+from changeover.faults import LimitFault, LimitName
 from changeover.guards.limits import Limits
 from changeover.relay.events import Event, HandoffAccepted, HandoffRejected, LimitReached
 from changeover.relay.ports import Reserve
@@ -137,6 +137,15 @@ def crowded(state: State, run: Run, receiver: str, limits: Limits) -> bool:
     found = state.limits.get("max_agents")
     known = run.agents.union(found.agents) if found else run.agents
     return receiver not in known and len(known) >= limits.max_agents
+
+
+def exceeded(state: State, run: Run, limits: Limits, receiver: str, nested: bool) -> LimitName | None:
+    """The limit that one more handoff to this receiver would exceed; `nested` if it would be a delegate."""
+    if handoffs_left(state, run, limits) <= 0:
+        return "max_handoffs"
+    if limits.max_agents is not None and crowded(state, run, receiver, limits):
+        return "max_agents"
+    return "max_depth" if nested and state.depth >= limits.max_depth else None
 
 
 def spent_up(state: State, run: Run, limits: Limits) -> LimitFault | None:

@@ -12,7 +12,7 @@ from changeover.facts import ApprovalRequest, Expected, Rollback, Ticket
 from changeover.guards.approval import Approval
 from changeover.guards.limits import Choice, Limits
 from changeover.handoffs.briefing import Brief, Briefing
-from changeover.handoffs.strategies import Handover, Strategy
+from changeover.handoffs.strategies import ContextStrategy, Handover
 from changeover.messages import Call, Message, View
 from changeover.relay.events import ContextPacked, Event, HandoffOffered, Started, UserSpoke
 from changeover.tools.run_context import RunContext
@@ -156,7 +156,7 @@ class PackContext(Struct, frozen=True, gc=False):
     task: int
     conversation: str
     offer: HandoffOffered
-    strategy: Strategy
+    strategy: ContextStrategy
     handover: Handover
     brief: Brief
     """What the receiver is told beside what is made of that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -13,16 +13,20 @@ from changeover.guards.approval import Decision
 from changeover.guards.breaker import Circuit, Ended
 from changeover.messages import Message, Reply
 from changeover.relay.events import Entry, Event
+from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
-from changeover.routing.learning import Learned
+from changeover.routing.experience import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing
 from changeover.tools.command import Directive
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
+
+if TYPE_CHECKING:
+    from changeover.relay.projection.rows import Rows
 
 
 class Request(Struct, frozen=True, kw_only=True, gc=False):
@@ -38,6 +42,10 @@ class Request(Struct, frozen=True, kw_only=True, gc=False):
     attempt: int
     turn: int
     """How often this agent's model was called in this conversation before."""
+    own_instructions: str | None = None
+    """The agent's instructions without the briefing below them; None if there is no briefing."""
+    context: RunContext | None = None
+    """The facts that the briefing tells in words: the variables, and the handoff under which the agent works."""
 
 
 class Model(Protocol):
@@ -167,6 +175,11 @@ class Log(Protocol):
     """Where events live: append-only, one row an append. A store that several processes share also says whose turn
     it is: a process owns the conversations it works on for as long as its lease is renewed."""
 
+    @property
+    def projects(self) -> bool:
+        """Whether appends have to bring rows. A log that keeps none computes them when a list is read."""
+        ...
+
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         """The entries from this position on."""
         ...
@@ -182,8 +195,9 @@ class Log(Protocol):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        """Store the entry, all of it or nothing, and fill in its seq.
+        """Store the entry and its rows of the read models, all or nothing, and fill in the entry's seq.
 
         Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
         process works on the conversation, LeaseLost if this process may not write any more, Exhausted if the tree may
@@ -241,6 +255,11 @@ class Log(Protocol):
     @property
     def breakers(self) -> Breakers:
         """How the receivers of handoffs do."""
+        ...
+
+    @property
+    def lists(self) -> Lists:
+        """The read models: conversations, tasks, messages, handoffs, approvals, and their figures."""
         ...
 
     @property

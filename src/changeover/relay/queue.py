@@ -1,8 +1,8 @@
-"""The queue: tickets, claims and the protocol by which a store keeps them.
+"""The queue: tickets, claims and the port by which a store keeps them.
 
-The log says what is to be done and what came of it; the queue only says whose turn it is. A ticket exists from the
-entry that makes work outstanding to the entry after which it is not, and the worker that holds it shows its token with
-every entry that it writes for it.
+The log holds the work and its results; the queue only decides which worker does it. A ticket exists from the entry that
+makes work outstanding to the entry that ends it. The worker that holds a ticket proves it with a token on every entry
+that it appends.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from changeover.facts import Ticket
 from changeover.relay.sanitize import text_of
 
 SPACING = 1.0
-"""By how many seconds the tickets of one tree stand apart at least, as if they had come one after the other: who fans
-out to a hundred receivers does not stand before everybody else a hundred times."""
+"""Minimum seconds between the turns of two tickets of one tree: a fan-out to a hundred receivers does not delay all
+other conversations."""
 
 
 def token_of(worker: str, number: str) -> str:
-    """What a worker shows for what it takes, as every store gives it back: who it is, and a number of its own."""
+    """The token of a claim, in characters that every store keeps: the worker and a number of its own."""
     return f"{text_of(worker)}#{number}".replace("\0", "\ufffd")
 
 
 def worker_of(token: str) -> str:
-    """Who shows this token."""
+    """The worker that made this token."""
     return token.rpartition("#")[0] or token
 
 
@@ -36,10 +36,10 @@ class Claim(Struct, frozen=True, gc=False):
 
     ticket: str
     token: str
-    """Whose it is; whoever takes again has another, also the same worker."""
+    """Identifies the owner; each claim has another, also of the same worker."""
     ends: bool = False
-    """The claim is over with the entry that shows it: if the ticket is still open then, anybody may take it, whatever
-    deadline there was for taking it first."""
+    """The claim ends with the entry that carries it: if the ticket is open then, any worker may claim it, without a
+    claim deadline."""
 
 
 class Taken(Struct, frozen=True, gc=False):
@@ -48,61 +48,62 @@ class Taken(Struct, frozen=True, gc=False):
     ticket: Ticket
     token: str
     attempt: int
-    """The how-manieth claim this is; those that were given back in good order do not count."""
+    """Claim number of this ticket, from 1; claims that were given back uncounted do not count."""
 
 
 class Queued(Struct, frozen=True, gc=False):
-    """How a ticket stands."""
+    """A ticket and its claim."""
 
     ticket: Ticket
     attempts: int = 0
     owner: str = ""
-    """The token of whoever holds it; nothing if nobody does, or not in time."""
+    """The token of the claim that holds it; empty if there is none, or its lease has run out."""
     until: float | None = None
+    """When the lease of the owner runs out."""
     rests: bool = False
-    """Its agent took it up, and now waits for a person or a delegate: there is nothing to claim until they are done."""
+    """True while its agent waits for a person or a delegate: it cannot be claimed."""
 
 
 class Bell(Protocol):
-    """Rings when there may be something to take."""
+    """Rings when there may be a ticket to claim."""
 
     async def wait(self) -> None:
-        """Until it has rung since the last time."""
+        """Return once it has rung since the last call."""
         ...
 
 
 class Queue(Protocol):
-    """The tickets of a store. Times of leases are by the store's own clock, deadlines by the caller's."""
+    """The tickets of a store. Leases are timed by the store's clock, deadlines by the caller's."""
 
     async def take(
         self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
     ) -> list[Taken]:
-        """Claim up to `limit` tickets of these agents that nobody holds, and count each as taken once more: the highest
-        priority first, then the earliest deadline, then the oldest. Those that nobody took before their
-        deadline, that rest, or that were taken `most` times are left alone."""
+        """Claim up to `limit` free tickets of these agents for `lease` seconds, and count an attempt of each: the
+        highest priority first, then the earliest deadline, then the oldest. Skip tickets that rest, that were claimed
+        `most` times, or whose deadline passed before their first claim."""
         ...
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:
-        """Hold these for so much longer; the tickets that are still theirs."""
+        """Extend the leases of these claims; returns the tickets whose claims still hold."""
         ...
 
     async def give_back(self, claim: Claim, counted: bool) -> bool:
-        """Let anybody take it; unless `counted`, as if this claim had never been. False if it was not theirs."""
+        """End a claim; unless `counted`, its attempt is not counted. False if the claim does not hold."""
         ...
 
     async def worn_out(self, most: int) -> list[Queued]:
-        """Those that were taken `most` times, and that nobody holds now."""
+        """The tickets that were claimed `most` times and are not held now."""
         ...
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:
-        """Let anybody take it now, as if nobody ever had, whoever holds it; the deadline there was for taking it still
-        stands only if it is `offered`, and nobody has accepted it. False if there is no such ticket."""
+        """Free a ticket, also from its owner, and clear its attempts. Its deadline is kept only if it is `offered` and
+        not accepted yet. False if there is no such ticket."""
         ...
 
     async def tickets(self, ticket: str | None = None) -> list[Queued]:
-        """All, or this one, in the order in which they would be taken."""
+        """All tickets, or this one, in the order in which they would be claimed."""
         ...
 
     def listening(self, agents: Sequence[str]) -> AbstractContextManager[Bell]:
-        """Be told from now on when there may be something to take for these agents."""
+        """A bell that rings when there may be a ticket to claim for these agents."""
         ...

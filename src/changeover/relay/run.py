@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
 
 from msgspec import Struct
 
@@ -137,6 +138,33 @@ class Refusal(Struct, frozen=True, gc=False):
     attempt: int
     by: tuple[str, ...]
     """Everybody who declined so far."""
+
+
+TaskStatus = Literal["pending", "running", "waiting", "completed", "failed", "cancelled"]
+
+
+class Task(Struct, gc=False):
+    """One agent's part of a run."""
+
+    position: int = 0
+    """Of the event with which it began; 0 before the first run."""
+    run: str = ""
+    agent: str = ""
+    """The agent that got it; code, if code offers a package."""
+    input: str = ""
+    handoff: str | None = None
+    """The handoff by which the agent got it."""
+    status: TaskStatus = "running"
+
+    def begin(self) -> None:
+        """The agent showed a sign of life."""
+        if self.status == "pending":
+            self.status = "running"
+
+    def go_on(self) -> None:
+        """A person decided what the task waited for."""
+        if self.status == "waiting":
+            self.status = "running"
 
 
 class Waiting(Struct, gc=False):

@@ -19,7 +19,7 @@ from changeover.relay import events
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
 from changeover.relay.fold import answers, approvals, calls, handoffs, rollback, runs
-from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Thinking
+from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
 from changeover.tools.run_context import RunContext
@@ -81,6 +81,7 @@ class State:
         "unreadable",
         "variables",
         "variants",
+        "work",
         "workflow_state",
     )
 
@@ -105,6 +106,8 @@ class State:
         self.called_off = False
         """Whether it is a delegate's, and was ended before the task was there."""
         self.run: Run | None = None
+        self.work = Task()
+        """The task that the active agent has, or had last."""
         self.variables: dict[str, Any] = {}
         self.artifacts: dict[str, str | None] = {}
         self.workflow_state: dict[str, Any] = {}
@@ -222,6 +225,7 @@ class State:
                 self, run, Signal.RETURN, "cancelled" if cancelled else "the run failed"
             )
         signal = Signal.RETURN if cancelled else Signal.FAIL if fault else Signal.COMPLETE
+        self.work.status = "cancelled" if cancelled else "failed" if fault else "completed"
         self.end_leg(signal)
         chain = self.handoffs[run.first :]
         who = agent or self.agent

@@ -1,7 +1,6 @@
 """Ports of a store's side tables: agent profiles, contexts, learned outcomes, experiments, metric figures.
 
-A window of time is what happened after `since` and not after `until`, so that consecutive windows count everything
-once. Each tree keeps its own contexts. Nothing is written when a task ends: the log already says how its handoff ended.
+A window of time holds what happened after `since` and not after `until`, so consecutive windows count everything once.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from changeover.facts import Mode, State
-from changeover.routing.learning import Outcome
+from changeover.routing.experience import Outcome
 from changeover.routing.profile import Profile
 from changeover.routing.statistics import Measured
 
 
 class Course(Struct, frozen=True, gc=False):
-    """How one handoff went."""
+    """The course of one handoff."""
 
     sender: str
     receiver: str
@@ -29,13 +28,13 @@ class Course(Struct, frozen=True, gc=False):
     accepted_at: float | None
     ended_at: float | None
     explained: bool
-    """Whether there is a reason for how it stands; who comes back with what was asked for needs none."""
+    """True if its state has a reason; a receiver that returns with the result gives none."""
     tokens_before: int
     tokens_after: int
 
 
 class Expenses(Struct, frozen=True, gc=False):
-    """What an agent spent in the runs that ended."""
+    """What an agent spent in runs that have ended."""
 
     agent: str
     runs: int = 0
@@ -44,177 +43,177 @@ class Expenses(Struct, frozen=True, gc=False):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = 0.0
-    """In US dollars; None if the price of one call is unknown."""
+    """In US dollars; None if the price of a call is unknown."""
 
 
 class Refused(Struct, frozen=True, gc=False):
-    """How many handoffs were refused before they were offered."""
+    """Number of handoffs that were refused before they were offered."""
 
     sender: str
     receiver: str
-    """Nobody, if it was code that wanted to hand over, and its run ended with the refusal."""
+    """Empty if code asked for the handoff and its run ended with the refusal."""
     deadlock: bool
     count: int
 
 
 class Opened(Struct, frozen=True, gc=False):
-    """How often the circuit of a receiver opened."""
+    """Number of times the circuit of a receiver opened."""
 
     receiver: str
     count: int
 
 
 class Measures(Protocol):
-    """What a log can count, in a window of time."""
+    """Figures of a log in a window of time."""
 
     def courses(self, since: float, until: float) -> AsyncIterator[Sequence[Course]]:
-        """The handoffs that were offered then, in pages, by the time of their offers."""
+        """The handoffs that were offered in the window, in pages, by the time of the offer."""
         ...
 
     async def expenses(self, since: float, until: float) -> list[Expenses]:
-        """What was spent in the runs that ended then, an agent each."""
+        """Spending in the runs that ended in the window, one item for each agent."""
         ...
 
     async def refused(self, since: float, until: float) -> list[Refused]:
-        """What guards, conditions and rules did not let be then."""
+        """The handoffs that guards, conditions and rules refused in the window."""
         ...
 
     async def opened(self, since: float, until: float) -> list[Opened]:
-        """The circuits that opened then."""
+        """The circuits that opened in the window."""
         ...
 
 
 class KeptAgent(Struct, frozen=True):
-    """What a store says of one agent."""
+    """An agent as a store keeps it, beside its declaration in code."""
 
     id: str
     profile: Profile | None = None
-    """None leaves it as it was declared."""
+    """None if the declared profile holds."""
     enabled: bool = True
     removed: bool = False
     updated_at: float = 0.0
-    """In seconds since the epoch, by the clock of the store."""
+    """In seconds since the epoch, by the store's clock."""
 
     @property
     def absent(self) -> bool:
-        """Whether nothing is handed to it."""
+        """True if it gets no handoffs."""
         return self.removed or not self.enabled
 
 
 class Agents(Protocol):
-    """What a store says of agents, to everybody who shares it."""
+    """Agents as a store keeps them, for all processes that share it."""
 
     async def all(self) -> list[KeptAgent]:
-        """Everything it says, by the ids; those that were removed too."""
+        """All of them by id, removed ones included."""
         ...
 
     async def put(self, profile: Profile) -> None:
-        """Keep this profile, in the place of another with its id; one that was removed is there again."""
+        """Keep this profile instead of a former one with its id; a removed agent is restored."""
         ...
 
     async def switch(self, id: str, enabled: bool) -> None:
-        """Enable or disable an agent, whoever declared it; one that was removed is there again."""
+        """Enable or disable an agent, declared or kept; a removed agent is restored."""
         ...
 
     async def remove(self, id: str) -> None:
-        """Leave an agent out, whoever declared it."""
+        """Remove an agent, declared or kept."""
         ...
 
     async def version(self) -> int:
-        """A number that grows with every change; 0 if there was none."""
+        """A number that grows with every change, from 0."""
         ...
 
 
 class Kept(Struct, frozen=True):
-    """What was kept."""
+    """A context that was kept."""
 
     body: str
     expires_at: float | None = None
-    """In seconds since the epoch, by the clock of whoever kept it."""
+    """In seconds since the epoch, by the clock of the process that kept it; None is never."""
 
 
 class Contexts(Protocol):
-    """The contexts of a store. Whether one has expired is for whoever gets it to judge; it is there until it is swept
-    away."""
+    """The contexts of a store, apart for each tree. An expired context is returned until it is swept; the caller
+    checks its time."""
 
     async def put(self, root: str, id: str, body: str, expires_at: float | None = None) -> None:
-        """Keep it for the tree of this root. What is there under this id stays, but lives until the later of both
-        times; None is for ever."""
+        """Keep a context for the tree of this root. If the id exists, its body stays and the later expiry holds; None
+        is never."""
         ...
 
     async def get(self, root: str, id: str) -> Kept | None:
-        """What was kept under this id in this very tree; None if nothing was, wherever else it may be."""
+        """The context of this id in this tree; None if there is none, even if another tree has it."""
         ...
 
     async def sweep(self, now: float) -> int:
-        """Remove all that has expired by then; how many."""
+        """Remove the contexts that have expired by then; returns their number."""
         ...
 
 
 MOST = 1_000
-"""So many outcomes of a capability are remembered: the oldest of them count a thirtieth of the newest, and less."""
+"""Number of outcomes of a capability that are used: the oldest weigh at most a thirtieth of the newest."""
 
 
 class Lesson(Struct, frozen=True, gc=False):
-    """What became of one handoff whose receiver was looked for."""
+    """The outcome of one handoff whose receiver was found by capability."""
 
     handoff: str
     at: float
-    """When it ended, in seconds since the epoch."""
+    """When the handoff ended, in seconds since the epoch."""
     outcome: Outcome
 
 
 class Unlearned(Struct, frozen=True, gc=False):
-    """What ended by this time counts no longer: at this capability, of this agent; at all or of all, without a name."""
+    """Outcomes of this capability and agent that ended by this time do not count; an empty name means all."""
 
     capability: str
     agent: str
     at: float
 
     def covers(self, lesson: Lesson) -> bool:
-        """Whether this outcome counts no longer."""
+        """True if this outcome does not count."""
         outcome = lesson.outcome
         named = self.capability in ("", outcome.capability) and self.agent in ("", outcome.agent)
         return named and lesson.at <= self.at
 
 
 class Lessons(Protocol):
-    """The outcomes that a store knows of. What was rejected, cancelled or rolled back is none."""
+    """The outcomes in a store. Handoffs that were rejected, cancelled or rolled back have none."""
 
     async def outcomes(self, capability: str, after: float = -inf, most: int = MOST) -> list[Lesson]:
-        """The last of those that ended after then and count, in the order in which they ended."""
+        """The latest outcomes that ended after this time and count, in the order of their ends."""
         ...
 
     async def capabilities(self) -> list[str]:
-        """By what receivers were ever looked for, in order."""
+        """All capabilities by which receivers were searched, in order."""
         ...
 
     async def unlearned(self) -> list[Unlearned]:
-        """What was ever reset, in order of its names."""
+        """All resets, by capability and agent."""
         ...
 
     async def reset(self, at: float, capability: str = "", agent: str = "") -> None:
-        """What ended by this time counts no longer, here and for all who share the store."""
+        """Do not count outcomes that ended by this time, in all processes that share the store."""
         ...
 
 
 class Tried(Protocol):
-    """Conversations that took part in experiments; each is the root of its tree."""
+    """The root conversations that took part in experiments."""
 
     async def measured(self, experiment: str) -> list[Measured]:
-        """What came of each conversation that is over, by their ids: whether its last run completed, what its whole
-        tree spent, and how long its own runs took."""
+        """The result of each conversation that is over, by id: whether its last run completed, what its tree spent, and
+        how long its own runs took."""
         ...
 
     async def variants(self) -> dict[str, list[str]]:
-        """Which variants were ever chosen, by experiment; also where conversations are still under way."""
+        """The variants that were chosen, by experiment, also in conversations that are not over."""
         ...
 
 
 class Trials(Tried, Protocol):
-    """The same, where something can be added."""
+    """Experiments of a store that also keeps measures."""
 
     async def measure(self, conversation: str, name: str, value: float, at: float) -> None:
-        """Keep what somebody measured of a root; what was measured under this name before is forgotten. Raise
-        ConversationNotFound if there is no such root."""
+        """Keep a user's measure of a root, instead of a former one of this name. Raise ConversationNotFound if there is
+        no such root."""
         ...

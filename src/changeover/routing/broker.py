@@ -1,4 +1,4 @@
-"""The broker: finds agents for a task by capabilities, else by text match, else by asking a model; and says why."""
+"""The broker: finds agents for a task by capabilities, else by text match, else by a model, with a reason for each."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from changeover.routing.registry import Registry
 from changeover.routing.words import families, stem, telling
 
 MOST_WORDS = 5
-"""So many words are named."""
-SEVERAL = {"capabilities", "examples"}
-"""The parts of a profile that are plural."""
+"""How many words a reason names."""
+PLURAL = {"capabilities", "examples"}
+"""The parts of a profile whose name is plural."""
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as one says them: a, b and c."""
+    """Names as an enumeration: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def has(profile: Profile, capabilities: Iterable[str]) -> str:
-    """That it has what is asked for, in the words of its profile."""
+    """A reason: the required capabilities, in the words of the profile."""
     own, named = abilities(profile), dict.fromkeys(map(key, capabilities))
     declared = {key(each) for each in profile.capabilities}
     held = [own[each] for each in named if each in declared]
@@ -38,7 +38,7 @@ def has(profile: Profile, capabilities: Iterable[str]) -> str:
 
 
 def speaks(profile: Profile, task: str) -> str:
-    """What of the task its profile speaks of; nothing if they have no word in common, nor one that is close."""
+    """A reason: the words, or else the synonyms, that the profile shares with the task; empty if there are none."""
     common = shared(task, text_of(profile))
     return _same(profile, common) or _close(profile, task, common)
 
@@ -58,90 +58,86 @@ def _close(profile: Profile, task: str, common: set[str]) -> str:
 
 
 def _where(profile: Profile, fits: Callable[[str], bool]) -> tuple[str, str]:
-    """The parts of a profile that have such words, and the words as they stand there."""
+    """The parts of a profile that have matching words, and these words as the profile writes them."""
     read = {part: [word for word in telling(text) if fits(word)] for part, text in parts_of(profile)}
     found = {part: words for part, words in read.items() if words}
-    alike: dict[str, str] = {}
+    by_stem: dict[str, str] = {}
     for word in chain.from_iterable(found.values()):
-        alike.setdefault(stem(word), word)
-    verb = "speaks of" if len(found) == 1 and not SEVERAL & found.keys() else "speak of"
-    return f"its {listed(list(found))} {verb}", ", ".join(list(alike.values())[:MOST_WORDS])
+        by_stem.setdefault(stem(word), word)
+    verb = "speaks of" if len(found) == 1 and not PLURAL & found.keys() else "speak of"
+    return f"its {listed(list(found))} {verb}", ", ".join(list(by_stem.values())[:MOST_WORDS])
 
 
 ENOUGH = 0.3
-"""How well a profile must fit by its text alone. Below, one word that happens to be the same would do: a law of physics
-is not for whoever knows contract law."""
+"""The least text score of a clear match. Below it, one common word would suffice: a law of physics would match an agent
+for contract law."""
 CLEARLY = 2.0
-"""How much better it must fit than the next."""
+"""The least ratio of the best score to the next."""
 MOST = 100
-"""So many profiles are put before a model; with more, it reads none with care."""
+"""How many profiles a model chooses from; with more, its choice gets worse."""
 
 Step: TypeAlias = Literal["exact", "text", "judge"]
 
 
 class Recommendation(Struct, frozen=True):
-    """An agent for a task."""
+    """An agent that the router recommends for a task."""
 
     agent: str
+    """The id of the agent."""
     score: float
-    """From 0 to 1, to be compared within one answer."""
+    """From 0 to 1; comparable only within one list."""
     why: str
+    """The reason, in words."""
     step: Step
-    """What spoke for it: what it has to be able to do, its text, or a model."""
+    """How it was found: by capabilities ("exact"), by its text ("text"), or by a model ("judge")."""
 
 
 class Found(Struct, frozen=True):
-    """Somebody fits."""
+    """One or more agents fit the task."""
 
     best: Recommendation
     equals: tuple[Recommendation, ...] = ()
-    """Who fits as well: whoever knows more, such as their load, may take one of them."""
+    """Agents that fit as well as the best; load and experience can decide between them."""
 
 
 class Undecided(Struct, frozen=True):
-    """Nobody fits clearly: a model is to be asked (`judge_prompt`), and its answer read (`decided`)."""
+    """No agent fits clearly: a model has to choose (`judge_prompt`, then `decided` with its answer)."""
 
     task: str
     candidates: tuple[Profile, ...]
-    """Those whose texts have something in common with the task come first."""
+    """The profiles, by descending text score."""
 
 
 class Nobody(Struct, frozen=True):
-    """Nobody can do it, and there is nothing to ask a model."""
+    """No agent fits, and a model could not choose one either; `why` says why."""
 
     why: str
 
 
 class Fit(NamedTuple):
-    """How well the text of a profile fits."""
+    """A profile and its text score."""
 
     profile: Profile
     text: float
 
 
-def find_by_capability(registry: Registry, *capabilities: str) -> tuple[Recommendation, ...]:
-    """All that have all of these capabilities, by their ids."""
-    holders = registry.holding(*capabilities) if capabilities else ()
-    return tuple(Recommendation(profile.id, 1.0, has(profile, capabilities), "exact") for profile in holders)
-
-
 def recommend(registry: Registry, task: str, required: Sequence[str] = (), n: int = 3) -> tuple[Recommendation, ...]:
-    """The best for a task, best first; where something is required, only those who have all of it."""
+    """The `n` best agents for a task, best first; all of them have all `required` capabilities."""
     needed = _needed(registry, task, required)
     fits = _fits(registry, task, needed)
     best = max((fit.text for fit in fits), default=0.0)
-    telling = fits if needed else [fit for fit in fits if fit.text]
-    return tuple(_recommended(fit, task, needed, best) for fit in nsmallest(max(0, n), telling, key=_order))
+    matches = fits if needed else [fit for fit in fits if fit.text]
+    return tuple(_recommended(fit, task, needed, best) for fit in nsmallest(max(0, n), matches, key=_order))
 
 
 def find_for_task(registry: Registry, task: str, required: Sequence[str] = ()) -> Found | Undecided | Nobody:
-    """Who should do a task, or among whom a model is to choose."""
+    """The agent for a task, or the candidates from which a model has to choose."""
     needed = _needed(registry, task, required)
     fits = sorted(_fits(registry, task, needed), key=_order)
     if not fits:
-        return Nobody(f"nobody is there who has {listed(needed)}" if needed else "nobody is there who takes handoffs")
+        return Nobody(f"no available agent has {listed(needed)}" if needed else "no agent is available for handoffs")
     if not needed and not task.strip():
-        return Nobody("the task says nothing")
+        return Nobody("the task is empty")
     if not needed and not _is_clear(fits):
         return Undecided(task, tuple(fit.profile for fit in fits[:MOST]))
     first, *others = fits
@@ -151,18 +147,18 @@ def find_for_task(registry: Registry, task: str, required: Sequence[str] = ()) -
 
 
 def decided(undecided: Undecided, answer: str) -> Found | Nobody:
-    """What a model chose that was asked."""
+    """The agent that a model chose; `answer` is its reply to `judge_prompt`."""
     candidates = undecided.candidates
     chosen = judged(answer, candidates)
     if chosen is None:
-        return Nobody(f"the model found nobody among {len(candidates)} who fits")
+        return Nobody(f"the model found none of {len(candidates)} agents that fits")
     reason = speaks(chosen, undecided.task)
     why = f"the model chose it among {len(candidates)}{f'; {reason}' if reason else ''}"
     return Found(Recommendation(chosen.id, 1.0, why, "judge"))
 
 
 def _needed(registry: Registry, task: str, required: Sequence[str]) -> tuple[str, ...]:
-    """What is required; a task that is the name of a capability, and no more, requires that."""
+    """The required capabilities; a task that is nothing but the name of a capability requires it."""
     return tuple(required) or ((task,) if registry.holding(task) else ())
 
 
@@ -179,14 +175,14 @@ def _order(fit: Fit) -> tuple[float, str]:
 
 
 def _is_clear(fits: Sequence[Fit]) -> bool:
-    """Whether the first fits well, and much better than the next that is not of the same kind."""
+    """True if the first fits well, and much better than the next that has another profile."""
     first = fits[0]
     second = next((fit.text for fit in fits[1:] if not _are_twins(fit, first)), 0.0)
     return first.text >= ENOUGH and first.text >= CLEARLY * second
 
 
 def _are_twins(one: Fit, other: Fit) -> bool:
-    """Whether their profiles say the same but for who they are."""
+    """True if their profiles differ only in id, name and concurrency."""
 
     def kind(profile: Profile) -> Profile:
         return replace(profile, id="", name="", max_concurrency=None)
@@ -195,7 +191,8 @@ def _are_twins(one: Fit, other: Fit) -> bool:
 
 
 def _recommended(fit: Fit, task: str, needed: Sequence[str], best: float) -> Recommendation:
-    """Whoever has all that is needed fits; how far behind the best its text is takes a little from that."""
+    """The recommendation for a match. With all needed capabilities the score is 1, less half the distance of its text
+    score to the best."""
     reason = speaks(fit.profile, task) if fit.text and task not in needed else ""
     if not needed:
         return Recommendation(fit.profile.id, fit.text, reason or "its profile is close to the task in meaning", "text")

@@ -11,33 +11,34 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from changeover.agent.agent import Agent, Member
+from changeover.agent.agent import SLUG, Agent, Member
 from changeover.agent.roster import Trial, Trials
-from changeover.agent.team_faults import SLUG
 from changeover.handoffs.strategies import strategy_faults
 from changeover.routing.statistics import draw
 
 Subject: TypeAlias = Literal["strategy", "instructions", "model", "receiver"]
-"""What the variants are variants of."""
+"""The option of which an experiment tries variants."""
 SUBJECTS: tuple[str, ...] = get_args(Subject)
 
 
 class Experiment(Struct, frozen=True):
-    """Variants of one thing, each tried in its share of the conversations; the first is what the others are compared
-    with."""
+    """Variants of one option, each tried in its share of the conversations; the first is the control."""
 
     name: str
+    """Letters, digits, '-' and '_', at most 64."""
     variants: dict[str, Any]
+    """Two or more values of the option, by name."""
     split: dict[str, float] | None = None
-    """The weight of each variant, such as {"full": 9, "summary": 1}; all alike if there is none."""
+    """The weight of each variant, such as {"full": 9, "summary": 1}; None for equal weights."""
     on: Subject = "strategy"
+    """The option: "strategy", "instructions", "model" or "receiver"."""
     agents: tuple[str, ...] = ()
-    """Whom it is about; all, if nobody is named."""
+    """The ids of the agents that take part; empty for all."""
     lower_is_better: tuple[str, ...] = ()
-    """Measures of your own of which less is better."""
+    """Names of your own measures of which a lower value is better."""
 
     def __post_init__(self) -> None:
-        # What the caller passed stays the caller's: later changes to it must not reach the declaration.
+        # Copied: later changes of the caller's lists and dicts must not reach the declaration.
         for field in self.__struct_fields__:
             value = getattr(self, field)
             if isinstance(value, Mapping):
@@ -47,17 +48,17 @@ class Experiment(Struct, frozen=True):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Which part of the conversations each variant gets."""
+        """The share of conversations of each variant, from 0 to 1."""
         weights = self.split or dict.fromkeys(self.variants, 1.0)
         total = sum(weights.values())
         return {variant: weights[variant] / total for variant in self.variants}
 
     def concerns(self, agent: str) -> bool:
-        """Whether this agent takes part."""
+        """True if this agent takes part."""
         return not self.agents or agent in self.agents
 
     def faults(self) -> list[str]:
-        """What is wrong with it as it was declared."""
+        """What is wrong with this declaration, one text for each fault."""
         if not isinstance(self.name, str) or not SLUG.fullmatch(self.name):
             return [f"an experiment is called {self.name!r}; use letters, digits, '-' and '_', at most 64"]
         found = [*_variant_faults(self), *_split_faults(self)]
@@ -71,13 +72,14 @@ class Experiment(Struct, frozen=True):
 
 
 def variant_of(experiment: Experiment, conversation: str) -> str:
-    """The variant that a conversation gets: the same each time and in every process, whatever other experiments say.
-    When the split changes, or a variant joins, only those conversations move that have to. Delegates go with the
-    conversation that they work for: name that one."""
+    """The variant of a root conversation: the same in every process, and independent of other experiments.
+
+    When the split changes or a variant is added, as few conversations as possible change their variant.
+    """
     shares = experiment.shares
 
     def arrival(variant: str) -> float:
-        # Each variant comes after a time of its own, the sooner the larger its share; the first to come has it.
+        # An exponential arrival time for each variant, with its share as the rate; the first to arrive is chosen.
         return -log1p(-draw(experiment.name, variant, conversation)) / shares[variant]
 
     return min((variant for variant in shares if shares[variant]), key=arrival)
@@ -91,7 +93,7 @@ def _variant_faults(experiment: Experiment) -> Iterator[str]:
     for name in variants:
         if not isinstance(name, str) or not SLUG.fullmatch(name):
             yield f"has a variant called {name!r}; use letters, digits, '-' and '_', at most 64"
-    faults_of = LOOKS.get(experiment.on, lambda _: [])
+    faults_of = CHECKS.get(experiment.on, lambda _: [])
     for name, value in variants.items():
         yield from (f"variant {name!r} {fault}" for fault in faults_of(value))
 
@@ -121,20 +123,20 @@ def _receiver_faults(value: object) -> list[str]:
     return [] if isinstance(value, str) and value else [f"is {value!r}; give the id of an agent"]
 
 
-LOOKS: dict[str, Callable[[Any], list[str]]] = {
+CHECKS: dict[str, Callable[[Any], list[str]]] = {
     "strategy": strategy_faults,
     "instructions": _instruction_faults,
     "receiver": _receiver_faults,
 }
-"""What can be said of a variant by looking at it; what a model can be, only whoever opens it knows."""
+"""The check of a variant, by subject; models are checked when they are opened."""
 
 
 def experiment_faults(experiments: object, members: Sequence[Member]) -> list[str]:
-    """All faults of these experiments in a team of these members."""
+    """What is wrong with these experiments in a team of these members, one text for each fault."""
     if not isinstance(experiments, Sequence) or isinstance(experiments, str):
-        return [f"Team(experiments={experiments!r}) is no list of experiments"]
-    strangers = [each for each in experiments if not isinstance(each, Experiment)]
-    found = [f"{each!r} is no experiment; give Experiment(…)" for each in strangers]
+        return [f"Team(experiments={experiments!r}) is not a list of Experiment(…)s"]
+    others = [each for each in experiments if not isinstance(each, Experiment)]
+    found = [f"{each!r} is not an Experiment(…)" for each in others]
     known = [each for each in experiments if isinstance(each, Experiment)]
     found += [fault for each in known for fault in each.faults()]
     sound = sound_of(known)
@@ -146,17 +148,17 @@ def experiment_faults(experiments: object, members: Sequence[Member]) -> list[st
 
 
 def sound_of(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """Those of which more can be asked, because they are declared as they should be."""
+    """The experiments whose declarations have no faults."""
     return [each for each in experiments if isinstance(each, Experiment) and not each.faults()]
 
 
 def concerned(experiment: Experiment, members: Sequence[Member]) -> list[str]:
-    """Everybody whom an experiment is about; for all but receivers, that can only be agents."""
+    """The ids of the members that take part; only agents can, unless it is about receivers."""
     return [each.id for each in members if _can_be(experiment, each) and experiment.concerns(each.id)]
 
 
 def trials_of(experiments: Sequence[Experiment], members: Sequence[Member]) -> Trials:
-    """What decisions read of these."""
+    """The experiments as a Roster holds them."""
     found: Trials = {}
     for each in experiments:
         trial = Trial(each.name, each.variants, partial(variant_of, each))
@@ -173,16 +175,16 @@ def _misfits(experiment: Experiment, members: Sequence[Member]) -> Iterator[str]
     listed = ", ".join(team)
     for name in experiment.agents:
         if name not in team:
-            yield f"is about {name!r}, who is not in the team; choose among {listed}"
+            yield f"is about {name!r}, which is not in the team; choose among {listed}"
         elif not _can_be(experiment, team[name]):
-            yield f"is about the {experiment.on} of {name!r}, who is no Agent"
+            yield f"is about the {experiment.on} of {name!r}, which is not an Agent"
     if experiment.on != "receiver":
         return
     if not experiment.agents:
-        yield "names nobody whom its receivers stand in for; give agents=[…]"
+        yield "names no agents for which its receivers stand in; give agents=[…]"
     for variant, receiver in experiment.variants.items():
         if receiver not in team:
-            yield f"variant {variant!r} hands over to {receiver!r}, who is not in the team; choose among {listed}"
+            yield f"variant {variant!r} hands over to {receiver!r}, which is not in the team; choose among {listed}"
 
 
 def _clashes(one: Experiment, other: Experiment, members: Sequence[Member]) -> Iterator[str]:
@@ -192,4 +194,4 @@ def _clashes(one: Experiment, other: Experiment, members: Sequence[Member]) -> I
         both = [agent for agent in concerned(one, members) if agent in concerned(other, members)]
         if both:
             shared = ", ".join(both)
-            yield f"experiments {one.name!r} and {other.name!r} both try the {one.on} of {shared}; leave it to one"
+            yield f"experiments {one.name!r} and {other.name!r} both try the {one.on} of {shared}; keep one of them"

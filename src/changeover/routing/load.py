@@ -12,14 +12,14 @@ from changeover.routing.statistics import Draws
 
 
 class Candidate(Protocol):
-    """A record of somebody who could take a task; a `Recommendation` is one."""
+    """An agent that could take a task, such as a `Recommendation`; it has to be a msgspec record."""
 
     @property
     def agent(self) -> str: ...
 
     @property
     def score(self) -> float:
-        """How well it fits: more is better, and 0 is not at all."""
+        """How well it fits: higher is better, 0 is not at all."""
         ...
 
     @property
@@ -31,13 +31,13 @@ C = TypeVar("C", bound=Candidate)
 
 def because(candidate: C, reason: str) -> C:
     """The same candidate, with one more reason for its place."""
-    told: C = replace(cast("Any", candidate), why="; ".join(filter(None, (candidate.why, reason))))
-    return told
+    explained: C = replace(cast("Any", candidate), why="; ".join(filter(None, (candidate.why, reason))))
+    return explained
 
 
 def comparable(candidates: Sequence[C], margin: float) -> Iterator[list[C]]:
-    """Groups, the best first; in each, nobody fits worse than the best of it by more than this share of its score.
-    Within a group the order stays as it was."""
+    """Groups of candidates, the best first: all scores of a group are within this share of its best score. The order
+    within a group stays."""
     rest = list(candidates)
     while rest:
         best = max(each.score for each in rest)
@@ -47,17 +47,17 @@ def comparable(candidates: Sequence[C], margin: float) -> Iterator[list[C]]:
 
 
 WhenBusy: TypeAlias = Literal["next", "queue", "reject"]
-"""What becomes of a task whose receiver is busy: somebody else gets it, it waits, or it is turned down."""
+"""What happens to a task whose receiver is busy: the next candidate gets it, it is queued, or it is rejected."""
 
 EQUAL = 0.01
-"""A text match moves by as much with one idle word in a profile: that says nothing about who does it better."""
+"""Scores within this share are equal: one word more in a profile changes a text score by as much."""
 MANY = 8
-"""Among more, everybody who looks at the same moment would see the same one idle. Two drawn at random, and the idler of
-them, spread the work nearly as well and do not all run to one."""
+"""From more equals than this, the less loaded of two random ones is taken: processes that choose at the same moment
+would otherwise all take the same idle agent."""
 
 
 class Load(Struct, frozen=True, gc=False):
-    """What an agent has to do, and how much it can do at once."""
+    """The tasks of an agent: in work and waiting, and how many it can work on at a time (None for no limit)."""
 
     in_flight: int = 0
     queued: int = 0
@@ -65,7 +65,7 @@ class Load(Struct, frozen=True, gc=False):
 
     @property
     def is_full(self) -> bool:
-        """Whether a task would have to wait."""
+        """True if another task would have to wait."""
         return self.max_concurrency is not None and self.in_flight >= self.max_concurrency
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ IDLE = Load()
 
 
 class Busy(Struct, frozen=True, gc=False):
-    """An agent that can do no more at the moment."""
+    """An agent that is at its limit, and its load."""
 
     agent: str
     load: Load
@@ -86,34 +86,34 @@ class Busy(Struct, frozen=True, gc=False):
 
 
 class Takes(Struct, frozen=True, tag="takes"):
-    """Who begins at once, and who was passed over because it is busy."""
+    """The agent that can begin at once, and the busy ones before it that were skipped."""
 
     agent: str
     passed: tuple[Busy, ...] = ()
 
 
 class Waits(Struct, frozen=True, tag="waits"):
-    """Whose queue the task goes to."""
+    """The agent whose queue the task goes to."""
 
     agent: str
     busy: Busy
 
 
 class Refuses(Struct, frozen=True, tag="refuses"):
-    """Nobody takes the task: all of these are busy, or there is nobody to ask."""
+    """No agent gets the task: these are busy, or there are no candidates."""
 
     busy: tuple[Busy, ...] = ()
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self.busy)) or "there is nobody to ask"
+        return "; ".join(map(str, self.busy)) or "there are no candidates"
 
 
 Placement: TypeAlias = Takes | Waits | Refuses
 
 
 def by_load(candidates: Sequence[C], loads: Mapping[str, Load], draws: Draws) -> list[C]:
-    """The candidates, of equals the least loaded first: those with room, then by work in flight, then by queue. Where
-    that is the same too, a draw decides."""
+    """The candidates, with the least loaded of equals first: those below their limit, then by tasks in flight, then by
+    queue, then by a random draw."""
     ordered: list[C] = []
     for equals in comparable(candidates, EQUAL):
         ordered += equals if len(equals) == 1 else _lightest_first(equals, loads, draws)
@@ -121,7 +121,7 @@ def by_load(candidates: Sequence[C], loads: Mapping[str, Load], draws: Draws) ->
 
 
 def place(candidates: Sequence[Candidate], loads: Mapping[str, Load], when_busy: WhenBusy = "next") -> Placement:
-    """Who gets the task of these, in their order."""
+    """The agent that gets the task, of these candidates in their order."""
     if not candidates:
         return Refuses()
     first = candidates[0].agent
@@ -140,7 +140,7 @@ def place(candidates: Sequence[Candidate], loads: Mapping[str, Load], when_busy:
 
 
 def busy_faults(when_busy: object) -> list[str]:
-    """What is wrong with what was declared for busy receivers."""
+    """What is wrong with the declaration `when_busy=…`."""
     known = ("next", "queue", "reject")
     return [] if when_busy in known else [f"when_busy={when_busy!r}; give 'next', 'queue' or 'reject'"]
 
@@ -160,7 +160,7 @@ def _lightest_first(equals: Sequence[C], loads: Mapping[str, Load], draws: Draws
 
 
 def _better_of_two(count: int, draws: Draws) -> int:
-    """Of two different places drawn, the one further ahead."""
+    """The lower of two different random indexes below `count`."""
     if count == 1:
         return 0
     one, other = int(next(draws) * count), int(next(draws) * (count - 1))

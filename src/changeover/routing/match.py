@@ -1,7 +1,7 @@
 """Text match: BM25 over words and synonyms, updated as profiles come and go.
 
-Written out here although `bm25s` does it well: that needs numpy (73 MB, a quarter of a second of CPU to import) for
-profiles of one line each, and rebuilds its index whenever one changes.
+Written here although `bm25s` exists: that needs numpy (73 MB, a quarter of a second to import) for profiles of one line
+each, and rebuilds its index with every change.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from changeover.routing.words import families, spelled, words
 
 SATURATION = 1.2
 LENGTH = 0.3
-"""Low: a profile is long because its author took care, not because it wanders."""
+"""How much the length of a text counts in BM25. Low: a long profile is a careful one."""
 FAMILY = 0.5
-"""What a related word counts beside the word itself."""
+"""The weight of a synonym beside the word itself."""
 LONGEST = 200
-"""Of a request, more words are not read: nobody says what he wants after them."""
+"""How many words of a request are read."""
 
 
 class Index:
-    """Texts by their terms, which are stems and, with a tilde, families. Never changed: `changed` gives another."""
+    """An immutable BM25 index of texts by their terms: stems and, with a tilde, families of synonyms."""
 
     def __init__(self) -> None:
         self._documents: dict[str, Counter[str]] = {}
         self._lengths: dict[str, int] = {}
         self._postings: dict[str, dict[str, int]] = {}
-        """How often each text has a term."""
+        """By term: the texts that have it, and how often."""
         self._total = 0
 
     def changed(self, gone: Iterable[str], new: Mapping[str, str]) -> Index:
-        """The same without some texts, and with others; what stays is not read again."""
+        """A new index without the `gone` texts and with the `new` ones; the other texts are not read again."""
         other = Index()
         other._documents, other._lengths, other._postings = (
             dict(self._documents),
@@ -67,7 +67,7 @@ class Index:
         self._total -= self._lengths.pop(id, 0)
 
     def _own(self, term: str, own: set[str]) -> dict[str, int]:
-        """Who has a term, in a copy that is not shared with the index that this one was made of."""
+        """The postings of a term, copied at the first change: the index before this one shares them."""
         if term not in own:
             own.add(term)
             self._postings[term] = dict(self._postings.get(term, ()))
@@ -77,7 +77,7 @@ class Index:
         return term in self._postings
 
     def asked(self, request: str) -> Counter[str]:
-        """The terms of a request. A word counts once however often it is said, a family once for each of its words."""
+        """The terms of a request. Each word counts once, a family once for each of its words."""
         return Counter(_terms(dict.fromkeys(self._meant(word) for word in words(request)[:LONGEST])))
 
     def _meant(self, word: str) -> str:
@@ -85,14 +85,14 @@ class Index:
 
     @cached_property
     def _initials(self) -> dict[str, list[str]]:
-        """All words by the letter that they begin with: who slips does it later."""
+        """All terms by their first letter, which typing errors rarely change."""
         found: dict[str, list[str]] = {}
         for term in self._postings:
             found.setdefault(term[0], []).append(term)
         return found
 
     def scores(self, asked: Mapping[str, int]) -> dict[str, float]:
-        """How well the texts fit that share something telling with the request, in the order in which they came."""
+        """The BM25 scores of the texts that share a term with the request, in the order of the texts."""
         usual = self._total / max(1, len(self._documents)) or 1.0
         found: dict[str, float] = {}
         for term, times in asked.items():
@@ -102,11 +102,11 @@ class Index:
         return {id: found[id] for id in self._documents if id in found}
 
     def weight(self, term: str) -> float:
-        """How much a term tells: the rarer among the texts, the more; nothing if several texts all have it."""
+        """The weight of a term: higher if it is rarer, 0 if all of several texts have it."""
         return self._weight(term, len(self._postings.get(term, ())))
 
     def conceivable(self, asked: Mapping[str, int]) -> float:
-        """More than any text can score: one would have to speak of nothing but every term of the request."""
+        """An upper bound of scores: that of a text which holds nothing but the terms of the request."""
         return sum(
             times * (SATURATION + 1) * self._weight(term, max(1, len(self._postings.get(term, ()))))
             for term, times in asked.items()
@@ -116,8 +116,8 @@ class Index:
         total = len(self._documents)
         if found == total > 1:
             return 0.0
-        telling = log(1 + (total - found + 0.5) / (found + 0.5))
-        return telling * (FAMILY if term.startswith("~") else 1.0)
+        rarity = log(1 + (total - found + 0.5) / (found + 0.5))
+        return rarity * (FAMILY if term.startswith("~") else 1.0)
 
 
 def _terms(stems: Iterable[str]) -> Iterable[str]:
@@ -127,31 +127,31 @@ def _terms(stems: Iterable[str]) -> Iterable[str]:
 
 
 def _presence(count: int, length: float) -> float:
-    """How much a text is about a term, its length compared with the usual one taken into account."""
+    """The BM25 term frequency: how much a text is about a term; `length` is relative to the average."""
     return count * (SATURATION + 1) / (count + SATURATION * (1 - LENGTH + LENGTH * length))
 
 
 class TextMatch(Protocol):
-    """Profiles, and a way to compare them with a task."""
+    """A way to compare profiles with a task."""
 
     def over(self, profiles: Sequence[Profile]) -> TextMatch:
-        """The same way to compare over these profiles; what is known of those that stay is kept."""
+        """The same comparison over these profiles; what is computed for profiles that stay is kept."""
         ...
 
     def scores(self, task: str) -> Sequence[float]:
-        """How well each profile fits, in their order: 0 is no sign of it, and nothing more than 1 can be wished for."""
+        """How well each profile fits, in their order, from 0 (no sign of it) to 1."""
         ...
 
 
 class WordMatch:
-    """By words, and by words that are used for about the same thing."""
+    """A TextMatch by words and synonyms."""
 
     def __init__(self) -> None:
         self._profiles: dict[str, Profile] = {}
         self._index = Index()
 
     def over(self, profiles: Sequence[Profile]) -> WordMatch:
-        """The same over these profiles; only those that are new or changed are read."""
+        """A match over these profiles; only new and changed ones are read."""
         before, now = self._profiles, {profile.id: profile for profile in profiles}
         other = WordMatch()
         other._profiles = now
@@ -162,19 +162,19 @@ class WordMatch:
         return other
 
     def scores(self, task: str) -> Sequence[float]:
-        """Which part each of them has of the score that a text could have that is about nothing but this task."""
+        """The BM25 score of each profile, divided by the upper bound of scores for this task."""
         asked = self._index.asked(task)
         found, whole = self._index.scores(asked), self._index.conceivable(asked)
         return [found[id] / whole if id in found else 0.0 for id in self._profiles]
 
 
 def rank(request: str, profiles: Mapping[str, str]) -> list[tuple[str, float]]:
-    """The profiles that share something telling with the request, the best first; ties in the order given."""
+    """The ids and scores of the profiles that share a term with the request, the best first; ties stay in order."""
     index = Index().changed((), profiles)
     return sorted(index.scores(index.asked(request)).items(), key=lambda each: -each[1])
 
 
 def shared(request: str, profile: str) -> set[str]:
-    """What the request and a profile have in common: stems, and families with a tilde."""
+    """The terms that a request and a profile share: stems, and families with a tilde."""
     index = Index().changed((), {"": profile})
     return {term for term in index.asked(request) if term in index}

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from changeover.agent.agent import Agent, Member, purpose
-from changeover.agent.team_faults import SLUG
+from changeover.agent.agent import SLUG, Agent, Member, purpose
 
 APART = re.compile(r"[\s_-]+")
 DIGITS = re.compile(r"\d+")
 
 
 class Profile(Struct, frozen=True, omit_defaults=True):
-    """An agent as others see it. It can be stored as JSON."""
+    """What an agent can do, for routing. Stores keep it as JSON."""
 
     id: str
     name: str = ""
@@ -23,19 +22,20 @@ class Profile(Struct, frozen=True, omit_defaults=True):
     specialization: str = ""
     capabilities: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    """Tasks that it is there for, as somebody would say them."""
+    """Tasks for it, as a user would write them."""
     accepts_handoffs: bool = True
     max_concurrency: int | None = None
+    """How many tasks it works on at a time; None for no limit."""
     enabled: bool = True
 
     @property
     def available(self) -> bool:
-        """Whether anything may be handed to it."""
+        """True if it can get handoffs."""
         return self.enabled and self.accepts_handoffs
 
 
 def profile_of(member: Member) -> Profile:
-    """The profile of a member as it was declared."""
+    """The profile of a declared member."""
     if not isinstance(member, Agent):
         return Profile(member.id, member.name, purpose(member))
     return Profile(
@@ -51,32 +51,29 @@ def profile_of(member: Member) -> Profile:
 
 
 def profile_faults(profile: Profile) -> list[str]:
-    """What is wrong with a profile that was not declared in code."""
-    most = profile.max_concurrency
-    return [
-        *(
-            []
-            if SLUG.fullmatch(profile.id)
-            else [f"{profile.id!r} is no id; use letters, digits, '-' and '_', at most 64"]
-        ),
-        *([] if most is None or most >= 1 else [f"max_concurrency={most!r}; give 1 or more, or None for no limit"]),
-    ]
+    """What is wrong with a profile that was registered at run time, one text for each fault."""
+    found = []
+    if not SLUG.fullmatch(profile.id):
+        found.append(f"{profile.id!r} is not a valid id; use letters, digits, '-' and '_', at most 64")
+    if profile.max_concurrency is not None and profile.max_concurrency < 1:
+        found.append(f"max_concurrency={profile.max_concurrency!r}; give 1 or more, or None for no limit")
+    return found
 
 
 def key(capability: str) -> str:
-    """A capability as it is compared: without capitals, hyphens, underscores and spaces."""
+    """A capability in the form for comparison: without capitals, hyphens, underscores and spaces."""
     return APART.sub("", capability.casefold())
 
 
 def abilities(profile: Profile) -> dict[str, str]:
-    """All that a profile says it can do, by its key, in its own words; its specialization is one of them."""
+    """The capabilities and the specialization of a profile, by key, in its own words."""
     named = (profile.specialization, *profile.capabilities)
     return {key(each): each for each in named if key(each)}
 
 
 def parts_of(profile: Profile) -> Iterator[tuple[str, str]]:
-    """What there is to read in a profile, and what it is called."""
-    # An id of two agents of a kind ends in a number, which is no word about them.
+    """The texts of a profile, each with the name of its part."""
+    # Digits only number agents of one kind; they do not describe them.
     yield "name", DIGITS.sub(" ", f"{profile.id} {profile.name}")
     yield "specialization", profile.specialization
     yield "description", profile.description
@@ -85,5 +82,5 @@ def parts_of(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def text_of(profile: Profile) -> str:
-    """All that there is to read in a profile."""
+    """All texts of a profile."""
     return "\n".join(text for _, text in parts_of(profile) if text)

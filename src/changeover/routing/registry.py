@@ -1,4 +1,4 @@
-"""Registry: all profiles to choose from, and the profiles registered later that complete the declared ones."""
+"""Registry: the profiles to choose from, and the merge of declared profiles with those registered at run time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from changeover.routing.profile import Profile, abilities, key
 
 
 class Registry:
-    """Profiles by their id and by what they can do. Never changed: each change gives another registry."""
+    """An immutable set of profiles, by id and by capability; each change returns a new registry."""
 
     def __init__(self, profiles: Iterable[Profile] = (), match: TextMatch | None = None) -> None:
-        """`match` says how texts are compared; without one, by their words."""
+        """`match` compares texts; None takes WordMatch."""
         self._profiles = {profile.id: profile for profile in profiles}
         self._match = WordMatch() if match is None else match
 
@@ -34,42 +34,42 @@ class Registry:
         return id in self._profiles
 
     def get(self, id: str) -> Profile | None:
-        """The profile with this id, if there is one."""
+        """The profile with this id, or None."""
         return self._profiles.get(id)
 
     def with_profile(self, profile: Profile) -> Registry:
-        """The same with this profile, which takes the place of one with the same id."""
+        """A registry with this profile; it replaces one with the same id."""
         return self._with(self._profiles | {profile.id: profile})
 
     def without(self, id: str) -> Registry:
-        """The same without this profile."""
+        """A registry without this profile; raises UnknownAgentError."""
         self._known(id)
         return self._with({other: profile for other, profile in self._profiles.items() if other != id})
 
     def only(self, ids: Collection[str]) -> Registry:
-        """The same with nobody but these."""
+        """A registry of the profiles with these ids only."""
         return self._with({id: profile for id, profile in self._profiles.items() if id in ids})
 
     def enabled(self, id: str) -> Registry:
-        """The same, and this one may be chosen."""
+        """A registry in which this agent is enabled; raises UnknownAgentError."""
         return self.with_profile(replace(self._known(id), enabled=True))
 
     def disabled(self, id: str) -> Registry:
-        """The same, and this one is not chosen."""
+        """A registry in which this agent is disabled; raises UnknownAgentError."""
         return self.with_profile(replace(self._known(id), enabled=False))
 
     @cached_property
     def available(self) -> tuple[Profile, ...]:
-        """All to whom something may be handed, by their ids."""
+        """The profiles that can get handoffs, by id."""
         return tuple(profile for profile in self if profile.available)
 
     @cached_property
     def match(self) -> TextMatch:
-        """What compares the available profiles with a task; it is made when it is first asked for, and kept."""
+        """The text match over the available profiles; built at the first use."""
         return self._match.over(self.available)
 
     def holding(self, *capabilities: str) -> tuple[Profile, ...]:
-        """The available ones that have all of these capabilities, by their ids; all of them if none is asked for."""
+        """The available profiles that have all of these capabilities, by id; all of them if none is given."""
         if not capabilities:
             return self.available
         holders = sorted((self._holders.get(key(each), {}) for each in capabilities), key=len)
@@ -89,31 +89,31 @@ class Registry:
         return self._profiles[id]
 
     def _with(self, profiles: dict[str, Profile]) -> Registry:
-        # What was made for this registry is brought up to date for the next; what was not, need not be.
+        # The match of this registry, if it was built, is the base of the next, so that only changes are read.
         return Registry(profiles.values(), self.__dict__.get("match", self._match))
 
 
-SAID = ("description", "specialization", "capabilities", "examples", "max_concurrency")
-"""What a profile says where the declaration says nothing: what is said in code holds."""
+COMPLETED = ("description", "specialization", "capabilities", "examples", "max_concurrency")
+"""The fields that a registered profile fills in where the declaration is empty; a declared value wins."""
 
 
-def registry_over(declared: Registry, said: Mapping[str, Profile], absent: frozenset[str]) -> Registry:
-    """Everybody who was declared, as they are described now, and those who were only described."""
+def registry_over(declared: Registry, registered: Mapping[str, Profile], absent: frozenset[str]) -> Registry:
+    """The declared profiles completed by the registered ones, and those that are only registered."""
     registry = declared
-    for id, profile in said.items():
+    for id, profile in registered.items():
         before = registry.get(id)
-        registry = registry.with_profile(replace(before, **_told(profile, before)) if before else profile)
+        registry = registry.with_profile(replace(before, **_completed(profile, before)) if before else profile)
     for id in absent:
         if id in registry:
             registry = registry.disabled(id)
     return registry
 
 
-def roster_over(declared: Roster, said: Mapping[str, Profile], absent: frozenset[str]) -> Roster:
-    """The same team, whose models are told of everybody who is there as they are described now."""
-    if not said and not absent:
+def roster_over(declared: Roster, registered: Mapping[str, Profile], absent: frozenset[str]) -> Roster:
+    """The roster with descriptions completed by registered profiles, and without handoffs to absent members."""
+    if not registered and not absent:
         return declared
-    members = {id: _member(seat, said.get(id)) for id, seat in declared.seats.items()}
+    members = {id: _member(seat, registered.get(id)) for id, seat in declared.seats.items()}
     seats: dict[str, Seat | Function | Person] = {}
     for id, before in declared.seats.items():
         member = members[id]
@@ -124,24 +124,24 @@ def roster_over(declared: Roster, said: Mapping[str, Profile], absent: frozenset
     return replace(declared, seats=seats, absent=absent & declared.seats.keys())
 
 
-def overruled(declared: Registry, said: Mapping[str, Profile]) -> dict[str, list[str]]:
-    """What profiles say of agents and is not heard, since the code says something else."""
-    found = {id: _overruled(profile, before) for id, profile in said.items() if (before := declared.get(id))}
+def overruled(declared: Registry, registered: Mapping[str, Profile]) -> dict[str, list[str]]:
+    """By id: the fields of registered profiles that have no effect, because the declaration has another value."""
+    found = {id: _overruled(profile, before) for id, profile in registered.items() if (before := declared.get(id))}
     return {id: names for id, names in found.items() if names}
 
 
 def _overruled(profile: Profile, before: Profile) -> list[str]:
-    pairs = {name: (getattr(profile, name), getattr(before, name)) for name in SAID}
-    return [name for name, (said, declared) in pairs.items() if said and declared and said != declared]
+    pairs = {name: (getattr(profile, name), getattr(before, name)) for name in COMPLETED}
+    return [name for name, (new, declared) in pairs.items() if new and declared and new != declared]
 
 
-def _told(profile: Profile, before: Profile | Agent) -> dict[str, Any]:
-    return {name: getattr(before, name) or getattr(profile, name) for name in SAID}
+def _completed(profile: Profile, before: Profile | Agent) -> dict[str, Any]:
+    return {name: getattr(before, name) or getattr(profile, name) for name in COMPLETED}
 
 
 def _member(seat: Seat | Function | Person, profile: Profile | None) -> Member:
-    """A member as it is described now."""
+    """The member, completed by its registered profile."""
     if isinstance(seat, Seat):
-        return dataclasses.replace(seat.agent, **_told(profile, seat.agent)) if profile else seat.agent
-    said = seat.description or (profile.description if profile else "")
-    return dataclasses.replace(seat, description=said) if said else seat
+        return dataclasses.replace(seat.agent, **_completed(profile, seat.agent)) if profile else seat.agent
+    description = seat.description or (profile.description if profile else "")
+    return dataclasses.replace(seat, description=description) if description else seat

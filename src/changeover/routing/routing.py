@@ -1,4 +1,4 @@
-"""Routing: the settings by which a team finds agents, and the order and placement that follow from them."""
+"""Routing: the settings by which a team finds agents, and the order of candidates that follows from them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from msgspec import Struct
 
 from changeover.facts import NoTakers
 from changeover.routing.broker import Recommendation
-from changeover.routing.learning import DEFAULT, Learned, Learning, reorder
-from changeover.routing.load import Load, Placement, WhenBusy, busy_faults, by_load, place
+from changeover.routing.experience import DEFAULT, Learned, Learning, reorder
+from changeover.routing.load import Load, WhenBusy, busy_faults, by_load
 from changeover.routing.statistics import Draws
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """What a team says about it: `learning=None` switches learning off."""
+    """How a team finds agents for tasks: `Team(…, routing=Routing(…))`."""
 
     learning: Learning | None = DEFAULT
+    """How outcomes of earlier tasks count; None switches learning off."""
     when_busy: WhenBusy = "next"
-    """What becomes of a task if the best for it can do no more now: the next best, its queue, or nobody."""
+    """If the best agent is busy: the "next" best gets the task, it waits in the "queue" of the best, or "reject"."""
     no_takers: NoTakers = "return"
-    """What becomes of what `Team.broker` finds no taker for: it comes back, or waits in the queue of the best."""
+    """If no agent accepts a task of `Team.broker`: "return" it, or "queue" it for the best match."""
     match: Literal["words", "meaning"] = "words"
-    """How texts are compared: by their words or, with the extra `wordllama`, by what these mean. Both work offline."""
+    """How texts are compared: by "words" or, with the extra `wordllama`, by "meaning". Both work offline."""
     judge: bool = True
-    """Whether a model is asked when neither capabilities nor words tell who fits."""
+    """True if a model chooses when neither capabilities nor texts give a clear match."""
 
     def faults(self) -> list[str]:
-        """What is wrong with it."""
+        """What is wrong with these settings, one text for each fault."""
         learning = self.learning.faults() if isinstance(self.learning, Learning) else []
         if self.learning is not None and not isinstance(self.learning, Learning):
             learning = [f"learning={self.learning!r}; give Learning(…), or None to switch it off"]
@@ -39,7 +40,7 @@ class Routing(Struct, frozen=True, kw_only=True):
 
 
 def taker_faults(no_takers: object) -> list[str]:
-    """What is wrong with what was said of tasks that nobody takes."""
+    """What is wrong with the declaration `no_takers=…`."""
     return [] if no_takers in ("return", "queue") else [f"no_takers={no_takers!r}; give 'return' or 'queue'"]
 
 
@@ -51,14 +52,9 @@ def ordered(
     draws: Draws,
     routing: Routing,
 ) -> list[Recommendation]:
-    """Who should be asked first: of equals whoever has least to do, and, where something is known of how well they did
-    such tasks, by that."""
+    """The candidates in the order in which they get the offer: by score, of equals the least loaded first, then by
+    experience with the capability if there is some."""
     by_work = by_load(candidates, loads, draws)
     if routing.learning is None or not learned.experiences.get(capability):
         return by_work
     return reorder(learned, by_work, capability, draws, routing.learning)
-
-
-def placed(candidates: Sequence[Recommendation], loads: Mapping[str, Load], routing: Routing) -> Placement:
-    """Who gets the task of these, in their order, if somebody can do no more."""
-    return place(candidates, loads, routing.when_busy)

@@ -1,7 +1,7 @@
 """Statistics: seeded draws, tallies of outcomes, the Beta distribution, and confidence intervals.
 
-The standard library can draw from a Beta distribution but not invert it. Inverted, one number between 0 and 1 gives one
-sample, and the same number gives the same sample in every process.
+The standard library can sample a Beta distribution, but has no quantile of it. The quantile turns one number from 0 to
+1 into one sample, which is the same in every process.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from msgspec import Struct
 
 PRECISE = 1e-12
 NEAR = 1e-7
-"""Each step of Newton's squares what the last left to do: after one so small, nothing is left."""
+"""Newton's method converges quadratically: after a relative step this small, the error is negligible."""
 TERMS = 10_000
-"""Some hundreds are needed for rates known from a million outcomes; the end is for what is no number."""
+"""An upper bound of terms, for arguments that are not numbers; a million outcomes need some hundreds."""
 STEPS = 100
 TINY = 1e-300
 AS_GOOD_AS_NORMAL = 10_000.0
-"""Degrees of freedom from which on more of them change the fourth digit no longer."""
+"""Degrees of freedom above which Student's distribution equals the normal one in four digits."""
 
 
 def beta_cdf(a: float, b: float, x: float) -> float:
-    """How likely a rate is at most x."""
+    """The probability that a Beta(a, b) value is at most x."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
-    # The fraction converges quickly only below the mean; above it, the other end is seen from there.
+    # The fraction converges fast only below the mean; above it, the symmetry of the function is used.
     if x <= (a + 1) / (a + b + 2):
         return _lower_end(a, b, x)
     return 1 - _lower_end(b, a, 1 - x)
 
 
 def beta_quantile(a: float, b: float, p: float) -> float:
-    """The rate that is exceeded with a likelihood of 1 - p; for a random p, a sample."""
+    """The value that a Beta(a, b) value does not exceed with probability p; for a random p, a sample."""
     if p <= 0 or p >= 1:
         return float(p >= 1)
     low, high, x = 0.0, 1.0, a / (a + b)
@@ -47,13 +47,15 @@ def beta_quantile(a: float, b: float, p: float) -> float:
         if abs(step) <= NEAR * min(x, 1 - x):
             return x - step
         low, high = (low, x) if above > 0 else (x, high)
-        # Newton's step where it stays between what is known to be too low and too high, else half of the way.
+        # Newton's step if it stays inside the bracket, else bisection.
         x = x - step if low < x - step < high else (low + high) / 2
+        if not 0 < x < 1:
+            break  # no float lies between x and the end of the range
     return x
 
 
 def t_reach(confidence: float, freedom: float) -> float:
-    """How many standard errors to either side hold a mean with this confidence."""
+    """The two-sided quantile of Student's t distribution: the half-width of an interval, in standard errors."""
     freedom = min(freedom, AS_GOOD_AS_NORMAL)
     x = beta_quantile(freedom / 2, 0.5, 1 - confidence)
     return sqrt(freedom * (1 - x) / x)
@@ -68,7 +70,7 @@ def _log_density(a: float, b: float, x: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, from its first term on (Lentz's method)."""
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
     numerator, denominator = 1.0, 1.0 / _not_zero(1 - (a + b) * x / (a + 1))
     value = denominator
     for m in range(1, TERMS):
@@ -88,11 +90,11 @@ def _not_zero(value: float) -> float:
 
 
 ROUNDING = 1e-12
-"""A spread this small beside the values is none: it is what sums of fractions leave behind."""
+"""A relative spread below this is a rounding error."""
 
 
 class Tally(Struct, frozen=True, gc=False):
-    """Values, as their number, their sum and the sum of their squares: a row, if a store keeps it."""
+    """The number of values, their sum, and the sum of their squares."""
 
     n: int = 0
     total: float = 0.0
@@ -100,7 +102,7 @@ class Tally(Struct, frozen=True, gc=False):
 
     @staticmethod
     def of(values: Iterable[float]) -> Tally:
-        """These values, counted."""
+        """The tally of these values."""
         found = list(values)
         return Tally(len(found), float(sum(found)), float(sum(value * value for value in found)))
 
@@ -113,13 +115,13 @@ class Tally(Struct, frozen=True, gc=False):
 
     @property
     def variance(self) -> float:
-        """How far the values spread, as far as a sample can tell; 0 for fewer than two."""
+        """The sample variance; 0 for fewer than two values."""
         spread = self.squares - self.total * self.mean
         return spread / (self.n - 1) if self.n > 1 and spread > ROUNDING * self.squares else 0.0
 
 
 class Measured(Struct, frozen=True):
-    """What came of one conversation. Count each once: what is said in one conversation is not said independently."""
+    """The measures of one conversation. Count each conversation once: its turns are not independent."""
 
     variant: str
     success: bool
@@ -127,22 +129,22 @@ class Measured(Struct, frozen=True):
     cost: float | None = None
     seconds: float | None = None
     metrics: dict[str, float] = {}
-    """Measures of your own, by name."""
+    """Your own measures, by name."""
 
     def values(self) -> dict[str, float]:
-        """All that was measured."""
+        """All measures that are known, by name."""
         own: dict[str, float | None] = {"tokens": self.tokens, "cost": self.cost, "seconds": self.seconds}
         measured = {**self.metrics, **own, "success": float(self.success)}
-        # What cannot be squared would make a sum out of which nothing can be read any more.
+        # A value whose square is infinite would make the sums useless.
         return {name: value for name, value in measured.items() if value is not None and isfinite(value * value)}
 
 
 Outcomes: TypeAlias = dict[str, dict[str, Tally]]
-"""By variant, and by measure in it."""
+"""Tallies by variant and measure."""
 
 
 def counted(measured: Iterable[Measured]) -> Outcomes:
-    """What these conversations come to."""
+    """The tallies of these conversations."""
     found: Outcomes = {}
     for each in measured:
         tallies = found.setdefault(each.variant, {})
@@ -152,7 +154,7 @@ def counted(measured: Iterable[Measured]) -> Outcomes:
 
 
 def merged(*several: Outcomes) -> Outcomes:
-    """What was counted in several places, together."""
+    """The sum of several outcomes."""
     found: Outcomes = {}
     for outcomes in several:
         for variant, tallies in outcomes.items():
@@ -166,18 +168,18 @@ Interval: TypeAlias = tuple[float, float]
 
 
 def rate(tally: Tally, confidence: float) -> Interval:
-    """Where a rate lies (Wilson's interval: also for few, and for none or all of them, it stays between 0 and 1)."""
+    """Wilson's confidence interval of a rate; valid for few values, and always between 0 and 1."""
     if not tally.n:
         return 0.0, 1.0
     z, n, p = NormalDist().inv_cdf((1 + confidence) / 2), tally.n, tally.mean
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    # Rounding must not put the rate itself outside.
+    # Rounding must not exclude the rate itself.
     return max(0.0, min(p, middle - reach)), min(1.0, max(p, middle + reach))
 
 
 def rate_difference(one: Tally, other: Tally, confidence: float) -> Interval:
-    """Where the difference of two rates lies (Newcombe's interval, made of Wilson's: right for few, too)."""
+    """Newcombe's confidence interval of the difference of two rates; valid for few values."""
     (low, high), (other_low, other_high) = rate(one, confidence), rate(other, confidence)
     difference = one.mean - other.mean
     below = sqrt((one.mean - low) ** 2 + (other_high - other.mean) ** 2)
@@ -186,7 +188,7 @@ def rate_difference(one: Tally, other: Tally, confidence: float) -> Interval:
 
 
 def mean(tally: Tally, confidence: float) -> Interval | None:
-    """Where a mean lies (Student's interval); fewer than two values say nothing about that."""
+    """Student's confidence interval of a mean; None for fewer than two values."""
     if tally.n < 2:
         return None
     reach = t_reach(confidence, tally.n - 1) * sqrt(tally.variance / tally.n)
@@ -194,34 +196,34 @@ def mean(tally: Tally, confidence: float) -> Interval | None:
 
 
 def mean_difference(one: Tally, other: Tally, confidence: float) -> Interval | None:
-    """Where the difference of two means lies (Welch's interval: the two may spread differently)."""
+    """Welch's confidence interval of the difference of two means; None if either has fewer than two values."""
     if min(one.n, other.n) < 2:
         return None
     difference = one.mean - other.mean
     errors = one.variance / one.n, other.variance / other.n
     if not (whole := sum(errors)):
         return difference, difference
-    # By their shares: the squares of the smallest errors are too small for any number.
+    # With relative errors: the squares of very small errors would underflow.
     freedom = 1 / ((errors[0] / whole) ** 2 / (one.n - 1) + (errors[1] / whole) ** 2 / (other.n - 1))
     reach = t_reach(confidence, freedom) * sqrt(whole)
     return difference - reach, difference + reach
 
 
 Draws: TypeAlias = Iterator[float]
-"""Whoever needs chance is handed some. There is always one more."""
+"""An endless iterator of random numbers from 0 to 1, passed to pure code that needs them."""
 
 
 def draws(*seed: str) -> Draws:
-    """Endless numbers from 0 up to 1, the same for the same texts in every process."""
+    """Endless numbers in [0, 1), the same for the same texts in every process."""
     for number in count():
         yield draw(*seed, str(number))
 
 
 def draw(*seed: str) -> float:
-    """One number from 0 up to 1 for these texts."""
+    """A number in [0, 1), the same for the same texts in every process."""
     digest = blake2b(digest_size=8)
     for part in seed:
         text = part.encode("utf-8", "surrogatepass")
-        # The length first: ("ab", "c") and ("a", "bc") are two seeds.
+        # With the length: ("ab", "c") and ("a", "bc") are different seeds.
         digest.update(len(text).to_bytes(8, "big") + text)
     return (int.from_bytes(digest.digest(), "big") >> 11) / 2**53

@@ -11,13 +11,13 @@ from changeover.routing.statistics import Outcomes, Tally, mean, mean_difference
 
 LOWER_IS_BETTER = ("tokens", "cost", "seconds")
 UNITS = {"success": "points", "cost": "dollars", "seconds": "s"}
-"""What a difference is counted in; else it bears the name of its measure."""
+"""The units of differences; for other measures, the name of the measure."""
 FEWEST = 10
-"""A mean of fewer decides nothing: tokens, costs and times have long tails, which few values do not show."""
+"""Means of fewer values decide nothing: tokens, costs and times have long tails."""
 
 
 class Arm(Struct, frozen=True, gc=False):
-    """One variant: how many conversations, their rate or mean, and where that lies; None if nothing can be said yet."""
+    """One variant: the number of conversations, their rate or mean, and its confidence interval; None if unknown."""
 
     variant: str
     n: int
@@ -27,7 +27,7 @@ class Arm(Struct, frozen=True, gc=False):
 
 
 class Comparison(Struct, frozen=True, gc=False):
-    """A variant against the first: how much more it has, and where that lies; None if nothing can be said yet."""
+    """The difference of a variant to the first, and its confidence interval; None if unknown."""
 
     variant: str
     against: str
@@ -35,11 +35,11 @@ class Comparison(Struct, frozen=True, gc=False):
     low: float | None = None
     high: float | None = None
     better: str = ""
-    """Which of the two; empty as long as they cannot be told apart."""
+    """The better of the two; empty if they cannot be distinguished yet."""
 
 
 class Verdict(Struct, frozen=True):
-    """What an experiment says of one measure."""
+    """The result of an experiment for one measure; `sentence` says it in words."""
 
     experiment: str
     measure: str
@@ -50,8 +50,7 @@ class Verdict(Struct, frozen=True):
 
 
 def verdict(experiment: Experiment, outcomes: Outcomes, measure: str = "success", confidence: float = 0.95) -> Verdict:
-    """What can be said of this measure. Every variant is compared with the first, and so that all of these intervals
-    are right at once with this confidence: each has to be surer, the more there are (Bonferroni)."""
+    """Compare every variant with the first. `confidence` holds for all intervals together (Bonferroni)."""
     tallies = {variant: outcomes.get(variant, {}).get(measure, Tally()) for variant in experiment.variants}
     first, *others = tallies
     each = 1 - (1 - confidence) / len(others)
@@ -81,9 +80,9 @@ def _compared(
     if interval is None:
         return Comparison(variant, against, difference)
     low, high = interval
-    told_apart = not low <= 0 <= high and (measure == "success" or fewest >= FEWEST)
+    distinct = not low <= 0 <= high and (measure == "success" or fewest >= FEWEST)
     ahead = variant if (low > 0) != lower else against
-    return Comparison(variant, against, difference, low, high, ahead if told_apart else "")
+    return Comparison(variant, against, difference, low, high, ahead if distinct else "")
 
 
 def _sentence(
@@ -115,7 +114,7 @@ def _better(comparison: Comparison, measure: str, confidence: float, alone: bool
 
 
 def _shown(value: float) -> str:
-    """A number with as many digits as say something."""
+    """A number with about two significant digits."""
     if value >= 10:
         return f"{value:,.0f}"
     return f"{value:.1f}".removesuffix(".0") if value >= 1 else f"{value:.2g}"

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 WORD = re.compile(r"[^\W_]+")
 
-SAYING_NOTHING = """
+STOP_WORDS = """
     a about after again all also am an and any anybody anyone anything are as at be because been before being both but
     by can cannot could did do does doing don done down during each else etc every everything few for from further
     had has have having he hello help hence her here hers hey hi him his how i if in into is it its itself just kindly
@@ -22,8 +22,8 @@ SAYING_NOTHING = """
     bye cheers fine good goodbye great nice ok okay perfect welcome
     customer customers agent agents ask asks questions needs wants thanks
 """
-STOP = frozenset(SAYING_NOTHING.split())
-"""Words of any sentence, verbs that go with anything, and what every desk calls those it works with."""
+STOP = frozenset(STOP_WORDS.split())
+"""Stop words, verbs that go with anything, and words that every support desk uses."""
 
 VOWEL = re.compile(r"[aeiouy]")
 ENDINGS = (
@@ -38,23 +38,24 @@ ENDINGS = (
     ("ed", ""),
     ("s", ""),
 )
-"""The first that fits is taken off. Rougher than a real stemmer: both sides of a comparison are treated alike."""
+"""Endings and their replacements; the first that fits is used. Rougher than a real stemmer, but both sides of a
+comparison are treated alike."""
 NOUNS = (("ation", 4), ("ison", 4), ("ment", 3), ("ion", 4))
-"""What makes a noun of a verb, and how much of the word has to be left."""
+"""Endings that make a noun of a verb, and how many letters must remain."""
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that carry meaning, as stems, in their order."""
+    """The words of a text without stop words, as stems, in their order."""
     return [stem(word) for word in telling(text)]
 
 
 def telling(text: str) -> list[str]:
-    """The words of a text that carry meaning, as they are written but for capitals."""
+    """The words of a text without stop words, in lower case."""
     return [word for word in WORD.findall(text.lower()) if word not in STOP]
 
 
 def stem(word: str) -> str:
-    """A word without the endings of plurals, -ing, -ed and nouns of verbs, and without its last e."""
+    """A word without the endings of plurals, -ing, -ed and verbal nouns, and without a final e."""
     for ending, instead in ENDINGS:
         rest = word.removesuffix(ending)
         if rest != word and _may_stand_alone(rest, ending):
@@ -118,7 +119,7 @@ FAMILIES = {
 
 SHORT = 5
 ALIKE = 0.85
-"""Shorter or less alike, and it is another word: Spain is no spin, an export no expert."""
+"""The least length and similarity of a word for spelling correction: Spain is not spin, export not expert."""
 
 
 @lru_cache(maxsize=1)
@@ -131,12 +132,12 @@ def _families() -> dict[str, tuple[str, ...]]:
 
 
 def families(word: str) -> tuple[str, ...]:
-    """The families of a stem; a tilde marks them, so that none is taken for a word."""
+    """The families of synonyms of a stem, marked by a tilde to distinguish them from words."""
     return _families().get(word, ())
 
 
 def spelled(word: str, known: Collection[str]) -> str:
-    """The known stem that was probably meant, or the word as it is."""
+    """The known stem that a misspelled word probably means, or the word itself."""
     if len(word) < SHORT or word in known or families(word) or not word.isalpha():
         return word
     near = [each for each in (*known, *_families()) if len(each) >= SHORT and each[0] == word[0]]

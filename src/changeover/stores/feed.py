@@ -64,11 +64,6 @@ class Listeners:
             listener.wake()
 
 
-def bell_of(agent: str) -> str:
-    """The topic of what waits for an agent; no conversation is called like that."""
-    return f"%{agent}"
-
-
 logger = logging.getLogger("changeover.stores")
 
 RETRY = 1.0

@@ -1,4 +1,4 @@
-"""Test your own teams: a model that says what you script, a clock you move, a check that every history is whole.
+"""Test your own teams: a scripted model, a clock that the test moves, a check that histories are complete.
 
 ```python
 from changeover import Agent, Team

@@ -11,9 +11,9 @@ from changeover.relay.ports import Request
 
 
 def assert_valid_history(history: Request | Sequence[Message]) -> None:
-    """Fail unless each call is answered exactly once, directly after it and in call order, and every author is right.
+    """Raise AssertionError unless each call has one result, directly after it and in call order, and all authors fit.
 
-    Of a request also: its tools have different names, and its last message is something new to answer.
+    For a Request, tools must also have different names, and the last message must be new to the model.
     """
     messages = history.messages if isinstance(history, Request) else history
     for index, message in enumerate(messages):
@@ -26,13 +26,13 @@ def assert_valid_history(history: Request | Sequence[Message]) -> None:
 
 def _check_author(index: int, message: Message) -> None:
     if not isinstance(message, Message):
-        _fail(index, message, "it is no message")
+        _fail(index, message, "it is not a message")
     if not message.author.strip():
         _fail(index, message, "it has no author")
 
 
 def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[int, Message | None, list[ToolResult]]]:
-    """Each message with the results directly after it; results at the very beginning come after no message."""
+    """Each message with the results directly after it; leading results come without a message."""
     asked_at, asker = -1, None
     results: list[ToolResult] = []
     for index, message in enumerate(messages):
@@ -66,7 +66,7 @@ def _check_answer(index: int, result: ToolResult, call: Call, agent: str) -> Non
     if result.call != call.id:
         _fail(index, result, f"it answers the call {result.call!r} where the answer to {call.id!r} is due")
     if result.name != call.name:
-        _fail(index, result, f"it is said to come from the tool {result.name!r}, but {call.name!r} was called")
+        _fail(index, result, f"it comes from the tool {result.name!r}, but {call.name!r} was called")
     if result.agent != agent:
         _fail(index, result, f"it is addressed to {result.agent!r}, but {agent!r} made the call")
 

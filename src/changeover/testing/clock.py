@@ -11,28 +11,30 @@ from itertools import count
 START = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
 # A deadline and the sum of several advances may differ in the last bit of a float.
 GRACE = 1e-6
-# How many rounds of the event loop the woken get before time goes on.
+# Rounds of the event loop that woken tasks get before time goes on.
 ROUNDS = 50
 
 
 class ManualClock:
-    """Time that passes only in `advance`; with `auto=True`, whoever sleeps moves it to the end of the sleep at once.
-    An alarm moves nothing: it goes off when time has come so far."""
+    """A clock that moves only in `advance`; with `auto=True`, a sleep moves it to the end of the sleep at once.
+
+    An alarm never moves the clock. `start` is in seconds since 1970.
+    """
 
     def __init__(self, start: float = START, *, auto: bool = False) -> None:
         self._now = start
         self._auto = auto
         self._order = count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        # Sleepers may live in several event loops, each in a thread of its own.
+        # Sleepers may belong to several event loops in different threads.
         self._lock = threading.Lock()
 
     def now(self) -> float:
-        """The time, in seconds since 1970."""
+        """The time in seconds since 1970."""
         return self._now
 
     async def sleep_until(self, at: float) -> None:
-        """Return when the clock shows `at`; at once if it already does."""
+        """Sleep until the clock shows `at`."""
         if self._auto:
             while (woken := self._next_until(at)) is not None:
                 _wake(woken)
@@ -40,20 +42,20 @@ class ManualClock:
         await self.alarm(at)
 
     async def alarm(self, at: float) -> None:
-        """Return when the clock shows `at`, however it comes to do so."""
+        """Wait until the clock shows `at`, without moving it."""
         with self._lock:
             if at <= self._now:
                 woken = None
             else:
                 woken = asyncio.get_running_loop().create_future()
                 heapq.heappush(self._sleepers, (at, next(self._order), woken))
-        # Also a sleep that is over gives way: a loop of sleeps must not starve the others.
+        # A sleep of no length yields too: a loop of sleeps must not starve other tasks.
         await (asyncio.sleep(0) if woken is None else woken)
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass: everybody whose sleep ends wakes at its own time, in order, and runs before time goes on."""
+        """Move the clock: each sleeper wakes at its own time, in order, and runs before time goes on."""
         if seconds < 0:
-            raise ValueError(f"time does not go back: advance({seconds})")
+            raise ValueError(f"the clock cannot go back: advance({seconds})")
         await _let_others_run()
         end = self._now + seconds
         while (woken := self._next_until(end)) is not None:
@@ -62,7 +64,7 @@ class ManualClock:
         self._now = max(self._now, end)
 
     def _next_until(self, end: float) -> asyncio.Future[None] | None:
-        """Move to the next end of a sleep, if there is one by `end`."""
+        """Move the clock to the next sleeper's time, if that is not after `end`."""
         with self._lock:
             while self._sleepers and self._sleepers[0][0] <= end + GRACE:
                 at, _, sleeper = heapq.heappop(self._sleepers)

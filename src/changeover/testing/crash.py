@@ -1,9 +1,9 @@
-"""Crash tests: runs a scenario repeatedly and lets the process die after a different append each time.
+"""Crash tests: runs a scenario repeatedly, and each time the process dies at another append.
 
     await crash.survives(team, scenario)
 
-`scenario(team)` talks to the team it is given and returns the outcome. It may be started again: what it says is
-recorded once, so after a restart it gets the recorded answer, or the rest of the run. A scenario with more than one
+`scenario(team)` runs the team and returns the outcome. It is started again after each crash: each message is recorded
+once, so after a restart the scenario gets the recorded answer, or the rest of the run. A scenario with more than one
 message passes `conversation=`.
 """
 
@@ -20,7 +20,9 @@ from msgspec import Struct
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.events import Entry
+from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.stores.memory.log import MemoryLog
@@ -29,15 +31,19 @@ from changeover.testing.effects import Effects
 
 
 class PassingLog:
-    """Whatever is asked of it is asked of the log beneath."""
+    """A log that passes every call on to the log beneath it."""
 
     def __init__(self, log: Log) -> None:
         self.beneath = log
 
     @property
     def _log(self) -> Log:
-        """The log beneath, for whoever may use it now."""
+        """The log beneath; a subclass may refuse access."""
         return self.beneath
+
+    @property
+    def projects(self) -> bool:
+        return self.beneath.projects
 
     async def append(
         self,
@@ -46,8 +52,9 @@ class PassingLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        await self._log.append(entry, head, reserve, claim, circuits)
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         return await self._log.read(conversation, after)
@@ -113,6 +120,10 @@ class PassingLog:
         return self._log.trials
 
     @property
+    def lists(self) -> Lists:
+        return self._log.lists
+
+    @property
     def measures(self) -> Measures:
         return self._log.measures
 
@@ -130,7 +141,7 @@ class Death(StrEnum):
 
 
 class Died(EngineError):
-    """The process is dead, as far as this rehearsal goes."""
+    """The simulated process is dead."""
 
 
 class MortalLog(PassingLog):
@@ -140,7 +151,7 @@ class MortalLog(PassingLog):
         super().__init__(log)
         self._at, self._death = at, death
         self.appends = 0
-        """How many were committed."""
+        """Number of committed appends."""
         self.dead = False
 
     async def append(
@@ -150,22 +161,23 @@ class MortalLog(PassingLog):
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        self._alive()
-        # Or later: of several that are on their way at once, none may be the one with this number when it sets out.
+        self._check_alive()
+        # At this number or a later one: concurrent appends may skip a number.
         if self._death is Death.BEFORE and 0 < self._at <= self.appends + 1:
             self._die()
-        await self._log.append(entry, head, reserve, claim, circuits)
+        await self._log.append(entry, head, reserve, claim, circuits, rows)
         self.appends += 1
         if self.appends != self._at or self._death is Death.BEFORE:
             return
         self.dead = True
         if self._death is Death.UNKNOWN:
-            self._alive()
+            self._check_alive()
 
     @property
     def _log(self) -> Log:
-        self._alive()
+        self._check_alive()
         return super()._log
 
     @property
@@ -173,38 +185,39 @@ class MortalLog(PassingLog):
         return self.beneath.epoch
 
     async def close(self) -> None:
-        """The log outlives the process."""
+        """Do nothing: the log outlives the process."""
 
-    def _alive(self) -> None:
+    def _check_alive(self) -> None:
         if self.dead:
             raise Died("the process has died")
 
     def _die(self) -> None:
         self.dead = True
-        self._alive()
+        self._check_alive()
 
 
 class Survival(Struct, frozen=True):
-    """What a rehearsal showed."""
+    """The result of `survives`."""
 
     appends: int
-    """How many appends the scenario takes; the process died at each of them, in each of the ways."""
+    """Appends of the scenario; the process died at each of them, in each of the ways."""
     deaths: int
     unknown: int
-    """In how many lives an at-most-once tool was left without a known outcome."""
+    """Lives in which an at-most-once tool was left without a known outcome."""
 
 
 Scenario = Callable[[Any], Awaitable[Any]]
 
 LONGEST_LIFE = 30.0
-"""How many seconds a scenario may take, from a start to an end or a death."""
+"""Seconds that one life may take, from its start to its end or death."""
 
 
 async def survives(team: Team, scenario: Scenario, open_log: Callable[[], Log] = MemoryLog) -> Survival:
     """Let the process die at every append of the scenario, start again, and check that nothing is lost or repeated.
 
-    The end must be that of a life without deaths, no effect whose outcome was recorded may happen again, no
-    at-most-once tool may be begun twice, and every history that a model reads must be whole.
+    The outcome must be that of a life without crashes, no effect whose outcome was recorded may happen again, no
+    at-most-once tool may begin twice, and every history that a model reads must be valid. `open_log` opens a fresh log
+    for each life; the default is a log in memory. Raises AssertionError.
     """
     log = open_log()
     whole = MortalLog(log)
@@ -214,13 +227,13 @@ async def survives(team: Team, scenario: Scenario, open_log: Callable[[], Log] =
     for at in range(1, whole.appends + 1):
         for death in Death:
             log = open_log()
-            unknown += await _dies_and_goes_on(team, scenario, MortalLog(log, at, death), end)
+            unknown += await _dies_and_resumes(team, scenario, MortalLog(log, at, death), end)
             await log.close()
             deaths += 1
     return Survival(whole.appends, deaths, unknown)
 
 
-async def _dies_and_goes_on(team: Team, scenario: Scenario, first: MortalLog, end: Any) -> bool:
+async def _dies_and_resumes(team: Team, scenario: Scenario, first: MortalLog, end: Any) -> bool:
     effects = Effects()
     with suppress(Died):
         await _live(team, scenario, first, effects)
@@ -242,37 +255,37 @@ async def _live(team: Team, scenario: Scenario, log: MortalLog, effects: Effects
     twin = team.on(log, effects.watch)
     try:
         async with asyncio.timeout(LONGEST_LIFE), twin:
-            return _essence(await scenario(Repeatable(twin)))
+            return _comparable(await scenario(Repeatable(twin)))
     except TimeoutError as error:
         raise AssertionError(f"a life did not end within {LONGEST_LIFE:g} seconds") from error
     finally:
-        effects.look_at_histories()
+        effects.check_histories()
 
 
 class Repeatable:
-    """A team to which a scenario can be told again: what it says first has the same key in every life, and so on."""
+    """A team for scenarios that are started again: the n-th message has the same key in every life."""
 
     def __init__(self, team: Team) -> None:
-        self._team, self._said = team, 0
+        self._team, self._messages = team, 0
 
     def run(self, text: str, **options: Any) -> Awaitable[RunResult]:
-        # Counted when called, not when awaited: of two at once, the first in the text is the first.
-        self._said += 1
-        return self._team.run(text, **{"key": f"scene-{self._said}", **options})
+        # Counted when called, not when awaited: the order of concurrent messages is that of the source.
+        self._messages += 1
+        return self._team.run(text, **{"key": f"scene-{self._messages}", **options})
 
     def stream(self, text: str, **options: Any) -> AsyncIterator[Any]:
-        self._said += 1
-        return self._team.stream(text, **{"key": f"scene-{self._said}", **options})
+        self._messages += 1
+        return self._team.stream(text, **{"key": f"scene-{self._messages}", **options})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._team, name)
 
 
-def _essence(value: Any) -> Any:
-    """What of a scenario's end has to be the same in every life: not when it was, nor how often it was tried."""
+def _comparable(value: Any) -> Any:
+    """The part of an outcome that must be the same in every life: without times and attempts."""
     if isinstance(value, RunResult):
         chain = [(h.sender, h.receiver, h.message, h.state, h.variables) for h in value.handoff_chain]
         return value.output, value.final_agent, value.status, chain, value.context
     if isinstance(value, list | tuple):
-        return [_essence(item) for item in value]
+        return [_comparable(item) for item in value]
     return value

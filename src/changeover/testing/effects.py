@@ -22,17 +22,17 @@ from changeover.tools.tool import ToolDefinition
 
 
 class Effects:
-    """What happened in one life of a process. A key is `conversation:command`, the same in every life."""
+    """The effects that one life of a process began. A key is `conversation:command`, the same in every life."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
         self.once: set[str] = set()
-        """Those of at-most-once tools."""
+        """Keys of at-most-once tools."""
         self.conversations: set[str] = set()
         self._requests: list[Request] = []
 
     def watch(self, world: World) -> World:
-        """The same world, with everything that happens in it noted."""
+        """The same world, with every effect recorded here."""
         seats = {id: self._watched(seat) for id, seat in world.roster.seats.items()}
         return replace(
             world,
@@ -53,17 +53,17 @@ class Effects:
         self.note(request.conversation, request.command)
         self._requests.append(request)
 
-    def look_at_histories(self) -> None:
+    def check_histories(self) -> None:
         for request in self._requests:
             assert_valid_history(request)
 
     async def done(self, log: Log) -> set[str]:
-        """The keys of those whose outcome the log holds."""
+        """The keys of commands whose outcome is in the log."""
         entries = [entry for id in self.conversations for entry in await log.read(id)]
         return {effect_key(entry.conversation, entry.cause) for entry in entries}
 
     async def unknown(self, log: Log) -> bool:
-        """Whether a tool was left without a known outcome."""
+        """True if the log holds a tool call with an unknown outcome."""
         entries = [entry for id in self.conversations for entry in await log.read(id)]
         return any(isinstance(event, ToolFinished) and event.unknown for entry in entries for event in entry.events)
 
@@ -80,7 +80,7 @@ class Effects:
 
 
 class WatchedModel:
-    """A model whose calls are noted."""
+    """A model whose calls are recorded."""
 
     def __init__(self, model: Model, effects: Effects) -> None:
         self._model, self._effects = model, effects
@@ -95,7 +95,7 @@ class WatchedModel:
 
 
 class WatchedToolkit:
-    """A toolkit whose calls are noted."""
+    """A toolkit whose calls are recorded."""
 
     def __init__(self, toolkit: Toolkit, once: frozenset[str], effects: Effects) -> None:
         self._toolkit, self._once, self._effects = toolkit, once, effects
@@ -112,6 +112,6 @@ class WatchedToolkit:
 
 
 def _once(seat: Seat | Function | Person) -> frozenset[str]:
-    """The at-most-once tools of an agent."""
+    """Names of the at-most-once tools of an agent."""
     moves = seat.moves.items() if isinstance(seat, Seat) else ()
     return frozenset(name for name, move in moves if isinstance(move, UseTool) and move.tool.at_most_once)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from changeover.agent.handoff import tool_name
-from changeover.agent.moves import GENERIC
+from changeover.agent.moves import GENERIC, is_generic
 from changeover.errors import ModelError
 from changeover.facts import Usage
 from changeover.messages import Call, Message, Reply
@@ -22,49 +22,49 @@ from changeover.tools.tool import ToolDefinition
 
 
 class HandsOff(Call, frozen=True, kw_only=True):
-    """A handoff as a script writes it. Which tool it calls is known only when the model is asked."""
+    """A handoff in a script. The tools of a request decide which tool it calls."""
 
     receiver: str
     message: str
     variables: dict[str, Any]
 
     def by(self, tools: Sequence[ToolDefinition]) -> tuple[Call, str]:
-        """The call that makes this handoff with these tools, and the text that belongs beside it."""
+        """The call that makes this handoff with these tools, and the text beside it."""
         tools = [tool for tool in tools if not tool.delegate]
         tool = self._declared(tools)
-        if tool is None or (not self.variables and self._generic_knows(tools)):
+        if tool is None or (not self.variables and self._generic_reaches(tools)):
             return Call("", GENERIC, self.args), ""
         return Call("", tool.name, self.variables), self.message
 
-    def _generic_knows(self, tools: Sequence[ToolDefinition]) -> bool:
-        return any(_is_generic(tool) and self.receiver in tool.receivers for tool in tools)
+    def _generic_reaches(self, tools: Sequence[ToolDefinition]) -> bool:
+        return any(is_generic(tool) and self.receiver in tool.receivers for tool in tools)
 
     def _declared(self, tools: Sequence[ToolDefinition]) -> ToolDefinition | None:
-        declared = [tool for tool in tools if tool.receivers == (self.receiver,) and not _is_generic(tool)]
+        declared = [tool for tool in tools if tool.receivers == (self.receiver,) and not is_generic(tool)]
         fitting = (tool for tool in declared if self.variables.keys() <= _properties(tool).keys())
         return next(fitting, declared[0] if declared else None)
 
 
 class Delegates(Call, frozen=True, kw_only=True):
-    """A task for a delegate as a script writes it. Which tool it calls is known only when the model is asked."""
+    """A task for a delegate in a script. The tools of a request decide which tool it calls."""
 
     receiver: str
 
     def by(self, tools: Sequence[ToolDefinition]) -> tuple[Call, str]:
-        """The call that gives this task with these tools, and no text beside it."""
-        leading = (tool.name for tool in tools if tool.delegate and tool.receivers == (self.receiver,))
-        return Call("", next(leading, self.name), self.args), ""
+        """The call that gives this task with these tools; there is no text beside it."""
+        reaching = (tool.name for tool in tools if tool.delegate and tool.receivers == (self.receiver,))
+        return Call("", next(reaching, self.name), self.args), ""
 
 
 class Failure(Reply, frozen=True, kw_only=True):
-    """No reply: the call of the model fails. A Reply, so that a script's function may return it like any other."""
+    """A model call that fails. A subclass of Reply, so that a script's function may return it."""
 
     reason: str
     retryable: bool = True
 
 
 Line: TypeAlias = Reply | BaseException
-"""One line of a script. An exception is raised as it is."""
+"""One line of a script. An exception is raised unchanged."""
 
 
 def says(text: str, *, thinking: str = "", usage: Usage | None = None) -> Reply:
@@ -73,19 +73,19 @@ def says(text: str, *, thinking: str = "", usage: Usage | None = None) -> Reply:
 
 
 def calls(*items: tuple[str, Mapping[str, Any] | str] | Reply, text: str = "") -> Reply:
-    """One call for each `("tool", {"arg": 1})`, in this order; `hands_off(…)` and `delegates(…)` may stand among them.
+    """One call for each `("tool", {"arg": 1})`, `hands_off(…)` and `delegates(…)`, in this order.
 
-    A text in place of the arguments is what a model wrote that is no JSON object.
+    A str in place of the arguments stands for output of a model that is not a JSON object.
     """
     texts = [text, *(item.text for item in items if isinstance(item, Reply))]
     return Reply(text=_lines(texts), calls=tuple(call for item in items for call in _calls_of(item)))
 
 
 def hands_off(receiver: str, /, message: str = "", *, text: str = "", **variables: Any) -> Reply:
-    """A handoff: by the generic tool if it leads to the receiver and no variables are given, else by the declared one.
+    """A handoff: by the generic tool if it reaches the receiver and no variables are given, else by the declared one.
 
-    A declared handoff takes the variables as its arguments and the message as the text beside the call. Where neither
-    leads there, the generic one is called all the same, as by a model that invents a receiver.
+    A declared handoff takes the variables as its arguments and the message as the text beside the call. If no tool
+    reaches the receiver, the generic one is called, as by a model that invents a receiver.
     """
     args = {**variables, "to": receiver, "message": message}
     call = HandsOff(id="", name=GENERIC, args=args, receiver=receiver, message=message, variables=variables)
@@ -93,9 +93,9 @@ def hands_off(receiver: str, /, message: str = "", *, text: str = "", **variable
 
 
 def delegates(receiver: str, task: str = "", context: str = "", text: str = "") -> Reply:
-    """A task for a delegate, by the tool that leads to it, whatever its name.
+    """A task for a delegate, by the tool that reaches it.
 
-    Where none does, `delegate_to_<receiver>` is called all the same, as by a model that invents it.
+    If there is none, `delegate_to_<receiver>` is called, as by a model that invents a tool.
     """
     args = {"task": task, "context": context} if context else {"task": task}
     return Reply(
@@ -105,7 +105,7 @@ def delegates(receiver: str, task: str = "", context: str = "", text: str = "") 
 
 
 def fails(reason: str, *, retryable: bool = True) -> Reply:
-    """A model call that fails with a ModelError; one that is not retryable ends the run."""
+    """A model call that fails with a ModelError; if it is not retryable, it ends the run."""
     return Failure(reason=reason, retryable=retryable)
 
 
@@ -137,11 +137,6 @@ def _calls_of(item: tuple[str, Mapping[str, Any] | str] | Reply) -> tuple[Call, 
             raise TypeError(f'a call is written ("tool", {{"arg": 1}}), hands_off(…) or delegates(…); not {item!r}')
 
 
-def _is_generic(tool: ToolDefinition) -> bool:
-    # A declared handoff may bear the same name in an agent that has no generic one.
-    return tool.name == GENERIC and "to" in _properties(tool)
-
-
 def _properties(tool: ToolDefinition) -> Mapping[str, Any]:
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     return properties
@@ -158,20 +153,21 @@ POSSIBLE = "a line of a script is says(…), calls(…), hands_off(…), delegat
 
 
 class ScriptedModel:
-    """A model whose replies are given: a list for each agent, or a function of agent, messages and tools.
+    """A model with scripted replies: a list for each agent, or a function of agent, messages and tools.
 
-    A list is read from its beginning in every conversation. Where it stands comes from the conversation's log, so it
-    goes on at the right line after a restart, and one script may serve several models.
+    Each conversation reads a list from its beginning. The position in the list comes from the conversation's log, so a
+    script continues at the right line after a restart, and several models may share it. `latency` delays each reply by
+    that many seconds. A request without a line raises ModelError.
     """
 
     def __init__(self, script: Lines | Play, *, latency: float = 0.0) -> None:
         self._read = _reader(script)
         self._latency = latency
         self.requests: list[Request] = []
-        """All that this model was asked, in order; the messages are read-only views, not copies."""
+        """Every request to this model, in order; the messages are read-only views, not copies."""
 
     async def reply(self, request: Request) -> Reply:
-        """The line of the script that is due, after `latency` seconds."""
+        """The next line of the script for this agent and conversation."""
         self.requests.append(request)
         if self._latency:
             await asyncio.sleep(self._latency)
@@ -183,17 +179,17 @@ class ScriptedModel:
             case Reply():
                 return resolve(line, request)
             case BaseException():
-                # Without the traceback of the last time: the same exception may be raised in many conversations.
+                # Without an earlier traceback: the same exception may be raised in many conversations.
                 raise line.with_traceback(None)
             case _:
-                raise _lost(request, f"the script of {request.agent!r} gave {line!r}; {POSSIBLE}")
+                raise _script_error(request, f"the script of {request.agent!r} gave {line!r}; {POSSIBLE}")
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
         """The reply word by word, its thinking first, then the same reply whole."""
         reply = await self.reply(request)
         for piece in _pieces(reply, request):
             yield piece
-            await asyncio.sleep(0)  # whoever reads along gets the word before the next one comes
+            await asyncio.sleep(0)  # lets readers of the stream take each word before the next one
         yield reply
 
 
@@ -207,7 +203,7 @@ def _reader(script: Lines | Play) -> Callable[[Request], Line | Awaitable[Line]]
 
 
 class _Lines:
-    """The script of each agent, checked, and safe from what the caller does to its lists later."""
+    """The script of each agent: a checked copy of the caller's lists."""
 
     def __init__(self, script: Lines) -> None:
         self._lines = {agent: _checked(agent, lines) for agent, lines in script.items()}
@@ -217,13 +213,13 @@ class _Lines:
         agent, turn = request.agent, request.turn
         lines = self._lines.get(agent)
         if lines is None:
-            raise _lost(
-                request, f"{agent!r} has no script; there is one for: {', '.join(sorted(self._lines)) or 'nobody'}"
+            raise _script_error(
+                request, f"{agent!r} has no script; there is one for: {', '.join(sorted(self._lines)) or 'no agent'}"
             )
         if turn >= len(lines):
             size = "1 reply" if len(lines) == 1 else f"{len(lines)} replies"
-            raise _lost(
-                request, f"the script of {agent!r} has {size}, and it was asked for one more (number {turn + 1})"
+            raise _script_error(
+                request, f"the script of {agent!r} has {size}, but reply number {turn + 1} was requested"
             )
         return lines[turn]
 
@@ -239,8 +235,8 @@ def _checked(agent: object, lines: object) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _lost(request: Request, message: str) -> ModelError:
-    """The script is at fault, and asking again does not help."""
+def _script_error(request: Request, message: str) -> ModelError:
+    """An error in the script, which a retry cannot solve."""
     return ModelError(message, agent=request.agent, retryable=False)
 
 
@@ -251,5 +247,5 @@ def _pieces(reply: Reply, request: Request) -> Iterator[TextDelta | ThinkingDelt
 
 
 def _words(text: str) -> list[str]:
-    """Words with the space after them: joined, they are the text again."""
+    """Words, each with the space after it; joined, they are the text."""
     return re.findall(r"\S+\s*|\s+", text)

@@ -19,11 +19,14 @@ from changeover.tools.tool import Fn, Tool, ToolDefinition, as_tool
 LONGEST_PAUSE = 5.0
 
 UPDATED = "done"
-"""What a model reads of a Command that only adds to what travels."""
+"""What a model reads of a Command that only updates the context."""
 
 
 class FunctionToolkit:
-    """The functions that one agent may call; whoever builds it looks at `faults` before the first call."""
+    """The functions that one agent may call. `faults` says what is wrong with the declarations; check it before a call.
+
+    `backoff` is the pause before the first retry, in seconds; it doubles with each retry, up to LONGEST_PAUSE.
+    """
 
     def __init__(self, declared: Sequence[Tool | Fn], *, backoff: float = 0.1) -> None:
         self.faults: list[str] = []
@@ -33,21 +36,21 @@ class FunctionToolkit:
             self._declare(each)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """What the model is told, in the order of declaration."""
+        """The definitions for the model, in the order of declaration."""
         return tuple(schema.definition for schema in self._schemas.values())
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
-        """What is wrong with these arguments, in words for the model; nothing if they fit."""
+        """What is wrong with these arguments, for the model; empty if they fit."""
         ready = self._schemas[name].fit(args, context)
         return ready if isinstance(ready, str) else ""
 
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
-        """Call a function, as often as its declaration allows; what it raises becomes a text."""
+        """Call a function, with as many retries as its declaration allows; an exception becomes a failed outcome."""
         schema = self._schemas[name]
         attempt = 1
         while True:
             try:
-                return await _tried(schema, args, context)
+                return await _attempt(schema, args, context)
             except Exception as error:
                 if attempt > schema.tool.retries:
                     return _failed(name, error, attempt)
@@ -70,11 +73,11 @@ class FunctionToolkit:
 
 
 class _OutOfTime(Exception):
-    """The tool's own time limit ran out; a TimeoutError is one that the function raised."""
+    """The timeout of the tool expired; a TimeoutError comes from the function itself."""
 
 
-async def _tried(schema: Schema, args: dict[str, Any], context: RunContext) -> ToolOutcome:
-    # Anew for each try: one that failed half-way may have changed its arguments.
+async def _attempt(schema: Schema, args: dict[str, Any], context: RunContext) -> ToolOutcome:
+    # The arguments are built for each attempt: one that failed may have changed them.
     ready = schema.fit(args, context)
     if isinstance(ready, str):
         return ToolOutcome(ready, ok=False)
@@ -82,7 +85,7 @@ async def _tried(schema: Schema, args: dict[str, Any], context: RunContext) -> T
     try:
         return _outcome(result, schema.tool.max_result)
     except (Unserialisable, BadCommand) as error:
-        # An outcome and no exception: what the function did is done, and must not be done again.
+        # An outcome, not an exception: the function has run, and must not be retried.
         return ToolOutcome(cut(f"{schema.tool.name} ran, but {error}"), ok=False)
 
 
@@ -93,7 +96,7 @@ def _outcome(result: Any, limit: int) -> ToolOutcome:
         directive = directive_of(result)
     except BadCommand as error:
         raise BadCommand(f"the Command that it returned cannot be carried out: {error}") from error
-    # Of a Command that leads somewhere the core says what came of it, once it is known.
+    # The core writes the text for a Command with a destination, when the outcome is known.
     return ToolOutcome("" if directive.leads else UPDATED, directive=directive)
 
 
@@ -109,15 +112,15 @@ async def _within(timeout: float | None, ready: Callable[[], Any]) -> Any:
 
 
 async def _called(ready: Callable[[], Any]) -> Any:
-    """An async function here; a plain one in a thread, so that it may take its time."""
+    """Await an async function; run a plain one in a thread, so that it does not block the event loop."""
     result = ready() if inspect.iscoroutinefunction(bare(ready)) else await in_thread(ready)
     return await result if inspect.isawaitable(result) else result
 
 
 def _failed(name: str, error: Exception, attempts: int) -> ToolOutcome:
-    said = str(error) if isinstance(error, _OutOfTime) else words(error)
-    often = f" (tried {attempts} times)" if attempts > 1 else ""
-    return ToolOutcome(f"{name} failed: {said}{often}", ok=False)
+    reason = str(error) if isinstance(error, _OutOfTime) else words(error)
+    tries = f" (tried {attempts} times)" if attempts > 1 else ""
+    return ToolOutcome(f"{name} failed: {reason}{tries}", ok=False)
 
 
 def _option_faults(tool: Tool) -> Iterator[str]:

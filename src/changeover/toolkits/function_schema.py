@@ -12,43 +12,42 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 
 from msgspec import Struct
 
-from changeover.agent.team_faults import parameter_faults
+from changeover.handoffs.context import METADATA
+from changeover.handoffs.structured_output import validation_faults
 from changeover.toolkits.result_text import cut
 from changeover.tools.run_context import RunContext
-from changeover.tools.tool import Fn, Tool, ToolDefinition
+from changeover.tools.tool import Fn, Tool, ToolDefinition, without_titles
 
 if TYPE_CHECKING:
     from pydantic_ai.tools import Tool as Described
-    from pydantic_core import SchemaValidator, ValidationError
+    from pydantic_core import SchemaValidator
 
 
 class Signature(Struct, frozen=True):
-    """A function's parameters with their types resolved, sorted by who fills them in."""
+    """The parameters of a function with their types resolved, grouped by who fills them in."""
 
     open: tuple[Parameter, ...]
     """Filled in by the model."""
     contexts: tuple[str, ...]
-    """Filled in with the run's context."""
+    """Filled in with the RunContext."""
     bound: frozenset[str]
-    """Filled in by the `functools.partial` that was declared."""
+    """Bound by a `functools.partial`."""
     positional: tuple[str, ...]
-    """Those that cannot be given by name, in their order."""
+    """Positional-only parameters, in their order."""
     doc: str
 
     @property
     def hidden(self) -> frozenset[str]:
-        """What the model neither sees nor sets."""
+        """The parameters that the model neither sees nor sets."""
         return self.bound.union(self.contexts)
 
 
 def read(fn: Fn) -> tuple[Signature, list[str]]:
-    """The signature of this function, as far as it can be read, and everything that keeps a model from calling it."""
+    """The signature of this function, as far as it can be read, and what keeps a model from calling it."""
     try:
         shown = inspect.signature(_plain(fn)).parameters.values()
     except (ValueError, TypeError, NameError) as error:
-        return _shared_out(fn, []), [
-            f"has a signature that cannot be read ({error}); wrap it in a function of your own"
-        ]
+        return _signature(fn, []), [f"has a signature that cannot be read ({error}); wrap it in a function of your own"]
     parameters = [parameter for parameter in shown if parameter.name not in _bound(fn)]
     faults = list(_faults(fn, parameters))
     resolved: list[Parameter] = []
@@ -60,11 +59,11 @@ def read(fn: Fn) -> tuple[Signature, list[str]]:
                 f"has a parameter {parameter.name!r} whose type is unknown when the team is built ({error}); "
                 "define or import it at module level, and not only under TYPE_CHECKING"
             )
-    return _shared_out(fn, resolved), faults
+    return _signature(fn, resolved), faults
 
 
 def bare(fn: Fn) -> Fn:
-    """The function that is called in the end, out of partials, methods and callable objects."""
+    """The function behind partials, methods and callable objects."""
     if isinstance(fn, partial):
         return bare(fn.func)
     if isinstance(fn, staticmethod) or inspect.ismethod(fn):
@@ -77,7 +76,7 @@ def bare(fn: Fn) -> Fn:
 
 
 def _written(fn: Fn) -> Fn:
-    """The function as somebody wrote it, out of decorators too."""
+    """The function behind decorators too, as it was written."""
     if hasattr(fn, "__wrapped__"):
         return _written(fn.__wrapped__)
     inner = bare(fn)
@@ -85,11 +84,11 @@ def _written(fn: Fn) -> Fn:
 
 
 def _plain(fn: Fn) -> Fn:
-    # A partial that got its name by `update_wrapper` would show the parameters of what it wraps, the bound ones too.
+    # After `update_wrapper`, a partial would show the parameters of the wrapped function, also the bound ones.
     return partial(fn.func, *fn.args, **fn.keywords) if isinstance(fn, partial) else fn
 
 
-def _shared_out(fn: Fn, parameters: list[Parameter]) -> Signature:
+def _signature(fn: Fn, parameters: list[Parameter]) -> Signature:
     contexts = tuple(each.name for each in parameters if _takes_context(each))
     return Signature(
         open=tuple(each for each in parameters if each.name not in contexts),
@@ -101,7 +100,7 @@ def _shared_out(fn: Fn, parameters: list[Parameter]) -> Signature:
 
 
 def _bound(fn: Fn) -> frozenset[str]:
-    # Python still shows them, as defaults; but what its author has bound is no longer for a model to choose.
+    # Python shows bound parameters as defaults, but a model must not set them.
     return _bound(fn.func).union(fn.keywords) if isinstance(fn, partial) else frozenset()
 
 
@@ -111,7 +110,7 @@ def _hint(parameter: Parameter, written: Fn) -> Any:
 
     def holder() -> None: ...
 
-    # One at a time: the fault can name the parameter, and a return type that nobody needs here cannot fail.
+    # One parameter at a time: the fault can name it, and an unknown return type does no harm.
     holder.__annotations__ = {parameter.name: parameter.annotation}
     namespace = getattr(written, "__globals__", {})
     return get_type_hints(holder, namespace, include_extras=True)[parameter.name]
@@ -147,10 +146,6 @@ def _faults(fn: Fn, parameters: Iterable[Parameter]) -> Iterator[str]:
         yield "yields its results one by one; return them as a list"
 
 
-SHOWN_FAULTS = 10
-"""A model that got a thousand values wrong learns as much from the first few."""
-
-
 class Schema(Struct, frozen=True):
     """A function as a model sees it, and the check of its arguments."""
 
@@ -160,14 +155,14 @@ class Schema(Struct, frozen=True):
     validator: SchemaValidator
 
     def fit(self, args: dict[str, Any], context: RunContext) -> Callable[[], Any] | str:
-        """The function, ready to be called; or, in words, why these arguments do not fit."""
+        """The function with its arguments bound, or a text that says why these arguments do not fit."""
         from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
         try:
-            # Read as JSON, which they are: a model that is strict about its types still takes a date from a string.
+            # From JSON: a strict pydantic model then still accepts a date that is written as a string.
             values: dict[str, Any] = self.validator.validate_json(to_json(args))
         except ValidationError as error:
-            return self._misfit(_complaints(error))
+            return self._misfit(validation_faults(error))
         except PydanticSerializationError as error:
             return self._misfit([str(error)])
         if forged := sorted(self.signature.hidden & values.keys()):
@@ -186,17 +181,18 @@ class Schema(Struct, frozen=True):
 
 
 def compile_tool(tool: Tool) -> Schema | list[str]:
-    """The schema of this tool, or everything that is wrong with its function."""
+    """The schema of this tool, or what is wrong with its function, one text for each fault."""
     signature, faults = read(tool.function)
-    reserved = parameter_faults(tool, [parameter.name for parameter in signature.open])
+    reserved = sorted(METADATA & {parameter.name for parameter in signature.open})
+    faults += [f"has a parameter called {name!r}, which is reserved; rename it" for name in reserved]
     try:
         described = _describe(tool.name, signature.doc, signature.open)
     except Exception as error:
         faults += _undescribable(signature, error)
     else:
-        if not faults and not reserved:
+        if not faults:
             return _schema(tool, signature, described)
-    return [*(f"tool {tool.name!r} {fault}" for fault in faults), *reserved]
+    return [f"tool {tool.name!r} {fault}" for fault in faults]
 
 
 def _schema(tool: Tool, signature: Signature, described: Described) -> Schema:
@@ -204,25 +200,6 @@ def _schema(tool: Tool, signature: Signature, described: Described) -> Schema:
     parameters = without_titles(described.function_schema.json_schema)
     definition = ToolDefinition(tool.name, about, parameters)
     return Schema(tool, signature, definition, described.function_schema.validator)
-
-
-def without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without the titles that only repeat names; a property may well be called `title`."""
-    plain: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("properties", "$defs"):
-            plain[key] = {name: without_titles(inner) for name, inner in value.items()}
-        elif key != "title":
-            plain[key] = _without_titles_inside(key, value)
-    return plain
-
-
-def _without_titles_inside(key: str, value: Any) -> Any:
-    if key in ("default", "const", "enum", "examples"):
-        return value
-    if isinstance(value, dict):
-        return without_titles(value)
-    return [_without_titles_inside(key, each) for each in value] if isinstance(value, list) else value
 
 
 def _describe(name: str, doc: str, parameters: Sequence[Parameter]) -> Described:
@@ -233,12 +210,12 @@ def _describe(name: str, doc: str, parameters: Sequence[Parameter]) -> Described
 
     shown = [_shown(parameter) for parameter in parameters]
     shape.__name__ = shape.__qualname__ = name
-    # With the newline: the last `:param …:` of a docstring counts only if its line ends.
+    # With a newline: pydantic-ai reads the last `:param …:` of a docstring only if its line ends.
     shape.__doc__ = f"{doc}\n" if doc else None
     shape.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     shape.__dict__["__signature__"] = inspect.Signature(shown)
     with warnings.catch_warnings():
-        # A default that JSON cannot show is a default all the same.
+        # A default that JSON cannot show is still valid.
         warnings.simplefilter("ignore", PydanticJsonSchemaWarning)
         return Described(shape, takes_ctx=False)
 
@@ -251,9 +228,9 @@ def _shown(parameter: Parameter) -> Parameter:
         return parameter
     default, field = parameter.default, Field()
     if isinstance(default, FieldInfo) and default.is_required():
-        # `order: str = Field(description=…)` has a default for Python only.
+        # `order: str = Field(description=…)` looks like a default, but is required.
         default, field = Parameter.empty, default
-    # Annotated, so that a single pydantic model stays a parameter: bare, its fields would take the place of its name.
+    # Annotated: without it, the fields of a single pydantic model would replace the parameter.
     hint: Any = Annotated[parameter.annotation, field]
     return Parameter(parameter.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
@@ -279,11 +256,5 @@ def _trouble_with(parameter: Parameter) -> str | None:
 
 
 def _first_sentence(error: Exception) -> str:
-    # What follows is advice for authors of pydantic models.
+    # The rest is advice for authors of pydantic models.
     return (str(error).strip() or type(error).__name__).splitlines()[0].split(". ")[0].rstrip(".")
-
-
-def _complaints(error: ValidationError) -> list[str]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in found[:SHOWN_FAULTS]]
-    return [*told, f"and {len(found) - SHOWN_FAULTS} more"] if len(found) > SHOWN_FAULTS else told

@@ -7,22 +7,21 @@ from typing import Any
 from msgspec import Struct, structs
 
 ENOUGH = 2_000
-"""Characters that say what went wrong; more of an error only costs tokens."""
+"""How many characters of an error a model reads."""
 
 NOTHING = "done: it returned nothing"
 
 
 class Unserialisable(Exception):
-    """A result that no text can stand for."""
+    """A result of a tool that cannot be shown as JSON."""
 
 
 def text_of(result: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """The result as a text for a model: a str as it is, anything else as JSON; raises Unserialisable."""
     if result is None:
         return NOTHING
     if isinstance(result, str):
-        # Not `str(result)`, by which an Enum with string values shows its name.
-        return str.__str__(result)
+        return str.__str__(result)  # not str(result), which gives the name of an Enum member
     from pydantic_core import to_json
 
     try:
@@ -33,22 +32,22 @@ def text_of(result: Any) -> str:
 
 
 def words(error: BaseException) -> str:
-    """An error in one line or a few: its kind and what it says."""
+    """The type and the text of an exception, cut to ENOUGH characters; those of all members of an ExceptionGroup."""
     if isinstance(error, BaseExceptionGroup):
         return cut("; ".join(words(each) for each in error.exceptions))
     kind = type(error).__name__
     try:
-        said = str(error)
+        text = str(error)
     except Exception:
         return kind
-    return cut(f"{kind}: {said}" if said else kind)
+    return cut(f"{kind}: {text}" if text else kind)
 
 
 def cut(text: str, limit: int = ENOUGH) -> str:
-    """The text, at most `limit` characters of it and then how much is missing."""
+    """At most `limit` characters of the text, with a remark if it was longer."""
     if len(text) > limit:
         text = f"{text[:limit]}\n[cut: the first {limit} of {len(text)} characters are shown]"
-    # Half a surrogate pair is legal in a str, but no log could store it and no provider would take it.
+    # A lone surrogate is legal in a str, but no log can store it and no provider accepts it.
     return text.encode(errors="replace").decode()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from changeover.handoffs.context import METADATA
+from changeover.handoffs.json_value import json_copy
 
 
 class End(Enum):
-    """Where a run ends."""
+    """The type of END."""
 
     END = "end"
 
@@ -25,10 +25,11 @@ class End(Enum):
 
 
 END: Final = End.END
+"""`Command(goto=END)` ends the run."""
 
 
 class WorkflowState(TypedDict, total=False):
-    """How far a flow has come."""
+    """The progress of a workflow, as it travels with handoffs."""
 
     phase: str
     next: str
@@ -38,7 +39,11 @@ class WorkflowState(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Send:
-    """One branch of several that run at once: a receiver, its context variables and, if not the request, its task."""
+    """One of several branches that run in parallel.
+
+    `receiver` is the id of an agent, `context` holds the variables it gets in addition, and `task` is its task; the
+    user's request if it is empty.
+    """
 
     receiver: str
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -47,10 +52,11 @@ class Send:
 
 @dataclass(frozen=True)
 class Command:
-    """Go to an agent, to several at once, or to the END; `update` is merged, key by key, into what travels.
+    """What a tool or a Function member returns to send the work on, or to add to the context.
 
-    `update` may hold "context", "artifacts" (name to reference, or None while not made), "workflow_state" and, with
-    END, "output". The message is for the receiver.
+    `goto` is the id of an agent, a Send or a list of them, END, or None to stay. `update` is merged key by key: it may
+    hold "context", "artifacts" (name to reference, or None while it does not exist yet), "workflow_state" and, with
+    END, "output", the answer of the run. `message` is what the receiver reads; it needs a `goto` to one agent.
     """
 
     goto: str | Send | Sequence[Send | str] | End | None = None
@@ -59,7 +65,7 @@ class Command:
 
 
 class Errand(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A Send as it is recorded."""
+    """A Send, as events store it."""
 
     receiver: str
     context: dict[str, Any] = {}
@@ -67,7 +73,7 @@ class Errand(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Directive(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A Command as it is recorded."""
+    """A Command, as events store it."""
 
     goto: str = ""
     end: bool = False
@@ -80,12 +86,12 @@ class Directive(Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def leads(self) -> bool:
-        """Whether it says where to go, and does not only add something."""
+        """True if it names a destination, False if it only updates the context."""
         return bool(self.goto or self.end or self.sends)
 
 
 class BadCommand(TypeError):
-    """A Command that cannot be carried out."""
+    """A Command that cannot be carried out; the text says which field is wrong."""
 
 
 UPDATES: Final = ("context", "artifacts", "workflow_state", "output")
@@ -94,15 +100,15 @@ WORKFLOW: Final = "it holds phase: str, next: str, done: list[str], remaining: l
 
 
 def directive_of(command: Command) -> Directive:
-    """The command as a log gives it back, which also makes it ours; raises BadCommand, which says what is wrong."""
+    """The command in the form that events store, copied and checked; raises BadCommand."""
     goto = command.goto
     update = _names(command.update, "update")
-    if unknown := _strangers(update, UPDATES):
+    if unknown := _unknown(update, UPDATES):
         raise BadCommand(f"update holds {unknown}, which is unknown; it may hold {', '.join(UPDATES)}")
     if "output" in update and goto is not END:
         raise BadCommand("update holds 'output', which is the run's answer; give it only with goto=END")
     if command.message and not isinstance(goto, str):
-        raise BadCommand("message is for one receiver; give it with a goto to an agent, and to each Send its task")
+        raise BadCommand("message needs a goto to one agent; with Send(…), give each its task")
     return Directive(
         goto=_receiver(goto, "goto") if isinstance(goto, str) else "",
         end=goto is END,
@@ -142,7 +148,7 @@ def _errand(send: object, where: str) -> Errand:
 def _receiver(given: object, where: str) -> str:
     id = _text(given, where)
     if not id:
-        raise BadCommand(f"{where} is '', which is nobody; {WHERE if where == 'goto' else 'give the id of an agent'}")
+        raise BadCommand(f"{where} is empty; {WHERE if where == 'goto' else 'give the id of an agent'}")
     return id
 
 
@@ -158,7 +164,7 @@ def _artifacts(given: object, where: str) -> dict[str, str | None]:
     for name, value in artifacts.items():
         if value is not None and not isinstance(value, str):
             raise BadCommand(
-                f"{where}[{name!r}] is {reprlib.repr(value)}; give a reference, a str, or None while it is not made"
+                f"{where}[{name!r}] is {reprlib.repr(value)}; give a reference (str), or None while there is none"
             )
     return {
         _text(name, where): None if value is None else _text(value, f"{where}[{name!r}]")
@@ -168,7 +174,7 @@ def _artifacts(given: object, where: str) -> dict[str, str | None]:
 
 def _workflow_state(given: object, where: str) -> dict[str, Any]:
     parts = _names(given, where)
-    if unknown := _strangers(parts, WorkflowState.__annotations__):
+    if unknown := _unknown(parts, WorkflowState.__annotations__):
         raise BadCommand(f"{where} holds {unknown}, which is unknown; {WORKFLOW}")
     kept = {name: _kept(value, f"{where}[{name!r}]") for name, value in parts.items()}
     try:
@@ -186,24 +192,21 @@ def _names(given: object, where: str) -> dict[str, Any]:
     return dict(given)
 
 
-def _strangers(given: Mapping[str, Any], known: Iterable[str]) -> str:
+def _unknown(given: Mapping[str, Any], known: Iterable[str]) -> str:
     return ", ".join(map(repr, sorted(given.keys() - set(known))))
 
 
 def _text(given: object, where: str) -> str:
     if not isinstance(given, str):
         raise BadCommand(f"{where} is {reprlib.repr(given)}; give a str")
-    # Not `str(given)`, by which an Enum with string values shows its name.
-    text: str = _kept(str.__str__(given), where)
+    text: str = _kept(given, where)
     return text
 
 
 def _kept(value: object, where: str) -> Any:
-    """The value as it comes back from JSON."""
+    """The value as JSON holds it, also of records and dataclasses; raises BadCommand if JSON cannot hold it."""
     try:
-        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)
-        # By the library that refuses a NaN: the other one writes null for it, and the value would be lost.
-        return msgspec.json.decode(json.dumps(plain, allow_nan=False, ensure_ascii=False).encode())
+        return json_copy(msgspec.to_builtins(value, str_keys=True, enc_hook=_plain))
     except Exception as error:
         raise BadCommand(f"{where} is {reprlib.repr(value)}, which JSON cannot hold ({error})") from error
 

@@ -18,28 +18,33 @@ class Metrics(Struct, frozen=True):
 
     tokens: int = 0
     elapsed: float = 0.0
+    """Seconds since the run began."""
     retries: int = 0
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """What was handed over to the agent that works now."""
+    """What the active agent received with its last handoff."""
 
     sender: str
     message: str
     context: dict[str, Any]
+    """The context variables, with the metadata of the handoff (`_handoff_from`, `_handoff_chain`, …)."""
     artifacts: Mapping[str, str | None] = field(default_factory=dict)
     workflow_state: Mapping[str, Any] = field(default_factory=dict)
     metrics: Metrics = Metrics()
 
 
 class RunContext(Struct, frozen=True, dict=True):
-    """The run as a tool sees it. Reading it never changes the run."""
+    """The run as a tool, a rule or a Function member sees it: a snapshot, which never changes the run."""
 
     conversation: str
     run: str
     agent: str
+    """The id of the active agent."""
     command: str
+    """The id of the call, unique in its conversation."""
     input: str = ""
+    """What the user said last."""
     user: str = ""
     correlation_id: str = ""
     variables: Mapping[str, Any] = {}
@@ -47,20 +52,20 @@ class RunContext(Struct, frozen=True, dict=True):
     artifacts: Mapping[str, str | None] = {}
     workflow_state: Mapping[str, Any] = {}
     returned: tuple[DelegateResult, ...] = ()
-    """What came back of the branches that this Function member sent out last, in their order."""
+    """The results of the branches (`Send`) that this Function member started last, in their order."""
 
     @cached_property
     def context(self) -> dict[str, Any]:
-        """The context variables, with the metadata of the last handoff beside them."""
+        """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
         return whole_context(self.variables, self.handed)
 
     @property
     def idempotency_key(self) -> str:
-        """The same over retries and restarts of this very call: hand it to whatever must not happen twice."""
+        """A key that stays the same over retries and restarts of this call; pass it to services that deduplicate."""
         return effect_key(self.conversation, self.command)
 
     def accept_handoff(self) -> Received | None:
-        """What was handed over to this agent, or None if the user came to it directly."""
+        """What this agent received with the last handoff, or None if there was none."""
         handed = self.handed
         if handed is None:
             return None

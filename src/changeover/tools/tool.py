@@ -1,4 +1,4 @@
-"""Tool: a declared function with its options; ToolDefinition: what a model is told of it."""
+"""Tool: a declared function with its options; ToolDefinition: how a model sees it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,26 @@ Fn = Callable[..., Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A Python function that a model may call."""
+    """A Python function that a model may call; made by `tool`."""
 
     function: Fn
     name: str
     description: str | None = None
+    """What the model reads; None takes the docstring of the function."""
     timeout: float | None = 300.0
+    """In seconds, for each try; None for no limit."""
     retries: int = 0
+    """How often the call is tried again after an exception."""
     read_only: bool = False
     at_most_once: bool = False
+    """Never call it twice for one call of the model, also not after a crash."""
     max_result: int = 50_000
+    """How many characters of the result the model reads."""
     approval: Approvable = None
+    """Which calls a person has to approve first: True, a function of context and arguments, or Approval(…)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself: a decorated tool can still be called in plain code."""
+        """Call the function directly, as plain Python."""
         return self.function(*args, **kwargs)
 
 
@@ -47,7 +53,14 @@ def tool(
     approval: Approvable = None,
 ) -> Callable[[Fn], Tool]: ...
 def tool(function: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Tool | Callable[[Fn], Tool]:
-    """Declare how a function may be called: its time limit, its retries, whether it only reads, who is asked first."""
+    """Declare a function as a tool, as a decorator with or without options.
+
+    `name` and `description` are what models see (default: the function's own). `timeout` is in seconds, for each try
+    (default 300, None for no limit). `retries` is how often a call that raises is tried again (default 0).
+    `read_only` says that it changes nothing. `at_most_once` says that it must not be repeated after a crash.
+    `max_result` is how many characters of the result a model reads (default 50,000). `approval` says which calls a
+    person has to approve first. Options that do not fit are reported by `Team(…)` as a MisconfiguredError.
+    """
 
     def declare(fn: Fn) -> Tool:
         return Tool(function=fn, name=name or name_of(fn), **options)
@@ -56,20 +69,42 @@ def tool(function: Fn | None = None, /, *, name: str | None = None, **options: A
 
 
 def as_tool(declared: Tool | Fn) -> Tool:
-    """A tool as it is, a bare function with the defaults."""
+    """The tool itself, or a bare function as a tool with default options."""
     return declared if isinstance(declared, Tool) else tool(declared)
 
 
 def name_of(fn: Fn) -> str:
-    """The name a model calls this function by."""
+    """The name by which a model calls this function, unless another is declared."""
     return str(getattr(fn, "__name__", type(fn).__name__))
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A function as a model sees it; `receivers` are the agents that it hands off to or, as a `delegate`, asks."""
+    """A function as a model sees it."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    """A JSON schema."""
     receivers: tuple[str, ...] = ()
+    """The agents to which a call can hand off, or delegate."""
     delegate: bool = False
+    """A call asks a receiver for a result, and does not hand over the conversation."""
+
+
+def without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema without the titles that only repeat names; a property may well be called `title`."""
+    plain: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            plain[key] = {name: without_titles(inner) for name, inner in value.items()}
+        elif key != "title":
+            plain[key] = _without_titles_inside(key, value)
+    return plain
+
+
+def _without_titles_inside(key: str, value: Any) -> Any:
+    if key in ("default", "const", "enum", "examples"):
+        return value
+    if isinstance(value, dict):
+        return without_titles(value)
+    return [_without_titles_inside(key, each) for each in value] if isinstance(value, list) else value

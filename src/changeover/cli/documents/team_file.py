@@ -15,7 +15,9 @@ from changeover.cli.documents.yaml_nodes import Place, Read, read_yaml
 from changeover.cli.exits import Mistake
 from changeover.guards.approval import Approval
 from changeover.guards.limits import TIERS, Limits
-from changeover.handoffs.strategies import BUILT_IN, BuiltIn, Full, MessageOnly, Recent, Reference, Strategy, Summary
+from changeover.handoffs.reference import Reference
+from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy
+from changeover.handoffs.summary import Summary
 from changeover.team import Team
 
 SELECTORS: dict[str, Read] = {"include": Place.texts, "exclude": Place.texts}
@@ -24,14 +26,14 @@ KEPT: dict[str, Read] = {
     "expires": Place.seconds,
     **dict.fromkeys(("max_bytes", "max_facts"), Place.whole),
 }
-OPTIONS: dict[type[Any], dict[str, Read]] = {
+OPTIONS: dict[type[ContextStrategy], dict[str, Read]] = {
     Full: SELECTORS,
     MessageOnly: SELECTORS,
     Recent: {**SELECTORS, "messages": Place.whole},
     Summary: {**KEPT, "needs": Place.texts, "max_tokens": Place.whole, "timeout": Place.seconds},
     Reference: KEPT,
 }
-NAMES = {kind.name: kind for kind in BUILT_IN}
+NAMES = {kind.name: kind for kind in OPTIONS}
 
 
 def strategy_at(place: Place, function: Callable[[Place], Any]) -> Strategy:
@@ -40,7 +42,7 @@ def strategy_at(place: Place, function: Callable[[Place], Any]) -> Strategy:
         [(name, inner)] = _only(place).items()
         kind = NAMES[name]
         options = {} if inner.anything() is None else inner.mapping(f"options of {name}", OPTIONS[kind])
-        strategy: BuiltIn = kind(**options)
+        strategy: ContextStrategy = kind(**options)
         if faults := strategy.faults():
             raise inner.wrong(faults[0])
         return strategy

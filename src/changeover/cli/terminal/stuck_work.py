@@ -10,9 +10,10 @@ from msgspec import Struct
 from changeover.agent.roster import Roster
 from changeover.cli.terminal.render import when
 from changeover.cli.terminal.run_report import Place
+from changeover.relay.lists import ConversationRow, HandoffRow
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
-from changeover.stores.views import ConversationRow, HandoffRow, Views
+from changeover.stores.views import Views
 
 MOST = Roster({}, "").attempts
 OPEN = ("PENDING", "ACCEPTED", "WORKING")

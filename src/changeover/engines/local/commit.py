@@ -27,7 +27,7 @@ from changeover.errors import (
 from changeover.guards.guard import Tripped
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.relay.budget import NOTHING, in_tree, reserve_of, standing
-from changeover.relay.circuits import circuits_of, heeded, in_hand
+from changeover.relay.circuits import circuits_of, heeded
 from changeover.relay.commands import Command
 from changeover.relay.decide.decision import NOBODY, settle
 from changeover.relay.events import (
@@ -44,6 +44,8 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.ports import Head
+from changeover.relay.projection.changes import Reading
+from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.queue import Claim
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
@@ -73,17 +75,18 @@ async def record(
     claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
     position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
     before = standing(state, roster) if in_tree(state) else NOTHING
-    hands = in_hand(state, events) if roster.breaks else None
-    batch, outstanding = settle(state, roster, at, events, tripped)
+    reading = Projection(state) if log.projects else Reading(state) if roster.breaks else None
+    batch, outstanding = settle(state, roster, at, events, tripped, reading.apply if reading else None)
     commands = holdings.here(state, outstanding) if has_tickets(state) else outstanding
     if not batch:
         return commands
     entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
     live.stale, epoch, live.attempt = True, engine.epoch, cause if engine.observer else ""
     head = _head(engine, live, commands, tickets, ended)
-    circuits = circuits_of(hands, state, roster, batch, log.breakers.calm) if hands is not None else None
+    circuits = circuits_of(state.id, reading.changes, roster, log.breakers.calm) if reading and roster.breaks else None
+    rows = reading.finish() if isinstance(reading, Projection) else None
     try:
-        await log.append(entry, head, reserve_of(before, state, roster), claim, circuits)
+        await log.append(entry, head, reserve_of(before, state, roster), claim, circuits, rows)
     except ClaimLost:
         if claim is not None:
             holdings.let_go([claim.ticket], End.LOST)
@@ -269,7 +272,11 @@ async def _leave_word(
     state = live.state
     entry = Entry(state.id, state.root, state.position, cause, engine.world.clock.now(), tuple(events))
     try:
-        await engine.log.append(entry, None, None, claim)
+        rows = None
+        if engine.log.projects:
+            # Another State: this conversation's own takes the entry in when it is read back.
+            rows = rows_of(State(state.id).fold(await engine.log.read(state.id)), entry)
+        await engine.log.append(entry, None, None, claim, rows=rows)
     except Conflict:
         live.stale = True
         return False

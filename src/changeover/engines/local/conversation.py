@@ -33,6 +33,7 @@ class Live:
         "epoch",
         "flight",
         "follower",
+        "halted",
         "known",
         "listener",
         "lock",
@@ -63,6 +64,8 @@ class Live:
         """The state in memory ran ahead of the log: fold again before trusting it."""
         self.missed = False
         """The log went on without us, and what follows from that for what is in flight was not looked at yet."""
+        self.halted = False
+        """The store failed while this was worked on. This process still owns it, so it has to go on with it itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """What is outstanding, each with the task that sees to it; of what others have to claim first, a future."""
         self.follower: asyncio.Task[None] | None = None

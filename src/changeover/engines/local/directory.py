@@ -16,7 +16,7 @@ from changeover.engines.local.conversation import Live
 from changeover.engines.local.deadlines import delegated
 from changeover.relay.ports import World
 from changeover.relay.tables import KeptAgent
-from changeover.routing.learning import Learned
+from changeover.routing.experience import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import overruled, registry_over, roster_over
 

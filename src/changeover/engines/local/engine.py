@@ -14,7 +14,7 @@ from changeover.engines.local.directory import LiveDirectory
 from changeover.engines.local.followers import Follower, Watch
 from changeover.engines.local.perform import performed
 from changeover.engines.local.waits import End, Holdings, Resting
-from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned, StoreDamaged
+from changeover.errors import ClaimLost, Conflict, EngineError, LeaseLost, Owned, StoreDamaged, StoreUnavailable
 from changeover.facts import RunResult
 from changeover.relay.commands import AwaitApproval, AwaitClaim, CallModel, CleanUp, Command, RunChild, RunTool
 from changeover.relay.decide.decision import awaits
@@ -160,6 +160,7 @@ class LocalEngine:
         except Exception as error:
             logger.exception("conversation %s stopped", live.state.id)
             live.stale = True
+            live.halted = isinstance(error, StoreUnavailable)
             live.flight.pop(current.id if current else "", None)
             self.holdings.let_go([live.state.run.ticket] if live.state.run else [], End.LOST)
             live.fail(error)
@@ -229,6 +230,7 @@ class LocalEngine:
             self.abandon(live)
             state = live.state
             if state.unreadable or not (state.run or state.inbox or state.rollbacks):
+                live.halted = False
                 return
             try:
                 epoch = self.epoch
@@ -239,6 +241,7 @@ class LocalEngine:
                     live.stale = True  # whoever had it before went on after this was read
                     continue
                 self.dispatch(live, await record(self, live, f"on@{state.position}", []))
+                live.halted = False
                 return
             except (Conflict, ClaimLost):
                 continue

@@ -252,5 +252,6 @@ class Watch:
         """Hear what others said to the conversations that are at work here."""
         for conversation, position in (await self._engine.log.owned()).items():
             live = self._engine.lives.here(conversation)
-            if live is None or ((live.missed or live.known < position) and not live.lock.locked()):
+            news = live is None or live.missed or live.halted or live.known < position
+            if news and not (live and live.lock.locked()):
                 await self._engine.take_up(conversation)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
@@ -16,18 +14,13 @@ from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_w
 from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
 from changeover.handoffs.context import merge_variables
-from changeover.handoffs.package import HandoffPackage
-from changeover.ids import Mark, Topic, command_id, handoff_id, next_offer, topic_id
+from changeover.ids import Mark, Topic, command_id, topic_id
 from changeover.messages import View
-from changeover.relay.budget import crowded
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
 from changeover.relay.decide import broker
-from changeover.relay.decide.broker import Step
-from changeover.relay.decide.limits import REASONS, forbidden
-from changeover.relay.decide.offer import Asker, pack, strategy_of, travelling, until, within
-from changeover.relay.decide.rules import passed_on
+from changeover.relay.decide.context import pack
+from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.events import (
-    AlternativeRefused,
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
@@ -204,12 +197,11 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     """Ask the next one, tell the sender, or ask a person."""
     offer = phase.offer
     if named := _named(phase, roster):
-        too_many = forbidden(state, run, (call.id, named), roster)
-        return too_many or Record(_offer_to(state, run, (turn, call), phase, Step(named, run.spoken.queued), roster))
+        return from_refusal(state, run, (turn, call), Step(named, run.spoken.queued), "run", roster)
     if run.brokers(turn):
         if (step := broker.step(run, call, phase, roster)) is None:
             return _tell(state, turn, call, phase)
-        return Record(_offer_to(state, run, (turn, call), phase, step, roster))
+        return from_refusal(state, run, (turn, call), step, "", roster)
     asked = {*offer.declined_by, offer.receiver, *phase.refused}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.present and name not in asked]
     if offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out:
@@ -218,19 +210,8 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
         if not (run.fell_back or turn.rule):
             return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
     elif others and not phase.needs:
-        return _pass_on(state, run, (turn, call), phase, others[0], roster)
+        return from_refusal(state, run, (turn, call), Step(others[0], run.spoken.queued), "agents", roster)
     return _tell(state, turn, call, phase)
-
-
-def _pass_on(state: State, run: Run, asker: Asker, phase: Declined, receiver: str, roster: Roster) -> Record:
-    """Ask this one next, if nothing speaks against it."""
-    offer, (turn, call), limits = phase.offer, asker, run.limits or roster.limits
-    if crowded(state, run, receiver, limits):
-        reason = REASONS["max_agents"].format(limits.max_agents)
-        return Record(AlternativeRefused(offer.call, state.task, receiver, reason))
-    following = _offer_to(state, run, asker, phase, Step(receiver, run.spoken.queued), roster)
-    unjudged = turn.code or call.branch_of
-    return Record(following) if unjudged else passed_on(state, run, asker, offer.call, following, roster)
 
 
 def _named(phase: Declined, roster: Roster) -> str:
@@ -257,31 +238,6 @@ def _told(phase: Declined) -> str:
     if phase.needs:
         return f"{receiver} takes it only if it knows {', '.join(phase.needs)}; hand off again and give that, or go on"
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
-
-
-def _offer_to(state: State, run: Run, asker: Asker, phase: Declined, step: Step, roster: Roster) -> HandoffOffered:
-    """The same to another receiver: a new handoff, which says which one it follows, and has as long as that had."""
-    before, receiver = phase.offer, step.receiver
-    offer = replace(
-        before,
-        call=next_offer(before.call),
-        receiver=receiver,
-        attempt=before.attempt + len(phase.refused) + 1,
-        retry_of=handoff_id(state.id, before.call),
-        declined_by=(*before.declined_by, before.receiver, *phase.refused),
-        deadline=None,
-        queued=step.queued and not isinstance(roster.seats.get(receiver), Person),  # a person is asked at once
-        brokered=step.brokered,
-        needs_context=step.needs_context,
-        needs_permission=step.needs_permission,
-    )
-    offer = until(state, offer, phase.timeout, roster)
-    if asker[0].code and run.spoken.package is not None:
-        offer = within(HandoffPackage.from_dict(run.spoken.package), offer)
-    # Whoever gets its own task back starts nothing afresh.
-    asked = before.receiver if receiver == before.sender else receiver
-    strategy = strategy_of(state, before, asked, asker[1].call.name, roster)
-    return travelling(state, run, asker, offer, strategy, roster)
 
 
 def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from changeover.agent.moves import BadArguments
 from changeover.agent.roster import Roster
 from changeover.agent.specialist import ToSpecialist, Wish
-from changeover.handoffs.context import strip_forged
 from changeover.ids import Mark, command_id
+from changeover.relay.budget import exceeded
 from changeover.relay.commands import Command, FindReceiver, Record, SeekApproval
-from changeover.relay.decide import delegates
+from changeover.relay.decide.limits import over_limit
+from changeover.relay.decide.offer import Step, from_call, read_intent
 from changeover.relay.events import CallRefused, HandoffConditional, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Declined, OpenCall, Turn
-
-
-class Step(Struct, frozen=True, gc=False):
-    """Who is asked next, and how."""
-
-    receiver: str
-    queued: bool = False
-    brokered: bool = False
-    """Others can be asked after it."""
-    needs_context: tuple[str, ...] = ()
-    needs_permission: tuple[str, ...] = ()
-    """On what condition it takes it, as it said before."""
 
 
 def find(state: State, run: Run, turn: Turn, call: OpenCall) -> Record | Sequence[Command] | None:
@@ -81,17 +67,16 @@ def _has_waited(offer: HandoffOffered) -> bool:
 def seek(
     state: State, run: Run, turn: Turn, call: OpenCall, move: ToSpecialist, roster: Roster
 ) -> Record | SeekApproval | FindReceiver:
-    """Find somebody, then offer the task; if nobody fits, the model is told so."""
+    """Find a specialist for a call, then offer the task to it; the model is told if no agent fits."""
     chosen = call.chosen
     if chosen is not None:
         if chosen.receiver:
-            return delegates.delegate(state, run, turn, call, move, roster)
+            return from_call(state, run, (turn, call), move, roster)
         return Record(CallRefused(call.id, state.task, f"no specialist: {chosen.why}", "declined"))
-    args, _ = strip_forged(call.call.args)
-    wish = BadArguments(delegates.not_json(call.call)) if call.call.malformed else move.read(args)
-    if isinstance(wish, BadArguments):
-        reason = f"the arguments of {call.call.name} do not fit: {wish.reason}"
-        return Record(CallRefused(call.id, state.task, reason, "arguments"))
-    if refusal := delegates.too_much(state, run, (call.id, ""), roster):
-        return refusal
+    intent, _ = read_intent(state, (turn, call), move, roster)
+    if isinstance(intent, Record):
+        return intent
+    if limit := exceeded(state, run, run.limits or roster.limits, "", nested=True):
+        return over_limit(state, run, (call.id, ""), limit, roster)
+    wish = move.wish(intent, call.call.args)
     return FindReceiver(command_id(call.id, Mark.SEARCH), state.task, state.id, turn.agent, wish, move.among)

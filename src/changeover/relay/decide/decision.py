@@ -16,9 +16,10 @@ from changeover.ids import Mark, Topic, call_of, command_id, topic_id, topic_of
 from changeover.messages import View
 from changeover.relay.budget import spent_up
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
-from changeover.relay.decide import answers, delegates, offer, rollback, rules
+from changeover.relay.decide import answers, delegates, rollback, rules
 from changeover.relay.decide.limits import overdue
 from changeover.relay.decide.turn import act
+from changeover.relay.decide.variants import record_first
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
@@ -96,7 +97,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()  # whoever wrote it knows what to do
     tidy = state.rollbacks or state.returning is not None
     decision = _tidy(state, run, roster) if tidy else _next(state, run, roster)
-    return offer.told_first(state, decision, roster) if roster.trials else decision
+    return record_first(state, decision, roster) if roster.trials else decision
 
 
 def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
@@ -252,22 +253,28 @@ NOBODY: Mapping[str, Tripped] = {}
 
 
 def settle(
-    state: State, roster: Roster, at: float, events: Iterable[Event], tripped: Mapping[str, Tripped] = NOBODY
+    state: State,
+    roster: Roster,
+    at: float,
+    events: Iterable[Event],
+    tripped: Mapping[str, Tripped] = NOBODY,
+    apply: Callable[[Event], None] | None = None,
 ) -> tuple[list[Event], Sequence[Command]]:
     """Return what to append, and what is left to perform. Of the handoffs that are `tripped`, by their calls, it was
-    found that their receivers are left alone."""
+    found that their receivers are left alone. `apply` applies an event to the state and reads it as well."""
     state.at = at
+    apply = apply or state.apply
     batch = list(events)
     for event in batch:
-        state.apply(event)
+        apply(event)
     # One decision at a time: each may change what the next one is.
     while isinstance(decision := decide(state, roster), Record):
-        state.apply(decision.event)
+        apply(decision.event)
         batch.append(decision.event)
         if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
             # Right behind its offer: before it, the ids would not be those of which it was found.
             batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
-            state.apply(verdict)
+            apply(verdict)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
             phase.turn.give_out(call_of(command.id))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from changeover.agent.roster import Roster
 from changeover.faults import Fault, FunctionFault, LimitFault, LimitName
-from changeover.relay.budget import crowded, handoffs_left
 from changeover.relay.commands import Record
 from changeover.relay.events import CallRefused, FellBack, RunFailed, RunStopped
 from changeover.relay.run import Acting, Run
@@ -55,16 +54,6 @@ def overdue(state: State, run: Run) -> Record:
     """The time of the whole run is over."""
     found = state.limits["timeout"]
     return fail(run, LimitFault("timeout", found.figure, found.spent))
-
-
-def forbidden(state: State, run: Run, call: tuple[str, str], roster: Roster) -> Record | None:
-    """What a limit says to one more handoff, by this call to this receiver, if it says no."""
-    limits = run.limits or roster.limits
-    if handoffs_left(state, run, limits) <= 0:
-        return over_limit(state, run, call, "max_handoffs", roster)
-    if limits.max_agents is not None and crowded(state, run, call[1], limits):
-        return over_limit(state, run, call, "max_agents", roster)
-    return None
 
 
 REASONS: dict[LimitName, str] = {

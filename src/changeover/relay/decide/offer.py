@@ -1,34 +1,284 @@
-"""What an offer says: its deadline, its predecessor, its experiment variant, and the context that travels with it."""
+"""The one pipeline that makes offers: receiver, approval, limits, deadline, context, guards.
+
+Each way to hand off (a tool of a model, a Command, a branch, the next receiver after a refusal, code) builds a
+`Proposal`; `propose` takes it through the steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from math import inf
+from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.agent.agent import Agent, purpose
-from changeover.agent.moves import DelegateTo, Transfer, TransferToAny
-from changeover.agent.roster import Roster, Seat, Trial
+from changeover.agent.agent import Person
+from changeover.agent.moves import DelegateTo, Intent, NoSuchReceiver, Transfer, TransferToAny, misfit_words, not_json
+from changeover.agent.roster import Roster, Seat
 from changeover.facts import Expected, Mode
-from changeover.handoffs.briefing import Brief, brief_of, briefed_by
-from changeover.handoffs.context import merge_variables, select_messages, select_variables
+from changeover.faults import ReceiverFault
+from changeover.guards.approval import Approval
+from changeover.handoffs.briefing import brief_of, briefed_by
+from changeover.handoffs.context import strip_forged
 from changeover.handoffs.package import HandoffPackage
-from changeover.handoffs.strategies import BUILT_IN, PURE, Full, Handover, Strategy, name_of, recent_of
-from changeover.handoffs.tokens import count, weight
-from changeover.ids import Mark, command_id, reply_of, split_handoff
-from changeover.messages import Message, Note, ToolResult, User
-from changeover.relay.commands import CallModel, Command, PackContext, Record, RunChild
-from changeover.relay.events import HandoffOffered, ReceiverChosen, UserSpoke, VariantChosen
-from changeover.relay.fold.handoffs import is_whole, last_of, said_before, shown_by, view_of
+from changeover.handoffs.strategies import Full
+from changeover.ids import Mark, command_id, handoff_id, next_offer, reply_of, split_handoff
+from changeover.relay.budget import crowded, exceeded
+from changeover.relay.commands import Record, SeekApproval
+from changeover.relay.decide.context import with_context
+from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit
+from changeover.relay.decide.rules import guarded
+from changeover.relay.decide.variants import receiver_variant, strategy_variant
+from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered, ReceiverChosen, UserSpoke
 from changeover.relay.run import Run
-from changeover.relay.state import State
-from changeover.relay.turn import Delegated, Offered, OpenCall, Turn, way_of
+from changeover.relay.state import State, context_of
+from changeover.relay.turn import Declined, OpenCall, Turn, way_of
+
+Limited = Literal["run", "agents", ""]
 
 
-def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Roster) -> HandoffOffered:
-    """The offer with its deadline. A transfer has none if it is accepted in the moment in which it is offered; what has
-    to be claimed has all its time from then on."""
+class Step(Struct, frozen=True, gc=False):
+    """The next receiver after a refusal, and how it is asked."""
+
+    receiver: str
+    queued: bool = False
+    brokered: bool = False
+    """Other receivers can be asked after this one."""
+    needs_context: tuple[str, ...] = ()
+    needs_permission: tuple[str, ...] = ()
+    """The conditions on which the receiver accepts, as it said before."""
+
+
+class Proposal(Struct, frozen=True, gc=False):
+    """A handoff that is wanted, the call that asks for it, and the checks that apply to it."""
+
+    turn: Turn
+    call: OpenCall
+    intent: Intent
+    origin: Literal["call", "command", "branch", "alternative"]
+    id: str
+    """Id of the handoff: that of the call, of its branch, or of the next attempt."""
+    dropped: tuple[str, ...] = ()
+    """Arguments that the model may not set, and that were removed."""
+    approval: Approval | None = None
+    limited: Limited = "run"
+    """The limits that apply: all of the run, only the number of its agents, or none."""
+    guarded: bool = True
+    """Whether guards and rules are asked; code is not guarded."""
+    declined: Declined | None = None
+    """The handoff that this one follows, if it is an alternative."""
+    step: Step | None = None
+
+    @property
+    def refused_id(self) -> str:
+        """Id of the call that a refusal answers."""
+        return self.id if self.origin == "branch" else self.call.id
+
+
+def from_call(
+    state: State, run: Run, asker: tuple[Turn, OpenCall], move: TransferToAny | Transfer | DelegateTo, roster: Roster
+) -> Record | SeekApproval:
+    """Offer what a model asks for by a handoff tool or a delegate tool."""
+    turn, call = asker
+    intent, dropped = read_intent(state, asker, move, roster)
+    if isinstance(intent, Record):
+        return intent
+    if call.chosen is not None:
+        intent = replace(intent, receiver=call.chosen.receiver)
+    proposal = Proposal(turn, call, intent, "call", call.id, dropped, move.approval)
+    return propose(state, run, proposal, roster)
+
+
+def read_intent(
+    state: State, asker: tuple[Turn, OpenCall], move: TransferToAny | Transfer | DelegateTo, roster: Roster
+) -> tuple[Intent | Record, tuple[str, ...]]:
+    """What the arguments of a call ask for, or the refusal that tells the model what is wrong with them; and the
+    arguments that were removed."""
+    turn, call = asker
+    if call.call.malformed:
+        return _misfit(state, call, not_json(call.call)), ()
+    args, dropped = strip_forged(call.call.args)
+    intent = move.read(args, turn.text)
+    if isinstance(intent, Intent):
+        return intent, dropped
+    if isinstance(intent, NoSuchReceiver):
+        return _unreachable(state, call, intent.receiver, intent.available, roster), dropped
+    return _misfit(state, call, intent.reason), dropped
+
+
+def from_refusal(
+    state: State, run: Run, asker: tuple[Turn, OpenCall], step: Step, limited: Limited, roster: Roster
+) -> Record:
+    """Offer a declined handoff to the next receiver. Guards are asked if only the limit of agents applies, that is if
+    neither a person nor a broker chose the receiver."""
+    turn, call = asker
+    declined = call.phase
+    assert isinstance(declined, Declined)
+    before = declined.offer
+    intent = Intent(step.receiver, before.message, before.variables, before.mode, timeout=declined.timeout)
+    is_guarded = limited == "agents" and not (turn.code or call.branch_of)
+    proposal = Proposal(
+        turn,
+        call,
+        intent,
+        "alternative",
+        next_offer(before.call),
+        limited=limited,
+        guarded=is_guarded,
+        declined=declined,
+        step=step,
+    )
+    due = propose(state, run, proposal, roster)
+    assert isinstance(due, Record)  # an alternative is refused where a person would have to be asked
+    return due
+
+
+def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Record | SeekApproval:
+    """Take a proposal through all steps: the offer, a refusal, or what has to be recorded or asked first."""
+    call = proposal.call
+    receiver = proposal.step.receiver if proposal.step else _receiver(state, run, proposal, roster)
+    if isinstance(receiver, Record):
+        return receiver
+    if proposal.approval is not None and not call.cleared:
+        context, what = context_of(state, run, call.id), (call.call, proposal.approval)
+        return SeekApproval(
+            command_id(call.id, Mark.CHECK), state.task, context, *what, receiver, proposal.intent.message
+        )
+    if proposal.limited and (refusal := _over_limit(state, run, proposal, receiver, roster)):
+        return refusal
+    offer = _draft(state, run, proposal, receiver, roster)
+    offer = _with_context(state, run, proposal, offer, roster)
+    return guarded(state, run, proposal, offer, roster) if proposal.guarded else Record(offer)
+
+
+def _receiver(state: State, run: Run, proposal: Proposal, roster: Roster) -> str | Record:
+    """The receiver: the one that a person named, else the variant of an experiment, else the one that is wanted."""
+    turn, call, receiver = proposal.turn, proposal.call, proposal.intent.receiver
+    edited = call.edit.receiver if call.edit is not None and proposal.origin != "branch" else ""
+    if proposal.origin == "call":
+        if edited:
+            return edited
+    elif not may_hand_off(state, turn, roster):
+        return alone(state, run, turn, (proposal.id, edited or receiver))
+    receiver = edited or receiver
+    # A transfer has to name a receiver that is there; for a delegate, the variant may stand in for an absent one.
+    if proposal.intent.mode is Mode.TRANSFER and not _is_available(proposal, receiver, roster):
+        return _unavailable(state, run, proposal, receiver, roster)
+    if roster.trials and not edited and not turn.code:
+        found = receiver_variant(state, turn.agent, receiver, roster)
+        if isinstance(found, Record):
+            return found
+        receiver = found
+    if proposal.intent.mode is Mode.DELEGATE and not _is_available(proposal, receiver, roster):
+        return _unavailable(state, run, proposal, receiver, roster)
+    return receiver
+
+
+def _is_available(proposal: Proposal, receiver: str, roster: Roster) -> bool:
+    if proposal.origin == "call":
+        # If the router chose among several, an absent receiver declines and the next one is asked.
+        return receiver not in roster.absent or proposal.call.chosen is not None
+    # An offer by code to an absent member is declined like any other.
+    return receiver in roster.seats and (proposal.turn.code or receiver not in roster.absent)
+
+
+def _unavailable(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> Record:
+    turn = proposal.turn
+    if proposal.origin == "call":
+        seat = roster.seats[turn.agent]
+        assert isinstance(seat, Seat)
+        names = seat.transfers if proposal.intent.mode is Mode.TRANSFER else seat.receivers
+        return _unreachable(state, proposal.call, receiver, names, roster)
+    if turn.deaf and proposal.origin == "command":
+        return fail(run, ReceiverFault(state.agent, receiver, roster.present))
+    reason = f"{roster.missing(receiver)}; this team has: {', '.join(roster.present)}"
+    why: Literal["command", "ignored"] = "command" if proposal.origin == "command" else "ignored"
+    return Record(CallRefused(proposal.id, state.task, reason, why, receiver))
+
+
+def _unreachable(state: State, call: OpenCall, receiver: str, names: tuple[str, ...], roster: Roster) -> Record:
+    reason = f"{roster.missing(receiver)}; you can hand off to: {', '.join(names) or 'nobody'}"
+    return Record(CallRefused(call.id, state.task, reason, "receiver", receiver))
+
+
+def _misfit(state: State, call: OpenCall, reason: str) -> Record:
+    return Record(CallRefused(call.id, state.task, misfit_words(call.call.name, reason), "arguments"))
+
+
+def _over_limit(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> Record | None:
+    limits = run.limits or roster.limits
+    if proposal.limited == "agents":
+        assert proposal.declined is not None
+        if not crowded(state, run, receiver, limits):
+            return None
+        reason = REASONS["max_agents"].format(limits.max_agents)
+        return Record(AlternativeRefused(proposal.declined.offer.call, state.task, receiver, reason))
+    nested = proposal.intent.mode is Mode.DELEGATE and proposal.declined is None
+    limit = exceeded(state, run, limits, receiver, nested)
+    return over_limit(state, run, (proposal.refused_id, receiver), limit, roster) if limit else None
+
+
+def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> HandoffOffered:
+    """The offer with its deadline and its predecessor, before the context is added."""
+    if proposal.declined is not None and proposal.step is not None:
+        return _draft_again(state, run, proposal, proposal.declined, proposal.step, roster)
+    turn, intent, found = proposal.turn, proposal.intent, proposal.call.chosen
+    offer = HandoffOffered(
+        proposal.id,
+        state.task,
+        turn.agent,
+        receiver,
+        intent.message,
+        intent.mode,
+        intent.variables,
+        intent.instructions,
+        merge=intent.merge,
+        return_to=intent.return_to,
+        dropped=proposal.dropped,
+        about=intent.about,
+        final=intent.final,
+        max_iterations=intent.max_iterations,
+        alternatives=found.alternatives if found else intent.alternatives,
+        expected=intent.expected,
+        capability=found.capability if found else "",
+        queued=found is not None and found.queued and receiver == found.receiver,
+        reason=intent.reason,
+        required=intent.required,
+    )
+    if turn.code and run.spoken.package is not None:
+        return _from_package(state, offer, run.spoken, found, roster)
+    offer = _with_deadline(state, offer, intent.timeout, roster)
+    follows = run.declined and proposal.origin != "branch"
+    return _as_retry(state, run, proposal.call, offer) if follows else offer
+
+
+def _draft_again(
+    state: State, run: Run, proposal: Proposal, declined: Declined, step: Step, roster: Roster
+) -> HandoffOffered:
+    """The declined offer for another receiver, with as much time as the first had."""
+    before, receiver = declined.offer, step.receiver
+    offer = replace(
+        before,
+        call=proposal.id,
+        receiver=receiver,
+        attempt=before.attempt + len(declined.refused) + 1,
+        retry_of=handoff_id(state.id, before.call),
+        declined_by=(*before.declined_by, before.receiver, *declined.refused),
+        deadline=None,
+        queued=step.queued and not isinstance(roster.seats.get(receiver), Person),  # a person is asked at once
+        brokered=step.brokered,
+        needs_context=step.needs_context,
+        needs_permission=step.needs_permission,
+    )
+    offer = _with_deadline(state, offer, declined.timeout, roster)
+    if proposal.turn.code and run.spoken.package is not None:
+        return _within(HandoffPackage.from_dict(run.spoken.package), offer)
+    return offer
+
+
+def _with_deadline(state: State, offer: HandoffOffered, timeout: float | None, roster: Roster) -> HandoffOffered:
+    """The offer with its deadline. A transfer that is accepted at once has none; the timeout of one that has to be
+    claimed begins with the claim."""
     if offer.queued or roster.pulls(offer.receiver):
         return replace(offer, queued=True, timeout=timeout)
     if timeout is None:
@@ -40,19 +290,19 @@ def until(state: State, offer: HandoffOffered, timeout: float | None, roster: Ro
     return replace(offer, deadline=state.at + timeout)
 
 
-def within(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
-    """The offer, with no more time than its package has."""
+def _within(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
+    """The offer with a deadline no later than that of its package."""
     due = package.metadata.deadline
     return offer if due is None else replace(offer, deadline=min(due.timestamp(), offer.deadline or inf))
 
 
-def packed(
+def _from_package(
     state: State, offer: HandoffOffered, spoken: UserSpoke, found: ReceiverChosen | None, roster: Roster
 ) -> HandoffOffered:
-    """The offer with what the package says that code hands over, and with who was found for it."""
+    """The offer with the fields of the package that code hands over, and with the receivers found for it."""
     package = HandoffPackage.from_dict(spoken.package)
     metadata, expects = package.metadata, package.expectations
-    offer = within(package, until(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
+    offer = _within(package, _with_deadline(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
     wanted = expects.output_schema or expects.success_criteria
     template = roster.briefing_for(offer.receiver)
     about = briefed_by(template, brief_of(package)) if isinstance(template, str) else ""
@@ -71,222 +321,29 @@ def packed(
     )
 
 
-def following(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> HandoffOffered:
-    """The offer as the next try after one that nobody took, if there was one; not if both were asked for in one reply,
-    when nobody could know of it."""
+def _as_retry(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> HandoffOffered:
+    """The offer as the next attempt after a declined one of the same task, unless one reply asked for both."""
     before = run.declined.get(way_of(offer.mode, call))
-    if before is None or before.task != state.task or _reply(before.handoff) == reply_of(offer.call):
+    if before is None or before.task != state.task:
+        return offer
+    if reply_of(split_handoff(before.handoff)[1]) == reply_of(offer.call):
         return offer
     return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
 
 
-def _reply(handoff: str) -> str:
-    """Where the reply stands that asked for a handoff."""
-    return reply_of(split_handoff(handoff)[1])
-
-
-def told_first(state: State, decision: Record | Sequence[Command], roster: Roster) -> Record | Sequence[Command]:
-    """The decision; or, if a variant matters for it that nobody has recorded, that this one is chosen."""
-    for subject, agent in _concerned(decision):
-        trial = roster.trials.get((subject, agent))
-        if trial is not None and trial.name not in state.variants:
-            return _chosen(state, trial, agent)
-    return decision
-
-
-def strategy_in(state: State, receiver: str, otherwise: Strategy, roster: Roster) -> Strategy:
-    """How much a receiver sees here, if that is tried out; else what is so otherwise."""
-    trial = roster.trials.get(("strategy", receiver)) if roster.trials else None
-    if trial is None:
-        return otherwise
-    # A variant that is recorded may have been given up since.
-    found: Strategy = trial.variants.get(trial.chosen(state.root, state.variants), otherwise)
-    return found
-
-
-def receiver_in(state: State, sender: str, wanted: str, roster: Roster) -> str | Record:
-    """Who is handed to here in place of whoever is wanted; or which variant that follows, which is recorded first."""
-    trial = roster.trials.get(("receiver", wanted)) if roster.trials else None
-    if trial is None or sender in trial.variants.values():
-        return wanted
-    if trial.name not in state.variants:
-        return _chosen(state, trial, wanted)
-    found = str(trial.variants.get(state.variants[trial.name], wanted))
-    return wanted if found in roster.absent else found
-
-
-def stands_in(agent: str, wanted: str, roster: Roster) -> bool:
-    """Whether an agent may have been handed what was meant for the one that is wanted."""
-    trial = roster.trials.get(("receiver", wanted)) if roster.trials else None
-    return trial is not None and agent in trial.variants.values()
-
-
-def _concerned(decision: Record | Sequence[Command]) -> Iterator[tuple[str, str]]:
-    """What may be tried out in what is done next, and of whom."""
-    if isinstance(decision, Record):
-        if type(offer := decision.event) is HandoffOffered:
-            yield "strategy", offer.receiver
-        return
-    for command in decision:
-        # A delegate's is chosen before it begins: so all who work for this conversation have the same.
-        if isinstance(command, CallModel | RunChild):
-            agent = command.context.agent if isinstance(command, CallModel) else command.receiver
-            yield "instructions", agent
-            yield "model", agent
-
-
-def _chosen(state: State, trial: Trial, agent: str) -> Record:
-    return Record(VariantChosen(trial.name, trial.choose(state.root), state.task, agent))
-
-
-Asker = tuple[Turn, OpenCall]
-"""The call that hands over, in its turn."""
-
-
-def travelling(
-    state: State, run: Run, asker: Asker, offer: HandoffOffered, strategy: Strategy, roster: Roster
-) -> HandoffOffered:
-    """The offer with what its receiver gets of the sender's context, in tokens too, unless that has to be made."""
-    turn, call = asker
-    before = state.scale.weigh(state.thread)
-    selected = type(strategy) is not Full or strategy.include or strategy.exclude
-    if not (selected or offer.mode is Mode.DELEGATE or turn.code):
-        # Most are like this, and should cost little; what is offered again may have had another strategy.
-        plain = offer if is_whole(offer) else replace(offer, strategy=Full.name, include=(), exclude=(), packs=False)
-        return replace(plain, before=before, after=before)
-    include, exclude = _selectors(strategy)
-    seat = roster.seats.get(offer.receiver)
-    briefs = offer.mode is Mode.DELEGATE or (turn.code and run.spoken.package is not None)
-    made = not isinstance(strategy, PURE) or (briefs and not isinstance(roster.briefing_for(offer.receiver), str))
-    offer = replace(
-        offer,
-        strategy=name_of(strategy),
-        recent=recent_of(strategy),
-        include=include,
-        exclude=exclude,
-        packs=made and isinstance(seat, Seat),
-        before=before,
-    )
-    return offer if offer.packs else replace(offer, after=_weight(state, run, turn, call, offer, roster))
-
-
-def _selectors(strategy: Strategy) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return (tuple(strategy.include), tuple(strategy.exclude)) if isinstance(strategy, BUILT_IN) else ((), ())
-
-
-def _weight(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOffered, roster: Roster) -> int:
-    """How many tokens the receiver gets of what was said."""
-    if offer.mode is Mode.DELEGATE:
-        text = briefing_of(state, run, turn, Delegated(offer, 0), roster)
-        return count(text) + count(task_of(run, offer))
-    if is_whole(offer):
-        return offer.before
-    return weight(*view_of(offer, None, run.spoken, said_before(state.thread, turn, call)))
-
-
-def strategy_of(state: State, offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
-    """How much a receiver sees: what is tried here, else as the handoff's declaration says, else as is that receiver's
-    custom."""
-    return strategy_in(state, receiver, _declared(offer, receiver, tool, roster), roster)
-
-
-def _declared(offer: HandoffOffered, receiver: str, tool: str, roster: Roster) -> Strategy:
-    move = roster.move_of(offer.sender, tool)
-    if isinstance(move, DelegateTo):
-        return roster.delegate_strategy(receiver, move.delegate.strategy)
-    if offer.mode is Mode.DELEGATE:
-        return roster.delegate_strategy(receiver, None)
-    return roster.strategy_for(offer.sender, receiver, move.handoff.strategy if isinstance(move, Transfer) else None)
-
-
-def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, roster: Roster) -> PackContext:
-    """Make what the receiver gets, of what was said since the last chapter."""
-    offer = phase.offer
-    covered = len(state.thread) - (0 if turn.quiet else 1)  # without the reply that hands over
-    said = said_before(state.thread, turn, call) if offer.mode is Mode.TRANSFER else state.thread[:covered]
-    news = said[state.covered :]
-    if offer.mode is Mode.TRANSFER and offer.message and not (news and news[-1].text == offer.message):
-        news = [*news, Note(offer.message, offer.sender)]  # those who come later are told of it too
-    variables = merge_variables(state.variables, offer.variables, offer.merge)
-    seat = roster.seats.get(offer.receiver)
-    agent = seat.agent if isinstance(seat, Seat) else None
-    strategy, brief = strategy_of(state, offer, offer.receiver, call.call.name, roster), _brief(state, run, turn, offer)
-    if isinstance(strategy, PURE) and not turn.code:
-        brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
-    return PackContext(
-        command_id(offer.call, Mark.PACK),
-        state.task,
-        state.id,
-        offer,
-        strategy,
-        Handover(
-            sender=offer.sender,
-            receiver=offer.receiver,
-            purpose=purpose(agent) if agent else "",
-            capabilities=tuple(agent.capabilities) if isinstance(agent, Agent) else (),
-            message=offer.message,
-            request=run.spoken.text,
-            messages=select_messages(news, offer.include, offer.exclude),
-            chapters=state.chapters,
-            variables=select_variables(variables, offer.include, offer.exclude),
-            artifacts=state.artifacts,
-            workflow_state=state.workflow_state,
-        ),
-        brief,
-        roster.briefing_for(offer.receiver),
-        covered,
-        state.summaries,
-        _weight(state, run, turn, call, offer, roster),
-    )
-
-
-def briefing_of(state: State, run: Run, turn: Turn, phase: Delegated, roster: Roster) -> str:
-    """What a delegate is told beside its task; the same whenever it is asked for, until its turn ends."""
-    offer, packed = phase.offer, phase.packed
-    if packed is not None and packed.briefing:
-        return packed.briefing
-    if turn.code:
-        return offer.about  # the package says all
-    template = roster.briefing_for(offer.receiver)
-    brief = replace(_brief(state, run, turn, offer), recent_messages=_recent(state, run, turn, offer, roster))
-    return briefed_by(template if isinstance(template, str) else roster.template, brief)
-
-
-def task_of(run: Run, offer: HandoffOffered) -> str:
-    """What a delegate is asked to do."""
-    return offer.message or run.spoken.text
-
-
-def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered) -> Brief:
-    """All that is known about the task, but for what was said."""
-    if turn.code and run.spoken.package is not None:
-        return brief_of(HandoffPackage.from_dict(run.spoken.package))
-    if offer.mode is Mode.TRANSFER:
-        return Brief(your_task=offer.message)  # beside it, the receiver reads what the user said
-    request = "" if task_of(run, offer) == run.spoken.text else run.spoken.text  # else it reads that next
-    return Brief(
-        original_request=request,
-        why_you=offer.reason,
-        required_capabilities=offer.required,
-        key_information=offer.about,
-    )
-
-
-def _recent(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> list[Message]:
-    """The last messages, without what the receiver is told anyway."""
-    # Without the reply that delegates: what it says to this receiver is the task.
-    end, most = len(state.thread) - (0 if turn.quiet else 1), shown_by(offer)
-    # No more of the thread than is needed: a delegate must cost the same however long a conversation is.
-    first = 0 if most < 0 or offer.include or offer.exclude else max(0, end - 2 * most)
-    before = [each for each in state.thread[first:end] if _tells(each, run, roster)]
-    return last_of(select_messages(before, offer.include, offer.exclude), most)
-
-
-def _tells(message: Message, run: Run, roster: Roster) -> bool:
-    """Whether a message says more than the request, or that somebody handed over."""
-    if isinstance(message, User):
-        return message.text != run.spoken.text
-    if isinstance(message, Note) and run.spoken.given:
-        return message.text != run.spoken.given.briefing  # what one was told oneself, one does not pass on whole
-    passed = isinstance(message, ToolResult) and roster.move_of(message.agent, message.name)
-    return not isinstance(passed, Transfer | TransferToAny)
+def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> HandoffOffered:
+    """The offer with the part of the sender's context that its receiver gets."""
+    sender, receiver = state.agent, offer.receiver
+    if proposal.declined is not None:
+        before = proposal.declined.offer
+        # A sender that gets its own task back does not start afresh.
+        sender, receiver = before.sender, before.receiver if receiver == before.sender else receiver
+    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.call.call.name)
+    if roster.trials:
+        strategy = strategy_variant(state, receiver, strategy, roster)
+    if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:
+        return with_context(state, run, (proposal.turn, proposal.call), offer, strategy, roster)
+    # Most transfers: the receiver reads the whole thread. An alternative may have had another strategy before.
+    plain = offer if offer.is_whole else replace(offer, strategy=Full.name, include=(), exclude=(), packs=False)
+    weight = state.scale.weigh(state.thread)
+    return replace(plain, before=weight, after=weight)

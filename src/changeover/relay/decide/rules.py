@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from changeover.agent.moves import DelegateTo, Move, Transfer
 from changeover.agent.roster import Roster
@@ -16,7 +17,7 @@ from changeover.ids import Mark, command_id, topic_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.decide.limits import fail
-from changeover.relay.decide.offer import Asker, stands_in
+from changeover.relay.decide.variants import stands_in
 from changeover.relay.events import (
     AlternativeRefused,
     ApprovalRequested,
@@ -29,6 +30,9 @@ from changeover.relay.run import Run, Thinking
 from changeover.relay.sanitize import text_of
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import OpenCall, Turn
+
+if TYPE_CHECKING:
+    from changeover.relay.decide.offer import Proposal
 
 logger = logging.getLogger("changeover.rules")
 
@@ -60,9 +64,9 @@ def _may_lead(rule: Rule, state: State, run: Run, roster: Roster) -> bool:
     return not state.depth or bool(rule.agents)
 
 
-def judged(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | Deny | list[Rule]:
+def judged(state: State, run: Run, call: OpenCall, offer: HandoffOffered, roster: Roster) -> Record | Deny | list[Rule]:
     """Why a handoff must not be, which has to be recorded first; else the rules that want a person asked."""
-    call, asking = asker[1], list[Rule]()
+    asking = list[Rule]()
     context = context_of(state, run, call.id)
     for rule in roster.judges:
         held = holds(rule, context) if rule.concerns(offer.sender) else False
@@ -82,7 +86,12 @@ def judged(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: 
 
 
 def asked(
-    state: State, run: Run, asker: Asker, offer: HandoffOffered, asking: Sequence[Rule], roster: Roster
+    state: State,
+    run: Run,
+    asker: tuple[Turn, OpenCall],
+    offer: HandoffOffered,
+    asking: Sequence[Rule],
+    roster: Roster,
 ) -> SeekApproval | None:
     """What has to be asked because of these rules, or of the one that leads here, and was not yet."""
     turn, call = asker
@@ -108,82 +117,68 @@ WAYS = (Transfer, DelegateTo)
 """A tuple: a union would be made anew with every question."""
 
 
-def guarded(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | SeekApproval:
-    """The offer, if nothing speaks against it; else the agent is told why not, or a person is asked."""
-    turn, call = asker
+def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> Record | SeekApproval:
+    """The offer if conditions, guards and rules allow it; else the refusal, or the question to a person. Only the
+    call that first asks for a handoff can wait for a person: branches and alternatives are refused instead."""
+    turn, call = proposal.turn, proposal.call
+    waits = proposal.origin in ("call", "command")
     move = roster.move_of(turn.agent, call.call.name)
-    if isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
-        return _denied(state, run, turn, (call, offer.receiver), closed)
-    said = _guards_say(state, run, asker, offer, move, roster)
-    if isinstance(said, Deny):
-        return _denied(state, run, turn, (call, offer.receiver), said.reason)
-    ruled = judged(state, run, asker, offer, roster) if roster.judges else []
+    if waits and isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
+        return _denied(state, run, proposal, offer, closed)
+    answer = _ask_guards(state, run, call, offer, move, roster)
+    if isinstance(answer, Deny):
+        return _denied(state, run, proposal, offer, answer.reason)
+    ruled = judged(state, run, call, offer, roster) if roster.judges else []
     if isinstance(ruled, Record):
         return ruled
     if isinstance(ruled, Deny):
-        return _denied(state, run, turn, (call, offer.receiver), ruled.reason)
-    if isinstance(said, Ask) and not call.permitted:
-        return _asked(state, run, turn, call, offer, said.question)
-    return (asked(state, run, asker, offer, ruled, roster) if ruled or turn.rule else None) or Record(offer)
+        return _denied(state, run, proposal, offer, ruled.reason)
+    if waits:
+        return _ask_people(state, run, proposal, offer, (answer, ruled), roster)
+    if isinstance(answer, Ask):
+        return _denied(state, run, proposal, offer, f"{FIRST}: {answer.question}")
+    names = ", ".join(rule.name for rule in ruled)
+    return _denied(state, run, proposal, offer, f"{FIRST}: {names}") if ruled else Record(offer)
 
 
-def passed_on(state: State, run: Run, asker: Asker, before: str, offer: HandoffOffered, roster: Roster) -> Record:
-    """The offer to whoever is asked next, after this handoff was declined; or that this one must not be asked. Whoever
-    said yes before did so to another receiver."""
-    against = _objection(state, run, asker, offer, roster)
-    if isinstance(against, Record):
-        return against
-    return Record(AlternativeRefused(before, state.task, offer.receiver, against) if against else offer)
+def _ask_people(
+    state: State,
+    run: Run,
+    proposal: Proposal,
+    offer: HandoffOffered,
+    asking: tuple[Answer, list[Rule]],
+    roster: Roster,
+) -> Record | SeekApproval:
+    """The question that a guard or a rule wants put to a person, or the offer if none is left."""
+    (answer, ruled), turn, call = asking, proposal.turn, proposal.call
+    if isinstance(answer, Ask) and not call.permitted:
+        if turn.deaf:
+            return fail(run, RefusalFault(turn.agent, f"{FIRST}: {answer.question}"))
+        who = (call.id, state.task, turn.agent, call.call.name)
+        return Record(ApprovalRequested(*who, offer.variables, offer.receiver, answer.question))
+    return (asked(state, run, (turn, call), offer, ruled, roster) if ruled or turn.rule else None) or Record(offer)
 
 
-def branched(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record:
-    """The offer of one branch of several, or that it is not sent."""
-    against = _objection(state, run, asker, offer, roster)
-    if isinstance(against, Record):
-        return against
-    refused = CallRefused(offer.call, state.task, f"refused: {against}", "ignored", offer.receiver)
-    return Record(refused if against else offer)
-
-
-def _objection(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | str:
-    """What speaks against an offer about which nobody is asked; nothing if it may be. What a rule says is recorded
-    first."""
-    turn, call = asker
-    said = _guards_say(state, run, asker, offer, roster.move_of(turn.agent, call.call.name), roster)
-    if isinstance(said, Deny):
-        return said.reason
-    ruled = judged(state, run, asker, offer, roster) if roster.judges else []
-    if isinstance(ruled, Record):
-        return ruled
-    if isinstance(ruled, Deny):
-        return ruled.reason
-    if isinstance(said, Ask):
-        return f"{FIRST}: {said.question}"
-    return f"{FIRST}: {', '.join(rule.name for rule in ruled)}" if ruled else ""
-
-
-def _guards_say(
-    state: State, run: Run, asker: Asker, offer: HandoffOffered, move: Move | None, roster: Roster
+def _ask_guards(
+    state: State, run: Run, call: OpenCall, offer: HandoffOffered, move: Move | None, roster: Roster
 ) -> Answer:
     own = move.guards if isinstance(move, WAYS) else ()
     if not roster.guards and not own:
         return ALLOW
     variables = merge_variables(state.variables, offer.variables, offer.merge)
     who = (offer.sender, offer.receiver, offer.mode, offer.message)
-    wanted = Offer(*who, variables, state.artifacts, state.workflow_state, asker[1].call.name, offer.attempt)
+    wanted = Offer(*who, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
     facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress)
     return checked((*own, *roster.guards) if own else roster.guards, wanted, run.passing_ledger(state.at), facts)
 
 
-def _denied(state: State, run: Run, turn: Turn, wanted: tuple[OpenCall, str], reason: str) -> Record:
-    call, receiver = wanted
+def _denied(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, reason: str) -> Record:
+    """The refusal of an offer, in the form that its origin can be told."""
+    turn, refused = proposal.turn, f"refused: {reason}"
+    if proposal.declined is not None:
+        return Record(AlternativeRefused(proposal.declined.offer.call, state.task, offer.receiver, reason))
+    if proposal.origin == "branch":
+        return Record(CallRefused(offer.call, state.task, refused, "ignored", offer.receiver))
     if turn.deaf:
         return fail(run, RefusalFault(turn.agent, reason))
-    return Record(CallRefused(call.id, state.task, f"refused: {reason}", "guard", receiver))
-
-
-def _asked(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOffered, question: str) -> Record:
-    if turn.deaf:
-        return fail(run, RefusalFault(turn.agent, f"{FIRST}: {question}"))
-    who = (call.id, state.task, turn.agent, call.call.name)
-    return Record(ApprovalRequested(*who, offer.variables, offer.receiver, question))
+    return Record(CallRefused(proposal.call.id, state.task, refused, "guard", offer.receiver))

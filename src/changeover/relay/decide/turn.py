@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
 
-from msgspec.structs import replace
-
-from changeover.agent.handoff import TIMEOUT
-from changeover.agent.moves import (
-    BadArguments,
-    DelegateTo,
-    Intent,
-    Move,
-    NoSuchReceiver,
-    Transfer,
-    TransferToAny,
-    UseTool,
-)
+from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
-from changeover.faults import AgentFault, ReceiverFault
-from changeover.handoffs.context import strip_forged
+from changeover.facts import Mode
+from changeover.faults import AgentFault
 from changeover.handoffs.strategies import FETCH, can_fetch
 from changeover.ids import Mark, call_id, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
 from changeover.relay.decide import broker, delegates
 from changeover.relay.decide.answers import answer, end
-from changeover.relay.decide.delegates import not_json, send
-from changeover.relay.decide.limits import alone, fail, forbidden, may_hand_off, over_limit
-from changeover.relay.decide.offer import Asker, following, packed, receiver_in, strategy_in, travelling, until
-from changeover.relay.decide.rules import guarded
-from changeover.relay.events import CallRefused, HandoffOffered, ToolFinished
+from changeover.relay.decide.limits import fail, over_limit
+from changeover.relay.decide.offer import Proposal, from_call, propose
+from changeover.relay.events import CallRefused, ToolFinished
 from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
@@ -53,8 +38,7 @@ from changeover.relay.turn import (
 from changeover.tools.command import Directive
 
 DIRECTED = (Directed, Fanned)
-TRANSFERS = (Transfer, TransferToAny)
-"""Tuples, here and below: a union would be made anew with every question."""
+"""A tuple, here and below: a union would be built with every isinstance()."""
 
 
 def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster: Roster) -> Record | Sequence[Command]:
@@ -65,7 +49,7 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
     for call in leading:
         if isinstance(call.phase, DIRECTED) and call.phase.directive.sends:
             sent = call.phase.sent if isinstance(call.phase, Fanned) else 0
-            return send(state, run, turn, call_id(call.id, sent), call.phase.directive.sends[sent], roster)
+            return _offer_branch(state, run, turn, call, sent, roster)
     if turn.offered is not None:
         handoff = handoff_of(turn.offered)
         receiver = handoff.offer.receiver if handoff else "another"
@@ -75,8 +59,8 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
             if len(leading) > 1:
                 return _ignore(state, leading[1], "the run ends here")
             return end(state, run, turn, first, first.phase.directive.output)
-        return _offer_by_command(state, run, turn, first, first.phase.directive, roster)
-    return _offer(state, run, turn, first, roster)
+        return _offer_goto(state, run, turn, first, first.phase.directive, roster)
+    return _offer_transfer(state, run, turn, first, roster)
 
 
 def _ignore(state: State, call: OpenCall, why: str) -> Record:
@@ -88,129 +72,42 @@ def _ignore(state: State, call: OpenCall, why: str) -> Record:
     return Record(CallRefused(call.id, state.task, reason, "ignored"))
 
 
-def _offer_by_command(
+def _offer_branch(
+    state: State, run: Run, turn: Turn, call: OpenCall, index: int, roster: Roster
+) -> Record | Sequence[Command]:
+    """Offer one branch of a Command to its receiver."""
+    assert isinstance(call.phase, DIRECTED)
+    errand = call.phase.directive.sends[index]
+    intent = Intent(errand.receiver, errand.task, errand.context, Mode.DELEGATE)
+    proposal = Proposal(turn, call, intent, "branch", call_id(call.id, index), guarded=not turn.code)
+    return _listed(propose(state, run, proposal, roster))
+
+
+def _offer_goto(
     state: State, run: Run, turn: Turn, call: OpenCall, directive: Directive, roster: Roster
 ) -> Record | Sequence[Command]:
-    """Offer the conversation to whom a Command names, or to whom a person gave it then."""
-    if call.edit and call.edit.receiver:
-        directive = replace(directive, goto=call.edit.receiver)
-    if not may_hand_off(state, turn, roster):
-        return alone(state, run, turn, (call.id, directive.goto))
-    # Code that offers something hears from whoever is absent as from anybody who does not take it.
-    if directive.goto not in (roster.seats if turn.code else roster.present):
-        if turn.deaf:
-            return fail(run, ReceiverFault(state.agent, directive.goto, roster.present))
-        reason = f"{roster.missing(directive.goto)}; this team has: {', '.join(roster.present)}"
-        return Record(CallRefused(call.id, state.task, reason, "command", directive.goto))
-    receiver = _goal(state, turn, call, directive.goto, roster)
-    if isinstance(receiver, Record):
-        return receiver
-    if refusal := forbidden(state, run, (call.id, receiver), roster):
-        return refusal
-    offer = HandoffOffered(call.id, state.task, sender=turn.agent, receiver=receiver, message=directive.message)
-    if run.spoken.package is not None and turn.code:
-        offer = packed(state, offer, run.spoken, call.chosen, roster)
-    else:
-        offer = following(state, run, call, until(state, offer, TIMEOUT, roster))
-    strategy = strategy_in(state, receiver, roster.strategy_for(state.agent, receiver, None), roster)
-    offer = travelling(state, run, (turn, call), offer, strategy, roster)
-    return Record(offer) if turn.code else _checked(state, run, (turn, call), offer, roster)
+    """Offer the conversation to the receiver that a Command names."""
+    intent = Intent(directive.goto, directive.message)
+    proposal = Proposal(turn, call, intent, "command", call.id, guarded=not turn.code)
+    return _listed(propose(state, run, proposal, roster))
 
 
-def _goal(state: State, turn: Turn, call: OpenCall, wanted: str, roster: Roster) -> str | Record:
-    """Who is handed to: whom a person named, else whoever is tried in place of the one that is wanted. Code gets whom
-    it asked for."""
-    if call.edit and call.edit.receiver:
-        return call.edit.receiver
-    return wanted if turn.code else receiver_in(state, turn.agent, wanted, roster)
-
-
-def _checked(state: State, run: Run, asker: Asker, offer: HandoffOffered, roster: Roster) -> Record | Sequence[Command]:
-    due = guarded(state, run, asker, offer, roster)
-    return due if isinstance(due, Record) else [due]
-
-
-def _offer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
-    seat = roster.seats[turn.agent]
-    assert isinstance(seat, Seat)
-    move = seat.moves[call.call.name]
-    assert isinstance(move, TRANSFERS)
-    limits = run.limits or roster.limits
-    if handoffs_left(state, run, limits) <= 0:
+def _offer_transfer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
+    """Offer the conversation as a model's handoff tool asks for it."""
+    # Before its arguments are read: a run without handoffs left is told so, whatever the arguments are.
+    if handoffs_left(state, run, run.limits or roster.limits) <= 0:
         return over_limit(state, run, (call.id, ""), "max_handoffs", roster)
-    args, dropped = strip_forged(call.call.args)
-    asked = _read(call, args, turn.text, seat, roster)
-    if not isinstance(asked, Intent):
-        return _misread(state, call, asked, roster)
-    receiver = _goal(state, turn, call, asked.receiver, roster)
-    if isinstance(receiver, Record):
-        return receiver
-    if not call.cleared and (approval := move.approval) is not None:
-        context = context_of(state, run, call.id)
-        return [
-            SeekApproval(
-                command_id(call.id, Mark.CHECK), state.task, context, call.call, approval, receiver, asked.message
-            )
-        ]
-    if limits.max_agents is not None and (refusal := forbidden(state, run, (call.id, receiver), roster)):
-        return refusal
-    offer = until(state, _offered(state, call, receiver, asked, dropped), asked.timeout, roster)
-    if run.declined:
-        offer = following(state, run, call, offer)
-    declared = roster.strategy_for(state.agent, receiver, asked.strategy)
-    strategy = strategy_in(state, receiver, declared, roster)
-    offer = travelling(state, run, (turn, call), offer, strategy, roster)
-    return _checked(state, run, (turn, call), offer, roster)
-
-
-def _misread(state: State, call: OpenCall, asked: NoSuchReceiver | BadArguments, roster: Roster) -> Record:
-    """The model is told what was wrong with what it asked for."""
-    match asked:
-        case NoSuchReceiver():
-            names = ", ".join(asked.available) or "nobody"
-            reason = f"{roster.missing(asked.receiver)}; you can hand off to: {names}"
-            return Record(CallRefused(call.id, state.task, reason, "receiver", asked.receiver))
-        case BadArguments():
-            reason = f"the arguments of {call.call.name} do not fit: {asked.reason}"
-            return Record(CallRefused(call.id, state.task, reason, "arguments"))
-        case _:
-            assert_never(asked)
-
-
-def _read(
-    call: OpenCall, args: dict[str, Any], text: str, seat: Seat, roster: Roster
-) -> Intent | NoSuchReceiver | BadArguments:
-    """What the model asked for, if it can be."""
-    if call.call.malformed:
-        return BadArguments(not_json(call.call))
-    move = seat.moves[call.call.name]
+    move = roster.move_of(turn.agent, call.call.name)
     assert isinstance(move, TRANSFERS)
-    asked = move.read(args, text)
-    if isinstance(asked, Intent) and asked.receiver in roster.absent and not (call.edit and call.edit.receiver):
-        return NoSuchReceiver(asked.receiver, seat.transfers)
-    return asked
+    return _listed(from_call(state, run, (turn, call), move, roster))
 
 
-def _offered(state: State, call: OpenCall, receiver: str, asked: Intent, dropped: tuple[str, ...]) -> HandoffOffered:
-    return HandoffOffered(
-        call.id,
-        state.task,
-        sender=state.agent,
-        receiver=receiver,
-        message=asked.message,
-        variables=asked.variables,
-        instructions=asked.instructions,
-        merge=asked.merge,
-        return_to=asked.return_to,
-        dropped=dropped,
-        alternatives=asked.alternatives,
-        expected=asked.expected,
-    )
+def _listed(due: Record | SeekApproval) -> Record | Sequence[Command]:
+    return due if isinstance(due, Record) else [due]
 
 
 Moves = dict[str, Move]
 LEADING = frozenset({Directed, Fanned})
-TRANSFER_KINDS = frozenset({TransferToAny, Transfer})
 
 
 def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
@@ -264,7 +161,7 @@ def _place(call: OpenCall) -> tuple[int, int]:
 def _leads(call: OpenCall, moves: Moves) -> bool:
     """Whether it comes after every other call of the turn, because it leads elsewhere."""
     phase = type(call.phase)
-    return phase in LEADING or (phase is Fresh and type(moves.get(call.call.name)) in TRANSFER_KINDS)
+    return phase in LEADING or (phase is Fresh and isinstance(moves.get(call.call.name), TRANSFERS))
 
 
 def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
@@ -304,7 +201,7 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     if isinstance(move, ToSpecialist):
         return broker.seek(state, run, turn, call, move, roster)
     assert isinstance(move, DelegateTo)  # what transfers is left for the end of the turn
-    return delegates.delegate(state, run, turn, call, move, roster)
+    return from_call(state, run, (turn, call), move, roster)
 
 
 def _use_tool(
@@ -330,7 +227,7 @@ def _first(turn: Turn, seat: Seat) -> OpenCall | None:
     """The first call that has not been carried out; transfers do not count, they come last."""
     for index in range(turn.frontier, len(turn.asked)):
         call = turn.asked[index]
-        if not isinstance(call.phase, DONE) and type(seat.moves.get(call.call.name)) not in TRANSFER_KINDS:
+        if not isinstance(call.phase, DONE) and not isinstance(seat.moves.get(call.call.name), TRANSFERS):
             return call
     return None
 

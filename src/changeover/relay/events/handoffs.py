@@ -9,9 +9,11 @@ from msgspec import field
 from changeover.facts import Expected, Mode, Spent, Usage
 from changeover.faults import Fault
 from changeover.handoffs.context import Merge
-from changeover.handoffs.strategies import Chapter
+from changeover.handoffs.strategies import ALL, FALLBACK, Chapter, Full, MessageOnly
 from changeover.messages import Message
 from changeover.relay.events.runs import Recordable
+
+SHOWN = {Full.name: ALL, MessageOnly.name: 0}
 
 
 class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
@@ -71,6 +73,19 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """Why somebody else should do it, in the sender's words, where these are not the message."""
     required: tuple[str, ...] = ()
     """What the receiver has to be able to do."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the receiver of a transfer reads the sender's thread unchanged."""
+        return self.strategy == Full.name and not self.include and not self.exclude and not self.packs
+
+    @property
+    def shown(self) -> int:
+        """Number of last messages that the receiver sees as they are; negative for all."""
+        if self.packs:
+            return FALLBACK  # what it gets if its context could not be made
+        # An offer of the whole thread stores no number, nor do old logs.
+        return SHOWN.get(self.strategy, self.recent)
 
 
 class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):

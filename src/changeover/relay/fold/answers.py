@@ -150,12 +150,15 @@ def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Sign
 
 def take(state: State, run: Run, event: TicketTaken) -> None:
     _advance_claimed(state, event.ticket, Signal.ACCEPT, Signal.START)
+    if run.ticket == event.ticket:
+        state.work.status = "running"
 
 
 def lapse(state: State, run: Run, event: TicketLapsed) -> None:
     _advance_claimed(state, event.ticket, Signal.LAPSE)
-    if event.worn_out and run.ticket == event.ticket:
-        run.worn_out = True
+    if run.ticket == event.ticket:
+        state.work.status = "pending"
+        run.worn_out = run.worn_out or event.worn_out
 
 
 def _advance_claimed(state: State, ticket: str, *signals: Signal) -> None:

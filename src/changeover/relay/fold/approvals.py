@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def ask(state: State, run: Run, event: ApprovalRequested) -> None:
-    request = request_of(state.id, event, state.at)
+    request, state.work.status = request_of(state.id, event, state.at), "waiting"
     if isinstance(run.phase, Thinking):
         run.phase = Awaiting(run.phase.due, request)
     elif found := find(run, event.call):
@@ -68,6 +68,7 @@ def _let_pass(call: OpenCall, rule: str) -> None:
 
 
 def rule(state: State, run: Run, event: ApprovalDecided) -> None:
+    state.work.go_on()
     if isinstance(run.phase, Awaiting):
         if _is_about(run.phase.request, event):
             run.verdict, run.phase = event, Thinking(run.phase.due)

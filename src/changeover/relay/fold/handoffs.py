@@ -13,14 +13,13 @@ from changeover.facts import State as Standing
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
-from changeover.handoffs.context import merge_variables, select_messages
+from changeover.handoffs.context import last_messages, merge_variables, select_messages, with_results
 from changeover.handoffs.protocol import Signal, advance, concluded
-from changeover.handoffs.strategies import FALLBACK, Full, MessageOnly
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
-from changeover.messages import Assistant, Message, Note, ToolResult, User
+from changeover.messages import Assistant, Message, Note, User
 from changeover.relay.events import ContextPacked, Given, HandoffAccepted, HandoffOffered, HandoffReturned, UserSpoke
 from changeover.relay.fold.calls import dropped, edited, find
-from changeover.relay.run import Acting, Run, Stopping, Thinking
+from changeover.relay.run import Acting, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
 from changeover.tools.command import Directive
 
@@ -128,14 +127,6 @@ def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
     )
 
 
-LEFT_OUT = "[this result is not shown to you]"
-
-
-def is_whole(offer: HandoffOffered) -> bool:
-    """Whether the receiver reads on where the sender stopped."""
-    return offer.strategy == Full.name and not offer.include and not offer.exclude and not offer.packs
-
-
 def said_before(thread: Sequence[Message], turn: Turn, call: OpenCall) -> list[Message]:
     """All that the sender knew and said, without the call by which it hands over. The thread ends with the sender's
     reply, if that has one."""
@@ -162,39 +153,10 @@ def view_of(
         return list(packed.messages)
     if packed is not None and packed.briefing:
         return [request, Note(packed.briefing, offer.sender)]
-    shown = completed(last_of(select_messages(said, offer.include, offer.exclude), shown_by(offer)))
+    shown = with_results(last_messages(select_messages(said, offer.include, offer.exclude), offer.shown))
     if not any(isinstance(each, User) and each.text == request.text for each in shown):
         shown = [request, *shown]
     return [*shown, Note(offer.message, offer.sender)] if offer.message else shown
-
-
-def shown_by(offer: HandoffOffered) -> int:
-    """How many of the last messages its receiver sees; all, if it is negative."""
-    if offer.packs:  # which did not succeed
-        return FALLBACK
-    if offer.strategy == Full.name:
-        return -1
-    return 0 if offer.strategy == MessageOnly.name else offer.recent
-
-
-def last_of(messages: Sequence[Message], most: int) -> list[Message]:
-    """The last ones, and of a turn that would be cut all of it; all, if it is negative."""
-    first = 0 if most < 0 else max(0, len(messages) - most)
-    while 0 < first < len(messages) and isinstance(messages[first], ToolResult):
-        first -= 1
-    return list(messages[first:])
-
-
-def completed(messages: Sequence[Message]) -> list[Message]:
-    """The messages with a result for every call: of what is not shown, only that it is not."""
-    shown: list[Message] = []
-    answered = {message.call for message in messages if isinstance(message, ToolResult)}
-    for message in messages:
-        shown.append(message)
-        if isinstance(message, Assistant):
-            missing = [call for call in message.calls if call.id not in answered]
-            shown += [ToolResult(call.id, call.name, message.agent, LEFT_OUT) for call in missing]
-    return shown
 
 
 def author_of(spoken: UserSpoke) -> str:
@@ -270,7 +232,7 @@ def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offer
 
 
 def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
-    offer, whole = offered.offer, is_whole(offered.offer)
+    offer, whole = offered.offer, offered.offer.is_whole
     # What the receiver gets instead: a new list, for the old one is still read by whoever was asked before.
     view = [] if whole else view_of(offer, offered.packed, run.spoken, said_before(state.thread, turn, call))
     more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
@@ -287,6 +249,8 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     if state.variables is not before and state.variables != before:
         run.progress += 1
     state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
+    state.work.status, input = "completed", state.work.input
+    state.work = Task(state.position, run.ref, offer.receiver, input, handoff_id(state.id, offer.call), "pending")
     state.path.append(offer.receiver)
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
     if not whole:

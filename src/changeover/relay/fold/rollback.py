@@ -16,7 +16,7 @@ from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFai
 from changeover.relay.fold.answers import come_to_nothing, open_offers
 from changeover.relay.fold.calls import find
 from changeover.relay.fold.handoffs import undone_words
-from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Thinking
+from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Asked, Delegated, Offered, OpenCall, Turn, handoff_of
 
 if TYPE_CHECKING:
@@ -94,9 +94,11 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))
+        state.work.status, before = "cancelled", state.work
+        state.work = Task(state.position, run.ref, event.sender, before.input)
         run.ticket, run.worn_out = handoff_id(state.id, state.position) if event.queued else "", False
     else:
-        run.phase = Replied("")  # code, which has it back
+        run.phase, state.work.handoff = Replied(""), None  # code, which has it back
 
 
 def roll_back_idle(state: State, event: HandoffRolledBack) -> None:

@@ -11,7 +11,7 @@ from changeover.facts import State as Standing
 from changeover.faults import FunctionFault, ModelFault, ResultFault, WorkerFault
 from changeover.guards.limits import BUDGETS
 from changeover.handoffs.context import merge_variables
-from changeover.ids import call_of, handoff_id, task_id
+from changeover.ids import call_of, handoff_id, split_child, task_id
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
     CancelRequested,
@@ -39,7 +39,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.fold.calls import find
 from changeover.relay.fold.handoffs import IN_WORK, author_of, given_of, sender_of
-from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Thinking
+from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
 
@@ -83,6 +83,10 @@ def begin(state: State, event: RunStarted) -> None:
     run.agents.add(event.agent)
     claimed = spoken.given.ticket if spoken.given else ""
     run.ticket = handoff_id(state.id, state.position) if event.queued else claimed
+    handoff = handoff_id(*split_child(state.id)) if spoken.given else None
+    state.work = Task(
+        state.position, run.ref, event.agent, spoken.text, handoff, "pending" if event.queued else "running"
+    )
     state.run = run
     return None
 
@@ -101,6 +105,7 @@ def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
     if metadata.get("mode") == Mode.TRANSFER:
         state.add(User(spoken.text, spoken.user or sender))
     state.run = Run(state.id, id, spoken, state.at, len(state.handoffs), _code_turn(state, spoken, sender))
+    state.work = Task(state.position, state.run.ref, sender, spoken.text)
 
 
 def _code_turn(state: State, spoken: UserSpoke, sender: str) -> Acting:
@@ -137,7 +142,7 @@ def take_up(state: State, event: RunResumed) -> None:
     run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
     run.last_word = False
     run.waiting.rest(outcome.at, state.at)
-    run.phase = Thinking(str(state.position))
+    run.phase, state.work.status = Thinking(str(state.position)), "running"
     if isinstance(outcome.fault, ResultFault):
         state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
     state.limits = {}
@@ -162,6 +167,7 @@ def leave(state: State, run: Run, event: Unreadable) -> None:
 def reply(state: State, run: Run, event: ModelReplied) -> None:
     if not isinstance(run.phase, Thinking):
         return
+    state.work.begin()
     run.spend(event.agent, event.usage or ONE_REQUEST)
     if state.limits and not BUDGETS.isdisjoint(state.limits):
         run.last_word = run.phase.due != run.under_way
@@ -176,6 +182,7 @@ def reply(state: State, run: Run, event: ModelReplied) -> None:
 def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
     if not isinstance(run.phase, Thinking):
         return
+    state.work.begin()
     state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1
     if event.retry_at is None:
         run.phase = Broken(ModelFault(event.agent, event.reason))
@@ -187,6 +194,7 @@ def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
 def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     if not isinstance(run.phase, Thinking):
         return
+    state.work.begin()
     state.returned, run.verdict = (), None
     if event.directive is None:
         state.add(Assistant(event.agent, event.text))
@@ -200,6 +208,7 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
 
 def give_up(state: State, run: Run, event: FunctionFailed) -> None:
     run.verdict = None
+    state.work.begin()
     if isinstance(run.phase, Thinking):
         fault = WorkerFault if event.by else FunctionFault
         run.phase = Broken(fault(event.agent, event.reason))

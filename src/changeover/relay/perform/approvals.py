@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from changeover.agent.moves import BadArguments, DelegateTo, NoSuchReceiver, Transfer, TransferToAny, UseTool
+from changeover.agent.moves import BadArguments, NoSuchReceiver, UseTool, misfit_words, not_json
 from changeover.errors import PackageError
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
 from changeover.handoffs.context import strip_metadata
-from changeover.handoffs.part import plain
+from changeover.handoffs.json_value import json_copy
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go
@@ -44,7 +44,7 @@ async def seek_approval(world: World, command: SeekApproval) -> Event:
     call, context = command.call, command.context
     args, _ = strip_metadata(call.args)
     if not command.receiver:
-        wrong = f"the arguments of {call.name} must be one JSON object" if call.malformed else ""
+        wrong = misfit_words(call.name, not_json(call)) if call.malformed else ""
         if wrong := wrong or world.toolkits[context.agent].misfit(call.name, args, context):
             return CallRefused(context.command, command.task, wrong, "arguments")
     if not await _needed(command.approval, command):
@@ -97,7 +97,7 @@ def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
 
 def _unkept(arguments: object) -> str:
     try:
-        plain(arguments)
+        json_copy(arguments)
     except PackageError as error:
         return f"no log can keep these arguments ({error})"
     return ""
@@ -107,19 +107,13 @@ def _arguments_misfit(world: World, request: ApprovalRequest, arguments: object)
     if not isinstance(arguments, dict):
         return f"the arguments must be a dict, not {type(arguments).__name__}"
     move = world.roster.move_of(request.agent, request.tool)
-    read: object = None
-    match move:
-        case UseTool() if request.receiver:
+    if move is None:
+        return f"{request.agent} has no tool called {request.tool!r} any more, so its arguments cannot be changed"
+    if isinstance(move, UseTool):
+        if request.receiver:
             return f"{request.tool} is done already, and only the receiver can be changed"
-        case UseTool():
-            return world.toolkits[request.agent].misfit(request.tool, arguments, _outside(request))
-        case DelegateTo():
-            read = move.read(arguments)
-        case Transfer() | TransferToAny():
-            read = move.read(arguments, request.message)
-        case _:
-            return f"{request.agent} has no tool called {request.tool!r} any more, so its arguments cannot be changed"
-    match read:
+        return world.toolkits[request.agent].misfit(request.tool, arguments, _outside(request))
+    match move.read(arguments, request.message):
         case BadArguments(reason=reason):
             return reason
         case NoSuchReceiver(receiver=receiver):

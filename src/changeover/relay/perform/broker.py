@@ -9,19 +9,17 @@ from changeover.facts import Usage
 from changeover.relay.commands import FindReceiver
 from changeover.relay.events import ReceiverChosen
 from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
-from changeover.relay.perform.judge import consult
+from changeover.relay.perform.judge import JUDGE_TIMEOUT, consult
 from changeover.relay.ports import Directory, World
 from changeover.routing.broker import Found, Nobody, Recommendation, Undecided, decided, find_for_task, recommend
+from changeover.routing.experience import Learned
 from changeover.routing.judge import judge_prompt
-from changeover.routing.learning import Learned
-from changeover.routing.load import Load, Placement, Refuses, Takes, Waits
+from changeover.routing.load import Load, Placement, Refuses, Takes, Waits, place
 from changeover.routing.profile import Profile, key
 from changeover.routing.registry import Registry
-from changeover.routing.routing import Routing, ordered, placed
+from changeover.routing.routing import Routing, ordered
 from changeover.routing.statistics import draws
 
-PATIENCE = 30.0
-"""How many seconds the judge has; the user waits for it."""
 OTHERS = 4
 """So many are asked in turn if the first does not want it."""
 
@@ -69,7 +67,7 @@ async def _judged(world: World, command: FindReceiver, undecided: Undecided) -> 
         return Nobody("nobody fits clearly, and there is no helper_model to ask"), None
     try:
         prompt, where = judge_prompt(undecided.task, undecided.candidates), (command.conversation, command.id)
-        reply = await consult(model, prompt, where, PATIENCE)
+        reply = await consult(model, prompt, where, JUDGE_TIMEOUT)
     except (*TROUBLE, TimeoutError) as error:
         let_go(error)
         return Nobody(f"nobody fits clearly, and the model that was asked failed: {words_of(error)}"), None
@@ -96,7 +94,7 @@ async def _placed(
 
 def _place(order: Sequence[Recommendation], loads: Mapping[str, Load], routing: Routing, brokered: bool) -> Placement:
     """Who is asked first; whoever is busy says so itself where everybody is asked."""
-    return Takes(order[0].agent) if brokered else placed(order, loads, routing)
+    return Takes(order[0].agent) if brokered else place(order, loads, routing.when_busy)
 
 
 async def _learned(

@@ -8,13 +8,13 @@ from inspect import isawaitable
 from typing import Any
 
 from changeover.agent.agent import Function, Instructions
-from changeover.agent.moves import Transfer
+from changeover.agent.moves import Transfer, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
-from changeover.messages import Call, Reply
+from changeover.messages import Reply
 from changeover.relay.commands import (
     CallFunction,
     CallModel,
@@ -119,7 +119,7 @@ def _guided(world: World, seat: Seat) -> str:
 
 
 def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
-    context = command.context
+    context, own_instructions = command.context, instructions
     if context.handed or context.variables:
         instructions = briefed(instructions, context.variables, context.handed)
     if command.last:
@@ -134,6 +134,8 @@ def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
         command=command.id,
         attempt=command.attempt,
         turn=command.turn,
+        own_instructions=own_instructions,
+        context=context,
     )
 
 
@@ -176,7 +178,8 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     if command.begun:
         return ToolFinished(command.id, task, "", ok=False, unknown=True)
     args, dropped = strip_metadata(call.args)
-    if wrong := _not_json(call) or toolkit.misfit(call.name, args, command.context):
+    malformed = misfit_words(call.name, not_json(call)) if call.malformed else ""
+    if wrong := malformed or toolkit.misfit(call.name, args, command.context):
         return CallRefused(command.id, task, wrong, "arguments")
     if command.at_most_once:
         # Committed before the effect, and outside its `try`: an effect without its intent must not be possible.
@@ -187,12 +190,6 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
         let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
     return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive)
-
-
-def _not_json(call: Call) -> str:
-    if not call.malformed:
-        return ""
-    return f"the arguments of {call.name} must be one JSON object, not {call.malformed[:200]!r}"
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:

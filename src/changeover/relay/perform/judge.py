@@ -39,8 +39,8 @@ async def consult(
         return await model.reply(request)
 
 
-PATIENCE = 30.0
-"""How many seconds the judge has; the user waits for it."""
+JUDGE_TIMEOUT = 30.0
+"""In seconds; the user waits for the judge."""
 LONGEST = 4_000
 """So many characters of a task are shown."""
 
@@ -61,7 +61,7 @@ async def judge_task(world: World, command: JudgeTask) -> TierChosen:
         return _by_words(command, "nobody could be asked: the team has no helper_model")
     try:
         prompt, where = (INSTRUCTIONS, quoted(command.text, LONGEST)), (command.conversation, command.id)
-        reply = await consult(world.helper, prompt, where, PATIENCE)
+        reply = await consult(world.helper, prompt, where, JUDGE_TIMEOUT)
     except (*TROUBLE, TimeoutError) as error:
         let_go(error)
         return _by_words(command, f"the judge failed: {words_of(error)}")

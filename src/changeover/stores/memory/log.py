@@ -18,15 +18,16 @@ from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT
 from changeover.relay.projection.approvals import Pending
 from changeover.relay.queue import Claim
 from changeover.relay.tables import Measures
-from changeover.stores.memory.agents import MemoryAgents
-from changeover.stores.memory.breakers import MemoryBreakers
-from changeover.stores.memory.contexts import MemoryContexts
+from changeover.stores.breakers import MemoryBreakers
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.queue import MemoryQueue
+from changeover.stores.memory.table import MemoryTable
 from changeover.stores.memory.trials import MemoryTrials, Tree
+from changeover.stores.tables import AGENTS, CONTEXTS, MEASURES, MeasureRow, StoredAgents, StoredContexts
 
 if TYPE_CHECKING:
-    from changeover.stores.memory.measures import Kept
+    from changeover.relay.projection.rows import Rows
+    from changeover.stores.memory.lists import MemoryLists, Snapshot
 
 POLL = 0.02
 
@@ -36,6 +37,7 @@ class MemoryLog:
     keeps the time of what is due."""
 
     epoch = 1
+    projects = False
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._lock = threading.Lock()
@@ -49,14 +51,13 @@ class MemoryLog:
         self._tallies: dict[str, Tally] = {}
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
         """What was spent in the runs of each conversation, by the entries with which they ended."""
-        self._own: dict[str, dict[str, float]] = {}
-        """What users measured of each root."""
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
-        self._contexts = MemoryContexts(self._lock)
+        self._contexts = MemoryTable(CONTEXTS, self._lock)
+        self._measures = MemoryTable(MEASURES, self._lock)
         self._breakers = MemoryBreakers(self._lock)
-        self._agents = MemoryAgents(self._lock, now)
-        self._lessons = MemoryLessons(self._lock, self._cost)
+        self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
+        self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -76,6 +77,7 @@ class MemoryLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
         conversation, root = entry.conversation, entry.root
         with self._lock:
@@ -88,11 +90,8 @@ class MemoryLog:
                 raise Conflict(conversation, entry.position, entry.cause)
             if root != conversation and root not in self._entries:
                 raise ConversationNotFound(root)
-            changed = self._breakers.weigh(circuits, entry.at) if circuits is not None else None
-            if reserve is not None:
-                self._spend(root, reserve)
-            if changed:
-                self._breakers.take(changed)
+            if circuits is not None or reserve is not None:
+                self._admit(entry, reserve, circuits)
             self._causes[cause] = end
             if entries is None:
                 self._entries[conversation] = [entry]
@@ -102,7 +101,7 @@ class MemoryLog:
             self._note_work(entry, head)
             self._note_rest(conversation, root, head)
             self._pending.note(entry)
-            self._lessons.note(entry)
+            self._lessons.note(conversation)
             if about_tickets(head, claim):
                 self._queue.note(head, claim)
 
@@ -143,11 +142,11 @@ class MemoryLog:
         return self._queue
 
     @property
-    def contexts(self) -> MemoryContexts:
-        return self._contexts
+    def contexts(self) -> StoredContexts:
+        return StoredContexts(self._contexts)
 
     @property
-    def agents(self) -> MemoryAgents:
+    def agents(self) -> StoredAgents:
         return self._agents
 
     @property
@@ -155,10 +154,15 @@ class MemoryLog:
         return self._breakers
 
     @property
-    def measures(self) -> Measures:
-        from changeover.stores.memory.measures import memory_measures
+    def lists(self) -> MemoryLists:
+        # Here: it imports sqlalchemy.
+        from changeover.stores.memory.lists import MemoryLists
 
-        return memory_measures(self._kept)
+        return MemoryLists(self._snapshot, self.tree, self.trials)
+
+    @property
+    def measures(self) -> Measures:
+        return self.lists.measures
 
     @property
     def experience(self) -> MemoryLessons:
@@ -166,7 +170,7 @@ class MemoryLog:
 
     @property
     def trials(self) -> MemoryTrials:
-        return MemoryTrials(self._tried)
+        return MemoryTrials(self._all_trees, self._measure)
 
     async def forget(self, root: str) -> bool:
         with self._lock:
@@ -182,7 +186,7 @@ class MemoryLog:
                 self._spent.pop(conversation, None)
             self._contexts.forget(root)
             self._tallies.pop(root, None)
-            self._own.pop(root, None)
+            self._measures.forget(root)
             return self._trees.pop(root, None) is not None
 
     def may_begin(self) -> bool:
@@ -203,12 +207,17 @@ class MemoryLog:
     async def close(self) -> None:
         """Nothing to write: what was appended stays readable as long as the team lives."""
 
-    def _kept(self) -> Kept:
-        from changeover.stores.memory.measures import Kept
+    def _snapshot(self) -> Snapshot:
+        from changeover.stores.memory.lists import Snapshot
 
         with self._lock:
-            trees = [list(tree) for tree in self._trees.values()]
-            return Kept(trees, [each for spent in self._spent.values() for each in spent], list(self._breakers.opened))
+            return Snapshot(
+                [list(tree) for tree in self._trees.values()],
+                [each for spent in self._spent.values() for each in spent],
+                list(self._breakers.board.opened),
+                frozenset(self._running),
+                dict(self._tallies),
+            )
 
     def _cost(self, conversation: str) -> float | None:
         """What was spent there, as far as it has ended; None if nobody knows. By whoever has the lock."""
@@ -218,11 +227,15 @@ class MemoryLog:
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
 
-    def _tried(self, root: str | None) -> list[Tree]:
-        """All trees, or that of one root, for whoever counts experiments."""
+    def _all_trees(self) -> list[Tree]:
         with self._lock:
-            roots = list(self._trees) if root is None else [root] if root in self._trees else []
-            return [self._tree_of(each) for each in roots]
+            return [self._tree_of(root) for root in self._trees]
+
+    def _measure(self, row: MeasureRow) -> None:
+        with self._lock:
+            if row.conversation not in self._trees:
+                raise ConversationNotFound(row.conversation)
+            self._measures.put_locked(row)
 
     def _tree_of(self, root: str) -> Tree:
         entries = list(self._trees[root])
@@ -233,7 +246,7 @@ class MemoryLog:
             for each in together
         }
         over = root not in self._running and root not in self._resting
-        return Tree(root, entries, spent, over, self._own.setdefault(root, {}))
+        return Tree(root, entries, spent, over, self._measures.starting(root))
 
     def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
         """Raise UnderWay if anything goes on in a tree, or is going to."""
@@ -263,6 +276,16 @@ class MemoryLog:
         self._resting.discard(conversation)
         if root in self._resting and head is not None and head.status != "running":
             self._running.setdefault(root, "")
+
+    def _admit(self, entry: Entry, reserve: Reserve | None, circuits: Circuits | None) -> None:
+        """Raise CircuitsOpen or Exhausted; else count what the entry reserves, and change the circuits."""
+        board = self._breakers.board
+        if circuits is not None and (refusal := board.refusal(circuits, entry.at)):
+            raise refusal
+        if reserve is not None:
+            self._spend(entry.root, reserve)
+        if circuits is not None:
+            board.take(entry.at)
 
     def _spend(self, root: str, reserve: Reserve) -> None:
         tally = self._tallies.get(root, UNSPENT)

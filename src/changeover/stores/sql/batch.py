@@ -9,15 +9,14 @@ from typing import Any
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.relay.events import Started
 from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
-from changeover.stores.projection.projector import project
-from changeover.stores.projection.rows import Legs, Rows, Stand
-from changeover.stores.sql.breakers import Board
+from changeover.relay.projection.rows import Rows
+from changeover.stores.sql.breakers import LockedBoard
 from changeover.stores.sql.database import Round, Row, Session, Write
 from changeover.stores.sql.jobs import Append, Job, Own, Release
 from changeover.stores.sql.lease import Lease
-from changeover.stores.sql.locks import Place, Places, Tickets
-from changeover.stores.sql.past import SqlPast
+from changeover.stores.sql.locks import Place, Places
 from changeover.stores.sql.statements import Statements
+from changeover.stores.sql.tickets import Tickets
 
 _TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
 
@@ -25,17 +24,18 @@ _TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
 class Batch:
     """One transaction. Its jobs concern different conversations, whose rows are ours until it ends."""
 
-    def __init__(self, session: Session, sql: Statements, lease: Lease, places: Places, legs: Legs) -> None:
-        self._session, self._sql, self._lease, self._places, self._legs = session, sql, lease, places, legs
+    def __init__(self, session: Session, sql: Statements, lease: Lease, places: Places) -> None:
+        self._session, self._sql, self._lease, self._places = session, sql, lease, places
         self._me, self._epochs = lease.owner, (0, lease.epoch)
-        self._rows, self._past = Rows(), SqlPast(session, sql)
+        self._rows = Rows()
         self._touched: dict[str, Place] = {}
-        self._moved: dict[str, Stand] = {}
+        self._recorded: set[str] = set()
+        """The conversations that have a new entry."""
         self._before: dict[str, Row] = {}
         """What is recorded already, by conversation, as far as that was looked up."""
         # Most batches are about no tickets and no circuits, and should not pay for those that are.
         self._tickets: Tickets | None = None
-        self._board: Board | None = None
+        self._board: LockedBoard | None = None
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -48,7 +48,7 @@ class Batch:
             self._places.forget()
         self._look(jobs)
         if careful:
-            self._before = self._recorded([job for job in jobs if isinstance(job, Append)])
+            self._before = self._find_recorded([job for job in jobs if isinstance(job, Append)])
         for job in jobs:
             if isinstance(job, Append):
                 self._append(job)
@@ -57,7 +57,6 @@ class Batch:
             elif isinstance(job, Release):
                 self._release(job)
         self._session.commit(self._writes(jobs))
-        self._legs.keep(self._moved)
 
     @property
     def bells(self) -> Collection[str]:
@@ -70,17 +69,16 @@ class Batch:
         asked = Round(self._session)
         self._places.look(asked, jobs, self._me if self._lease.valid else None)
         if any(map(_TICKETS, jobs)):
-            self._tickets = Tickets(self._sql)
+            self._tickets = Tickets(self._sql.queue)
             self._tickets.look(asked, jobs)
-        self._past.foresee(asked, jobs, self._legs)
         if any(map(_CIRCUITS, jobs)):
-            self._board = Board(self._sql.breakers)
+            self._board = LockedBoard(self._sql.breakers)
             self._board.look(asked, jobs)
         asked.run()
         if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
 
-    def _recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
+    def _find_recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
         """What is recorded already under the causes of these."""
         find = self._sql.log.find
         calls = [find(conversation=append.conversation, cause=append.entry.cause) for append in appends]
@@ -125,7 +123,7 @@ class Batch:
         if refusal is None and append.reserve is not None:
             refusal = tally.refusal(append.reserve)
         # Looked up now: the insert, by which the database would find it, is not made.
-        if refusal and self._recorded([append]):
+        if refusal and self._find_recorded([append]):
             return Conflict(append.conversation, append.entry.position, append.entry.cause)
         return refusal
 
@@ -145,9 +143,9 @@ class Batch:
             self._tickets.note(append.head, append.claim)
         row = (place.number, entry.position, above, entry.cause, entry.at, entry.seq, entry.schema, append.body)
         self._rows["entries"].append(row)
-        before = self._legs.get(place.id, place.number, entry.position, self._past.leg) if entry.position else None
-        leg = project(entry, append.events, before, self._past, self._rows)
-        self._moved[place.id] = (place.number, place.position, leg)
+        if append.rows is not None:
+            self._rows.take(append.rows, entry.seq)
+        self._recorded.add(place.id)
 
     def _stand(self, append: Append, place: Place, root: Place) -> None:
         """How its conversation stands then, and who works on it."""
@@ -217,8 +215,8 @@ class Batch:
             writes += self._board.writes()
         if self._buries:  # whoever lost a conversation to us is dead
             writes.append((self._sql.lease.bury.sql, [()]))
-        if self._sql.notify and self._moved:
-            topics = {job.root for job in jobs if job.conversation in self._moved}.union(self.bells)
+        if self._sql.notify and self._recorded:
+            topics = {job.root for job in jobs if job.conversation in self._recorded}.union(self.bells)
             writes.append((self._sql.notify.sql, [(self._sql.listed(sorted(topics)),)]))
         return writes
 

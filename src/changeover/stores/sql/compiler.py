@@ -16,8 +16,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from changeover.stores.sql.database import Call
+from changeover.stores.sql.database import CHANNEL, Call
 from changeover.stores.sql.dialects.bulk import json_texts
+
+ZERO: sa.ColumnElement[int] = sa.literal_column("0")
+ONE: sa.ColumnElement[int] = sa.literal_column("1")
 
 
 class Statement:
@@ -66,6 +69,11 @@ class Compiler:
     def listed(self, values: Sequence[str]) -> Any:
         """A list as it is bound."""
         return json_texts(values) if self.postgresql else msgspec.json.encode(values).decode()
+
+    def notify(self) -> Statement | None:
+        """Tells all processes of the list `topics`, where the database can."""
+        topics = sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), self.each("topics"))
+        return self(sa.select(topics)) if self.postgresql else None
 
     def new_numbers(self) -> sa.TextClause:
         """As many new numbers of conversations as the list `ids` is long."""

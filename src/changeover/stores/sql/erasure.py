@@ -9,17 +9,17 @@ from changeover.errors import UnderWay
 from changeover.ids import handoff_range
 from changeover.relay.projection.admission import CLAIMABLE, ENDED, UNFINISHED
 from changeover.stores.sql.database import Row, Session, Write
-from changeover.stores.sql.side_jobs import Beside
+from changeover.stores.sql.side_jobs import SideJob, Transaction
 from changeover.stores.sql.statements import Statements
 
 
-class Forget(Beside[bool]):
+class Forget(SideJob[str, bool]):
     """Forget a conversation."""
 
     __slots__ = ("number",)
 
-    def __init__(self, root: str) -> None:
-        super().__init__(False, share=1.0, root=root)
+    def __init__(self, transaction: Transaction[str, bool], root: str) -> None:
+        super().__init__(transaction, root, False, share=1.0)
         self.number = 0
         """Which one it is, once it was found: under this id, another may have begun since."""
 
@@ -33,36 +33,38 @@ class Standing(NamedTuple):
     owner: str | None
 
 
-class Forgetting:
-    """Locks the root first: nobody appends anywhere in a tree, or puts a ticket there, without locking its root."""
+class Erasure:
+    """Locks the root first: every transaction that appends to a tree, or puts a ticket there, locks its root."""
 
-    def __init__(self, session: Session, sql: Statements) -> None:
-        self._session, self._sql = session, sql
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
 
-    def write(self, forget: Forget) -> None:
-        """Give the job its outcome, or raise what the driver raises."""
-        self._session.begin()
-        [found] = self._session.run([self._sql.forget.root(root=forget.root)])
+    def write(self, session: Session, jobs: Sequence[SideJob[str, bool]]) -> None:
+        """Give the job its outcome, or raise the driver's error."""
+        [forget] = jobs
+        assert isinstance(forget, Forget)
+        session.begin()
+        [found] = session.run([self._sql.forget.root(root=forget.data)])
         root = Standing(*found[0]) if found else None
         # Done by a commit of which nobody heard: what is there now, if anything, began afterwards.
         done = forget.tried and forget.number not in (0, root.number if root else 0)
         forget.result = done or root is not None
         if root is None or done:
-            self._session.commit([] if root else [self._contexts(forget.root)])
+            session.commit([] if root else [self._contexts(forget.data)])
             return
         forget.number = root.number
-        self._remove(forget, root)
+        self._remove(session, forget, root)
 
-    def _remove(self, forget: Forget, root: Standing) -> None:
+    def _remove(self, session: Session, forget: Forget, root: Standing) -> None:
         sql = self._sql.forget
         asked = [sql.below(number=root.number), self._sql.log.alive(), sql.tickets(root=root.id)]
-        below, alive, tickets = self._session.run(asked)
+        below, alive, tickets = session.run(asked)
         tree = [root, *(Standing(*row) for row in below)]
         forget.error = _hindrance(tree, {name for (name,) in alive}, tickets)
         if forget.error is not None:
-            self._session.rollback()
+            session.rollback()
         else:
-            self._session.commit([*self._rows_of(tree), *self._marks(tree), *self._news(root.id)])
+            session.commit([*self._rows_of(tree), *self._marks(tree), *self._news(root.id)])
 
     def _rows_of(self, tree: Sequence[Standing]) -> list[Write]:
         """What removes every row of these conversations."""

@@ -1,27 +1,28 @@
-"""The table `unlearned` and the outcomes in `handoffs`: statements and the writer's jobs."""
+"""SqlLessons: outcomes of routed handoffs, read from the table `handoffs`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from math import inf
 
 import sqlalchemy as sa
 
-from changeover.stores.sql.compiler import Compiler, bind
-from changeover.stores.sql.database import Row, Session
-from changeover.stores.sql.jobs import LARGEST, Job
+from changeover.facts import State
+from changeover.relay.tables import MOST, Lesson, Unlearned
+from changeover.routing.experience import Outcome
+from changeover.stores.sql.compiler import ZERO, Compiler, bind
+from changeover.stores.sql.database import Row
 from changeover.stores.sql.schema import handoffs, ledgers, unlearned
-from changeover.stores.sql.side_jobs import Beside
+from changeover.stores.sql.side_jobs import OpenStore
+from changeover.stores.tables import Table
 
 h, g, u = handoffs.c, ledgers.c, unlearned.c
 
-ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 TWO: sa.ColumnElement[int] = sa.literal_column("2")
 NOTHING: sa.ColumnElement[str] = sa.literal_column("''")
 
 
 class LessonStatements:
-    """Looking back, and no longer counting what was."""
+    """The SQL of outcomes and capabilities."""
 
     def __init__(self, say: Compiler) -> None:
         asked = h.capability == bind("capability"), h.ended_at > bind("after", sa.Double)
@@ -29,16 +30,11 @@ class LessonStatements:
         last = lessons.where(*asked, _is_outcome(), ~_unlearned()).order_by(h.ended_at.desc(), h.id.desc())
         self.outcomes = say(last.limit(bind("most", sa.Integer)).offset(ZERO))
         self.capabilities = say(sa.select(h.capability).distinct().where(h.capability.is_not(None)))
-        self.unlearned = say(sa.select(u.capability, u.agent, u.at))
-        put = say.insert(unlearned)
-        later = u.at < put.excluded.at
-        self.reset = say(
-            put.on_conflict_do_update(index_elements=[u.capability, u.agent], set_={"at": put.excluded.at}, where=later)
-        )
 
 
 def _is_outcome() -> sa.ColumnElement[bool]:
-    """Who comes back for no reason has what was asked for; who has one was called back, or wanted to know more."""
+    """True if the handoff has an outcome. A receiver that returns without a reason brings the result; with one, it was
+    recalled or asked for more."""
     over = h.state.in_([sa.literal_column(f"'{state}'") for state in ("COMPLETE", "FAILED", "TIMEOUT")])
     return sa.or_(over, sa.and_(h.state == sa.literal_column("'RETURNED'"), h.reason.is_(None)))
 
@@ -49,30 +45,37 @@ def _unlearned() -> sa.ColumnElement[bool]:
 
 
 def _cost() -> sa.ColumnElement[float]:
-    """What was spent in the delegate's conversation; one cost that nobody knows makes the sum unknown."""
+    """The cost of the delegate's conversation; one unknown cost makes the sum unknown."""
     call = sa.func.substr(h.id, sa.func.length(h.conversation) + TWO)
     child = h.conversation + sa.literal_column("'/'") + call
     known = sa.case((sa.func.count() == sa.func.count(g.cost), sa.func.sum(g.cost)))
     return sa.select(known).where(g.conversation == child).scalar_subquery()
 
 
-class Reset(Beside[None]):
-    """Count what was no longer."""
-
-    __slots__ = ("at", "names")
-
-    def __init__(self, at: float, capability: str, agent: str) -> None:
-        super().__init__(None, share=1 / LARGEST)
-        self.at, self.names = at, (capability, agent)
+SUCCESSES = (State.COMPLETE, State.RETURNED)
 
 
-def unlearn(session: Session, sql: LessonStatements, jobs: Sequence[Job[Any]]) -> None:
-    """Do so, or raise what the driver raises."""
-    wanted = [job for job in jobs if isinstance(job, Reset)]
-    # In one order for everybody: of two who reset the same, one waits for the other, and never each for the other.
-    rows: list[Row] = [
-        sql.reset(capability=job.names[0], agent=job.names[1], at=job.at)[1]
-        for job in sorted(wanted, key=lambda job: (job.names, job.at))
-    ]
-    session.begin()
-    session.commit([(sql.reset.sql, rows)])
+class SqlLessons:
+    """Outcomes in a database; `resets` holds the times before which they no longer count."""
+
+    def __init__(self, sql: LessonStatements, store: OpenStore, resets: Table[Unlearned]) -> None:
+        self._sql, self._store, self._resets = sql, store, resets
+
+    async def outcomes(self, capability: str, after: float = -inf, most: int = MOST) -> list[Lesson]:
+        rows = await self._store.rows(self._sql.outcomes(capability=capability, after=after, most=most))
+        return [_lesson(capability, row) for row in reversed(rows)]
+
+    async def capabilities(self) -> list[str]:
+        return sorted(name for (name,) in await self._store.large(self._sql.capabilities()))
+
+    async def unlearned(self) -> list[Unlearned]:
+        return await self._resets.all()
+
+    async def reset(self, at: float, capability: str = "", agent: str = "") -> None:
+        await self._resets.put(Unlearned(capability, agent, at))
+
+
+def _lesson(capability: str, row: Row) -> Lesson:
+    id, agent, state, accepted_at, ended_at, cost = row
+    seconds = None if accepted_at is None else ended_at - accepted_at
+    return Lesson(id, ended_at, Outcome(capability, agent, state in SUCCESSES, seconds, cost))

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import about_tickets
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.codec import encode
 
@@ -39,7 +40,7 @@ class Job(Generic[T]):
 class Append(Job[None]):
     """Record an entry."""
 
-    __slots__ = ("body", "claim", "entry", "epoch", "events", "head", "reserve")
+    __slots__ = ("body", "claim", "entry", "epoch", "head", "reserve", "rows")
 
     def __init__(
         self,
@@ -48,12 +49,15 @@ class Append(Job[None]):
         reserve: Reserve | None,
         claim: Claim | None,
         circuits: Circuits | None,
-        epoch: int,
+        rows: Rows | None,
     ) -> None:
-        self.body, self.events = encode(entry.events)
+        self.body, events = encode(entry.events)
         super().__init__(entry.conversation, entry.root, None)
-        self.entry, self.head, self.reserve, self.claim, self.epoch = entry, head, reserve, claim, epoch
+        self.entry, self.head, self.reserve, self.claim = entry, head, reserve, claim
+        self.rows = rows if rows is None or events is entry.events else rows.storable()
         self.circuits = circuits
+        self.epoch = 0
+        """The epoch of the lease under which it was asked for."""
         if about_tickets(head, claim):
             self.tickets = _tickets(head, claim)
 

@@ -9,24 +9,30 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from changeover.errors import StoreClosed, StoreUnavailable
+from changeover.errors import StoreUnavailable
 from changeover.facts import ApprovalRequest
-from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import forgotten
+from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of
 from changeover.stores.feed import Feed
+from changeover.stores.sql.breakers import SqlBreakers
 from changeover.stores.sql.database import Database, Row, Session
-from changeover.stores.sql.erasure import Forget
+from changeover.stores.sql.erasure import Erasure, Forget
+from changeover.stores.sql.experience import SqlLessons
 from changeover.stores.sql.jobs import Append, Own, Release
 from changeover.stores.sql.lease import Lease
-from changeover.stores.sql.measures import SqlMeasures
-from changeover.stores.sql.ports import SqlAgents, SqlBreakers, SqlContexts, SqlLessons, SqlQueue, SqlTrials
+from changeover.stores.sql.lists import SqlLists
+from changeover.stores.sql.queue import SqlQueue
 from changeover.stores.sql.reader import Reader, Together
+from changeover.stores.sql.side_jobs import OpenStore
 from changeover.stores.sql.statements import FeedStatements, Statements, statements
+from changeover.stores.sql.table import SqlTable
+from changeover.stores.sql.trials import SqlTrials
 from changeover.stores.sql.writer import Writer
+from changeover.stores.tables import StoredAgents, StoredContexts
 from changeover.stores.upgrade import make_current
 
 
@@ -66,18 +72,30 @@ class TreeNews:
 class SqlLog:
     """What was appended is on the disk. Making one connects, and brings the tables up to date where it may."""
 
+    projects = True
+
     def __init__(self, database: Database, lease: float) -> None:
         session = _current(database)
-        self._database, self._pid = database, os.getpid()
+        self._database = database
         self._sql = statements(database.dialect)
         self._lease = Lease(self._sql.lease, lease)
         self._reader = Reader(database)
         self._together = _together(self._sql, self._reader)
         self._feed = Feed(database)
         self._writer = Writer(database, session, self._sql, self._lease, self._feed)
-        self._closed = False
-        # Also when nobody closes it: at the end of the process, or when nobody has it any more.
-        self._finish = weakref.finalize(self, _finish, self._pid, self._writer, self._feed, self._reader)
+        # No side table refers to the log: the log is finalized as soon as its last user drops it.
+        store = self._store = OpenStore(database, self._reader, self._writer.put)
+        self.queue = SqlQueue(self._sql.queue, store, self._feed.listening)
+        self.agents = StoredAgents(SqlTable(self._sql.agents, store))
+        self.contexts = StoredContexts(SqlTable(self._sql.contexts, store))
+        self.breakers = SqlBreakers(self._sql.breakers, store)
+        self.lists = SqlLists(database.dialect, store.rows, store.large)
+        self.measures = self.lists.measures
+        self.experience = SqlLessons(self._sql.lessons, store, SqlTable(self._sql.resets, store))
+        self.trials = SqlTrials(self._sql.trials, store)
+        self._erasure = Erasure(self._sql)
+        # Also if it is never closed: at the end of the process, or when its last user drops it.
+        self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader)
 
     @property
     def epoch(self) -> int:
@@ -90,7 +108,7 @@ class SqlLog:
         return self._writer.commits
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
-        self._check()
+        self._store.check()
         # What no database, or not every one, can write is asked for alone, and refused alone.
         if self._together and not after and conversation.isascii() and conversation.isprintable():
             rows = await self._together.rows(conversation)
@@ -99,10 +117,7 @@ class SqlLog:
         return [entry_of(row) for row in rows]
 
     async def tree(self, conversation: str) -> list[Entry]:
-        self._check()
-        prefix = below(conversation)
-        tree = self._sql.feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
-        return [entry_of(row) for row in await self._reader.rows(tree)]
+        return await self.lists.tree(conversation)
 
     async def append(
         self,
@@ -111,80 +126,51 @@ class SqlLog:
         reserve: Reserve | None = None,
         claim: Claim | None = None,
         circuits: Circuits | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        self._check()
-        append = Append(entry, head, reserve, claim, circuits, self._lease.epoch)
+        self._store.check()
+        append = Append(entry, head, reserve, claim, circuits, rows)
+        append.epoch = self._lease.epoch
         self._writer.put(append)
         await append.future
 
     async def find(self, conversation: str, cause: str) -> int | None:
-        self._check()
+        self._store.check()
         rows = await self._reader.rows(self._sql.log.find(conversation=conversation, cause=cause))
         return rows[0][0] if rows else None
 
     async def unfinished(self) -> list[str]:
-        self._check()
+        self._store.check()
         return sorted({id for row in await self._reader.rows(self._sql.log.unfinished()) for id in row})
 
     async def approvals(self) -> list[ApprovalRequest]:
-        self._check()
+        self._store.check()
         return [_pending_of(row) for row in await self._reader.rows(self._sql.views.approvals())]
 
     async def at_work(self, agent: str) -> list[str]:
-        self._check()
+        self._store.check()
         return [row[0] for row in await self._reader.rows(self._sql.log.at_work(agent=agent))]
 
     async def claim(self, conversation: str) -> bool:
         """Own this conversation, unless another live process does; what does not exist yet, anybody may begin."""
-        self._check()
+        self._store.check()
         own = Own(conversation)
         self._writer.put(own)
         return await own.future
 
     async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
-        self._check()
+        self._store.check()
         release = Release(conversation, position, rests, due)
         self._writer.put(release)
         return await release.future
 
     async def owned(self) -> dict[str, int]:
-        self._check()
+        self._store.check()
         return dict(await self._reader.rows(self._sql.log.owned(me=self._lease.owner)))
 
-    @property
-    def queue(self) -> SqlQueue:
-        # Made when asked for: if the log had it, and it the log, nobody would notice when nobody has either any more.
-        return SqlQueue(self._sql.queue, self._writer, self._reader, self._feed, self._check)
-
-    @property
-    def contexts(self) -> SqlContexts:
-        return SqlContexts(self._sql.contexts, self._writer, self._reader, self._check)
-
-    @property
-    def agents(self) -> SqlAgents:
-        return SqlAgents(self._sql.agents, self._writer, self._reader, self._check)
-
-    @property
-    def breakers(self) -> SqlBreakers:
-        return SqlBreakers(self._sql.breakers, self._writer, self._reader, self._check)
-
-    @property
-    def measures(self) -> SqlMeasures:
-        self._check()
-        return SqlMeasures(self._sql.measures, self._reader.large)
-
-    @property
-    def experience(self) -> SqlLessons:
-        return SqlLessons(self._sql.lessons, self._writer, self._reader, self._check)
-
-    @property
-    def trials(self) -> SqlTrials:
-        self._check()
-        return SqlTrials(self._sql.trials, self._writer, self._reader.large)
-
     async def forget(self, root: str) -> bool:
-        self._check()
-        self._writer.put(forget := Forget(root))
+        self._store.check()
+        self._writer.put(forget := Forget(self._erasure.write, root))
         return await forget.future
 
     def may_begin(self) -> bool:
@@ -192,35 +178,27 @@ class SqlLog:
 
     async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
         """The entries of a root's tree that end after this seq, then each new one; the first may begin before it."""
-        self._check()
+        self._store.check()
         news = TreeNews(self._sql.feed, self._reader, root, after_seq)
         with self._feed.listening((root,)) as listener:
-            while not self._closed:
+            while not self._store.closed:
                 for entry in await self._look(news):
                     news.pass_by(entry)
                     yield entry
                 await listener.wait()
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self._store.closed:
+            self._store.closed = True
             await asyncio.to_thread(self._finish)
 
     async def _look(self, news: TreeNews) -> list[Entry]:
         try:
             return await news.look()
         except StoreUnavailable:
-            if self._closed:
+            if self._store.closed:
                 return []
             raise
-
-    def _check(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"the store {self._database.shown} is closed")
-        if os.getpid() != self._pid:
-            raise StoreUnavailable(
-                f"the store {self._database.shown} was opened before a fork; open it in each process"
-            )
 
 
 def _current(database: Database) -> Session:

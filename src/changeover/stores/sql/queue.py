@@ -1,168 +1,195 @@
-"""The table `tickets`: its statements and the writer's jobs."""
+"""SqlQueue: claims of tickets in a database, and the transaction that claims, renews and frees them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import inf
-from typing import Any, TypeVar
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-
-from changeover.facts import Ticket
-from changeover.relay.queue import SPACING, Claim, Taken
-from changeover.stores.sql.compiler import Compiler, bind, now
-from changeover.stores.sql.database import Row
-from changeover.stores.sql.jobs import LARGEST
-from changeover.stores.sql.schema import tickets
-from changeover.stores.sql.side_jobs import Beside
-
-t = tickets.c
-
-ZERO: sa.ColumnElement[int] = sa.literal_column("0")
-TICKET = (t.id, t.agent, t.conversation, t.place, t.root, t.priority, t.deadline, t.at)
-KEYS = (t.priority, t.deadline, t.turn, t.id)
-ORDER = (t.priority.desc(), t.deadline, t.turn, t.id)
-SECONDS: sa.ColumnElement[float] = sa.literal_column(str(SPACING))
-FREE = sa.text("owner IS NULL AND NOT rests")
-"""As in the index of those that can be taken, word for word."""
-HELD = t.owner.is_not(None)
-# The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
-LAPSED = t.until <= sa.select(now()).scalar_subquery()
-IN_TIME = t.until > sa.select(now()).scalar_subquery()
-NOBODYS = {"owner": sa.null(), "until": sa.null()}
-ANEW = {**NOBODYS, "attempts": ZERO}
+from changeover.ids import queue_topic
+from changeover.relay.queue import Bell, Claim, Queued, Taken
+from changeover.stores.sql.database import Round, Row, Session
+from changeover.stores.sql.side_jobs import OpenStore, SideJob
+from changeover.stores.sql.tickets import QueueStatements, order_of, queued_of, taken_of, urgency
 
 
-class QueueStatements:
-    """Taking, holding and listing."""
+class Take(NamedTuple):
+    """Claim the most urgent tickets."""
 
-    def __init__(self, say: Compiler) -> None:
-        seen = sa.select(t.id, t.owner, t.agent, t.rests).where(say.among(t.id, "ids"))
-        self.lock = say(seen.order_by(t.id).with_for_update())
-        lapsed = sa.select(t.id).where(HELD, LAPSED).with_for_update(skip_locked=True)
-        self.free = say(sa.update(tickets).where(_among_these(say, lapsed)).values(NOBODYS))
-        self.peek = say(_waiting(*KEYS))
-        first = _waiting(t.id).with_for_update(skip_locked=True)
-        held = {"owner": bind("token"), "until": _until(), "attempts": t.attempts + sa.literal_column("1")}
-        taken = sa.update(tickets).where(_among_these(say, first)).values(held)
-        self.take = say(taken.returning(*TICKET, t.turn, t.attempts))
-        self.taken = say(sa.select(*TICKET, t.turn, t.attempts).where(HELD, t.owner == bind("token")))
-        theirs = sa.update(tickets).where(t.id == bind("ticket"), t.owner == bind("token"))
-        self.renew = say(theirs.values(until=_until()).returning(t.id))
-        less = t.attempts - bind("uncounted", sa.Integer)
-        back = {**NOBODYS, "attempts": sa.case((less > ZERO, less), else_=ZERO)}
-        self.give_back = say(theirs.values(back).returning(t.agent))
-        this = sa.update(tickets).where(t.id == bind("ticket"))
-        self.retry = say(this.values({**_taken_up(say), "rests": sa.false()}).returning(t.agent))
-        self.offer_again = say(this.values({**ANEW, "rests": sa.false()}).returning(t.agent))
-        owner = sa.case((IN_TIME, t.owner)), sa.case((IN_TIME, t.until))
-        queued = sa.select(*TICKET, t.attempts, *owner, t.rests).order_by(*ORDER)
-        self.all = say(queued)
-        self.one = say(queued.where(t.id == bind("ticket")))
-        worn = queued.where(t.attempts > ZERO, t.attempts >= bind("most", sa.Integer))
-        self.worn_out = say(worn.where(sa.or_(t.owner.is_(None), LAPSED)))
+    agents: Sequence[str]
+    token: str
+    lease: float
+    limit: int
+    most: int
+    now: float
 
 
-class TicketWrites:
-    """What entries do to tickets, each bound to many rows at once."""
+class Renew(NamedTuple):
+    """Extend the leases of claims."""
 
-    def __init__(self, say: Compiler) -> None:
-        this = t.id == bind("ticket")
-        self.remove = say(sa.delete(tickets).where(this))
-        self.put = say(_put(say))
-        self.end = say(sa.update(tickets).where(this).values(_taken_up(say)))
-        self.rest = say(sa.update(tickets).where(this).values({**_taken_up(say), "rests": sa.true()}))
-
-    def row(self, ticket: Ticket) -> Row:
-        """A ticket as it is put."""
-        values = {name: getattr(ticket, name) for name in Ticket.__struct_fields__}
-        if ticket.deadline is None:
-            values["deadline"] = inf
-        return self.put(**values)[1]
+    claims: Sequence[Claim]
+    lease: float
 
 
-def _put(say: Compiler) -> sa.ClauseElement:
-    """Put it into the queue, behind the last of its tree; if it is there, it only rests no longer."""
-    last = sa.select(sa.func.max(t.turn) + SECONDS).where(t.root == bind("root"), t.turn > bind("at") - SECONDS)
-    turn = sa.func.coalesce(last.scalar_subquery(), bind("at", sa.Double))
-    put = say.insert(tickets, **ANEW, turn=turn, rests=sa.false())
-    return put.on_conflict_do_update(index_elements=[t.id], set_={"rests": sa.false()}, where=t.rests)
+class GiveBack(NamedTuple):
+    """End a claim."""
+
+    claim: Claim
+    counted: bool
 
 
-def _waiting(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """What can be taken for an agent, the most urgent first."""
-    some = t.attempts < bind("most", sa.Integer), sa.or_(t.deadline > bind("now", sa.Double), t.attempts > ZERO)
-    found = sa.select(*columns).where(t.agent == bind("agent"), FREE, *some)
-    return found.order_by(*ORDER).limit(bind("limit", sa.Integer)).offset(ZERO)
+class Retry(NamedTuple):
+    """Free a ticket and clear its attempts."""
+
+    ticket: str
+    offered: bool
 
 
-def _taken_up(say: Compiler) -> dict[str, Any]:
-    """Nobody's, and until when somebody had to take it says nothing any more."""
-    never = "'infinity'::double precision" if say.postgresql else "9e999"
-    return {**ANEW, "deadline": sa.literal_column(never)}
+Request = Take | Renew | GiveBack | Retry
+Listen = Callable[[Sequence[str]], AbstractContextManager[Bell]]
 
 
-def _until() -> sa.ColumnElement[float]:
-    return now() + bind("lease", sa.Double)
+class SqlQueue:
+    """Tickets in a database; `listen` wakes a worker when one of these topics has news."""
+
+    def __init__(self, sql: QueueStatements, store: OpenStore, listen: Listen) -> None:
+        self._sql, self._store, self._listen = sql, store, listen
+
+    async def take(
+        self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
+    ) -> list[Taken]:
+        nothing: list[Taken] = []
+        taken = self._store.write(self._write, Take(agents, token, lease, limit, most, now), nothing)
+        try:
+            return await asyncio.shield(taken)
+        except asyncio.CancelledError:
+            taken.add_done_callback(self._give_back_all)
+            raise
+
+    async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:
+        nothing: list[str] = []
+        return await self._store.write(self._write, Renew(claims, lease), nothing)
+
+    async def give_back(self, claim: Claim, counted: bool) -> bool:
+        return await self._store.write(self._write, GiveBack(claim, counted), False)
+
+    async def worn_out(self, most: int) -> list[Queued]:
+        return [queued_of(row) for row in await self._store.rows(self._sql.worn_out(most=most))]
+
+    async def retry(self, ticket: str, offered: bool = False) -> bool:
+        return await self._store.write(self._write, Retry(ticket, offered), False)
+
+    async def tickets(self, ticket: str | None = None) -> list[Queued]:
+        wanted = self._sql.all() if ticket is None else self._sql.one(ticket=ticket)
+        return [queued_of(row) for row in await self._store.rows(wanted)]
+
+    def listening(self, agents: Sequence[str]) -> AbstractContextManager[Bell]:
+        self._store.check()
+        return self._listen([queue_topic(agent) for agent in agents])
+
+    def _write(self, session: Session, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
+        return Claims(session, self._sql).write(jobs)
+
+    def _give_back_all(self, taking: asyncio.Future[list[Taken]]) -> None:
+        """The caller was cancelled: free the tickets now, instead of when their leases run out."""
+        for taken in () if taking.cancelled() or taking.exception() else taking.result():
+            claim = Claim(taken.ticket.id, taken.token)
+            _ = self._store.send(SideJob(self._write, GiveBack(claim, counted=False), False))
 
 
-def _among_these(say: Compiler, chosen: sa.Select[Any]) -> sa.ColumnElement[bool]:
-    """Whether a ticket is one of these, which are looked for once."""
-    if say.postgresql:
-        # An array, and no join: that might look for them again with each row, and lock others then.
-        return t.id == sa.func.any(sa.func.array(chosen.scalar_subquery()))
-    return t.id.in_(chosen)
+class Claims:
+    """One transaction. Tickets that jobs name are locked in one order and before any is claimed, and a claim skips
+    locked tickets, so transactions never deadlock."""
+
+    def __init__(self, session: Session, sql: QueueStatements) -> None:
+        self._session, self._sql = session, sql
+        self._round = Round(session)
+        self._topics: set[str] = set()
+
+    def write(self, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
+        """Give each job its result, or raise the driver's error. Returns the topics of agents that have work now."""
+        self._session.begin()
+        if ids := {id for job in jobs for id in _tickets(job.data)}:
+            self._round.later(self._sql.lock(ids=self._sql.listed(sorted(ids))))
+        for job in jobs:
+            self._change(job)
+        takes = [job for job in jobs if isinstance(job.data, Take)]
+        if takes:
+            self._round.later(self._sql.free())
+        for job in takes:
+            rows = sorted(self._claimed(job.data, job.tried), key=order_of)
+            job.result = [taken_of(row, job.data.token) for row in rows]
+        self._round.run()
+        notify = self._sql.notify if self._topics else None
+        self._session.commit([(notify.sql, [(self._sql.listed(sorted(self._topics)),)])] if notify else [])
+        return self._topics
+
+    def _change(self, job: SideJob[Any, Any]) -> None:
+        request: Request = job.data
+        match request:
+            case Take():
+                pass  # after all others
+            case Renew(claims, lease):
+                renewed: list[str] = []
+                job.result = renewed  # a retry begins again
+                for claim in claims:
+                    renew = self._sql.renew(ticket=claim.ticket, token=claim.token, lease=lease)
+                    self._round.later(renew, lambda rows: renewed.extend(id for (id,) in rows))
+            case GiveBack(claim, counted):
+                uncounted = 0 if counted else 1
+                back = self._sql.give_back(ticket=claim.ticket, token=claim.token, uncounted=uncounted)
+                self._round.later(back, lambda rows: self._note_freed(job, rows))
+            case Retry(ticket, offered):
+                retry = self._sql.offer_again if offered else self._sql.retry
+                self._round.later(retry(ticket=ticket), lambda rows: self._note_freed(job, rows))
+
+    def _note_freed(self, job: SideJob[Any, bool], agents: list[Row]) -> None:
+        # If the commit of the first try succeeded unnoticed, the retry finds nothing to free.
+        job.result = bool(agents) or (job.tried and job.result)
+        self._topics.update(queue_topic(agent) for (agent,) in agents)
+
+    def _claimed(self, take: Take, tried: bool) -> list[Row]:
+        """The tickets that were claimed, in no order."""
+        if tried and (rows := self._round.run([self._sql.taken(token=take.token)])[0]):
+            return rows
+        claimed: list[Row] = []
+        agents = set(take.agents)
+        while agents and len(claimed) < take.limit:
+            shares = self._shares(take, agents, take.limit - len(claimed))
+            how = {"token": take.token, "lease": take.lease, "most": take.most, "now": take.now}
+            found = self._round.run(
+                [self._sql.take(agent=agent, limit=share, **how) for agent, share in shares.items()]
+            )
+            claimed += (row for rows in found for row in rows)
+            # Other workers claimed some of an agent's tickets first: try the other agents for the rest.
+            short = {agent for (agent, share), rows in zip(shares.items(), found, strict=True) if len(rows) < share}
+            if not short:
+                break
+            agents -= short
+        return claimed
+
+    def _shares(self, take: Take, agents: set[str], limit: int) -> dict[str, int]:
+        """How many of the most urgent tickets belong to each of these agents."""
+        if len(agents) == 1:
+            return {next(iter(agents)): limit}
+        names = sorted(agents)
+        peeks = [self._sql.peek(agent=agent, most=take.most, now=take.now, limit=limit) for agent in names]
+        keys = [
+            (urgency(*row), agent) for agent, rows in zip(names, self._round.run(peeks), strict=True) for row in rows
+        ]
+        return Counter(agent for _, agent in sorted(keys)[:limit])
 
 
-T = TypeVar("T")
-
-
-class QueueJob(Beside[T]):
-    """Something about tickets."""
-
-    __slots__ = ()
-
-    def __init__(self, result: T, tickets: Sequence[str] = ()) -> None:
-        super().__init__(result, share=1 / LARGEST)
-        self.tickets = tickets
-
-
-class Take(QueueJob[list[Taken]]):
-    """Claim what is most urgent."""
-
-    __slots__ = ("agents", "lease", "limit", "most", "now", "token")
-
-    def __init__(self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float) -> None:
-        super().__init__([])
-        self.agents, self.token, self.lease, self.limit = agents, token, lease, limit
-        self.most, self.now = most, now
-
-
-class Renew(QueueJob[list[str]]):
-    """Hold tickets for longer."""
-
-    __slots__ = ("claims", "lease")
-
-    def __init__(self, claims: Sequence[Claim], lease: float) -> None:
-        super().__init__([], [claim.ticket for claim in claims])
-        self.claims, self.lease = claims, lease
-
-
-class GiveBack(QueueJob[bool]):
-    """Let anybody take a ticket."""
-
-    __slots__ = ("claim", "counted")
-
-    def __init__(self, claim: Claim, counted: bool) -> None:
-        super().__init__(False, (claim.ticket,))
-        self.claim, self.counted = claim, counted
-
-
-class Retry(QueueJob[bool]):
-    """Let anybody take a ticket, as if nobody ever had."""
-
-    __slots__ = ("offered",)
-
-    def __init__(self, ticket: str, offered: bool) -> None:
-        super().__init__(False, (ticket,))
-        self.offered = offered
+def _tickets(request: Request) -> list[str]:
+    """The tickets that a request names."""
+    match request:
+        case Renew(claims, _):
+            return [claim.ticket for claim in claims]
+        case GiveBack(claim, _):
+            return [claim.ticket]
+        case Retry(ticket, _):
+            return [ticket]
+        case Take():
+            return []

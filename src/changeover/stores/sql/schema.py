@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
+from msgspec.structs import fields
 from sqlalchemy import (
     Boolean,
     Column,
@@ -18,12 +21,16 @@ from sqlalchemy import (
     literal_column,
     text,
 )
+from sqlalchemy.types import TypeEngine
+
+from changeover.stores.tables import AGENTS, BREAKERS, CONTEXTS, MEASURES, RESETS, TableSpec
 
 VERSION = "0001"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
 
+_TYPES: dict[type, type[TypeEngine[Any]]] = {str: Text, int: Integer, float: Double, bool: Boolean}
 _BYTES = Text().with_variant(Text(collation="C"), "postgresql")
 
 
@@ -44,6 +51,16 @@ def _number(name: str, *, key: bool = False) -> Column[int]:
 def _time(name: str) -> Column[float]:
     """Seconds since the epoch."""
     return Column(name, Double, nullable=False)
+
+
+def _declared(spec: TableSpec[Any]) -> Table:
+    """The table of a declaration."""
+    columns = []
+    for field in fields(spec.row):
+        kinds = get_args(field.type) or (field.type,)
+        key, optional = field.name in spec.key, type(None) in kinds
+        columns.append(Column(field.name, _TYPES[kinds[0]], primary_key=key, nullable=optional))
+    return Table(spec.name, METADATA, *columns)
 
 
 conversations = Table(
@@ -205,7 +222,7 @@ _looked_for = column("capability").is_not(None)
 _learnt = (handoffs.c.capability, handoffs.c.ended_at)
 Index("handoffs_learnt", *_learnt, sqlite_where=_looked_for, postgresql_where=_looked_for)
 
-unlearned = Table("unlearned", METADATA, _text("capability", key=True), _text("agent", key=True), _time("at"))
+unlearned = _declared(RESETS)
 """Until when what became of handoffs counts no longer for whom to ask: at all capabilities, or of all agents, where
 there is no name."""
 
@@ -236,14 +253,7 @@ trials = Table(
 
 Index("trials_experiment", trials.c.experiment)
 
-measures = Table(
-    "measures",
-    METADATA,
-    _text("conversation", key=True),
-    _text("name", key=True),
-    Column("value", Double, nullable=False),
-    _time("at"),
-)
+measures = _declared(MEASURES)
 """What users measured of their conversations, such as how content somebody was."""
 
 approvals = Table(
@@ -309,32 +319,13 @@ _tried = column("attempts") > literal_column("0")
 Index("tickets_tried", tickets.c.attempts, sqlite_where=_tried, postgresql_where=_tried)
 Index("tickets_tree", tickets.c.root, tickets.c.turn)
 
-contexts = Table(
-    "contexts",
-    METADATA,
-    _text("root", key=True),
-    _text("id", key=True),
-    Column("expires_at", Double),
-    _text("body"),
-)
+contexts = _declared(CONTEXTS)
 """What is kept whole for those who may ask for it later, each tree's apart; for ever, if nothing says until when."""
 
 _expiring = column("expires_at").is_not(None)
 Index("contexts_expiring", contexts.c.expires_at, sqlite_where=_expiring, postgresql_where=_expiring)
 
-breakers = Table(
-    "breakers",
-    METADATA,
-    _text("receiver", key=True),
-    _number("failures"),
-    _number("openings"),
-    Column("opened_at", Double),
-    Column("until", Double),
-    _text("probe"),
-    _time("cooldown"),
-    _time("closed_at"),
-    Column("forced", Boolean, nullable=False),
-)
+breakers = _declared(BREAKERS)
 """How each receiver of handoffs does that ever failed: open since `opened_at`, if that says anything."""
 
 breaker_openings = Table(
@@ -342,16 +333,7 @@ breaker_openings = Table(
 )
 """When a receiver went from working to failing, each time."""
 
-agents = Table(
-    "agents",
-    METADATA,
-    _text("id", key=True),
-    Column("profile", Text),
-    Column("enabled", Boolean, nullable=False),
-    Column("removed", Boolean, nullable=False),
-    _time("updated_at"),
-    _number("version"),
-)
+agents = _declared(AGENTS)
 """What people say of agents beside what code declares: a profile as JSON, none if it is as declared. `version` counts
 the changes of the row, which is never deleted."""
 

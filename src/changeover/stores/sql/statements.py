@@ -7,15 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from changeover.stores.projection.rows import FIELDS, TALLY, Name
-from changeover.stores.sql.agents import AgentStatements
+from changeover.relay.projection.rows import FIELDS, TALLY, Name
 from changeover.stores.sql.breakers import BreakerStatements
-from changeover.stores.sql.compiler import Compiler, Statement, bind, now
-from changeover.stores.sql.contexts import ContextStatements
-from changeover.stores.sql.database import CHANNEL
+from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind, now
 from changeover.stores.sql.experience import LessonStatements
 from changeover.stores.sql.measures import MeasureStatements
-from changeover.stores.sql.queue import QueueStatements, TicketWrites
 from changeover.stores.sql.schema import (
     approvals,
     conversations,
@@ -31,7 +27,10 @@ from changeover.stores.sql.schema import (
     tickets,
     trials,
 )
+from changeover.stores.sql.table import TableStatements
+from changeover.stores.sql.tickets import QueueStatements
 from changeover.stores.sql.trials import TrialStatements
+from changeover.stores.tables import AGENTS, CONTEXTS, RESETS
 
 conversation_columns, entry_columns, f = conversations.c, entries.c, forgotten.c
 
@@ -76,14 +75,11 @@ def _of_a_conversation(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(*which)
 
 
-a, c, e, h, p, t = approvals.c, conversations.c, entries.c, handoffs.c, processes.c, tasks.c
+a, c, e, h, p = approvals.c, conversations.c, entries.c, handoffs.c, processes.c
 
 ENTRY = sa.select(c.id, c.root, e.position, e.cause, e.at, e.body, e.seq, e.schema).where(e.conversation == c.number)
-ONE: sa.ColumnElement[int] = sa.literal_column("1")
-ZERO: sa.ColumnElement[int] = sa.literal_column("0")
 RUNNING = c.status == sa.literal_column("'running'")
 PENDING = a.status == sa.literal_column("'pending'")
-OFFERED = h.state == sa.literal_column("'PENDING'")
 
 
 class LogStatements:
@@ -100,8 +96,6 @@ class LogStatements:
         self.find = say(found.where(here, e.cause == bind("cause")))
         self.read = say(ENTRY.where(here, e.position >= _number("after")).order_by(e.position))
         self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
-        upto = ENTRY.where(here, e.position <= _number("position")).order_by(e.position.desc())
-        self.entry_at = say(upto.limit(ONE).offset(ZERO))
         # The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
         due = c.due <= sa.select(now()).scalar_subquery()
         left = sa.select(c.id, c.root).where(RUNNING, _left()), sa.select(c.root, c.root).where(due, _left())
@@ -144,11 +138,6 @@ class ViewStatements:
     """Read models."""
 
     def __init__(self, say: Compiler) -> None:
-        leg = sa.select(t.conversation, t.position, t.run_id, t.handoff_id, t.agent, t.status, t.context, t.input)
-        id, task = say.each("ids"), tasks.alias()
-        last = sa.select(sa.func.max(task.c.position)).where(task.c.conversation == id).scalar_subquery()
-        self.legs = say(leg.where(t.conversation == id, t.position == last))
-        self.offers = say(sa.select(h.id, h.merge, h.variables, h.mode).where(say.among(h.id, "ids")))
         what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message, a.kind)
         pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry, a.roles).where(PENDING)
         self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
@@ -177,8 +166,6 @@ def writes(say: Compiler) -> dict[Name, Statement]:
         "decided_approvals": say(_update(approvals, FIELDS["decided_approvals"]).where(PENDING)),
         "withdrawn_approvals": say(_withdrawn(a.conversation == bind("conversation"))),
         "recalled_approvals": say(_withdrawn(a.conversation == bind("conversation"), a.call == bind("call"))),
-        "recalled_handoffs": say(_taken_back(_recalled())),
-        "withdrawn_handoffs": say(_taken_back(sa.and_(h.conversation == bind("conversation"), OFFERED))),
         "ledgers": say(_spent(say)),
         "refusals": say(say.insert(refusals)),
         # The first counts: a delegate that works at the same time may say the same.
@@ -193,14 +180,12 @@ class Statements:
         say = Compiler(dialect)
         self.log, self.feed, self.lease = LogStatements(say), FeedStatements(say), LeaseStatements(say)
         self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
-        self.queue, self.tickets = QueueStatements(say), TicketWrites(say)
-        self.contexts, self.forget = ContextStatements(say), ForgetStatements(say)
+        self.queue, self.notify = QueueStatements(say), say.notify()
+        self.agents, self.contexts = TableStatements(AGENTS, say), TableStatements(CONTEXTS, say)
+        self.resets, self.forget = TableStatements(RESETS, say), ForgetStatements(say)
         self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
         self.trials = TrialStatements(say)
         self.lessons = LessonStatements(say)
-        self.agents = AgentStatements(say)
-        told = sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), say.each("topics"))
-        self.notify = say(sa.select(told)) if say.postgresql else None
 
 
 @cache
@@ -277,25 +262,10 @@ def _asked(say: Compiler) -> sa.ClauseElement:
     return asked.on_conflict_do_update(index_elements=[a.id], set_=anew)
 
 
-def _taken_back(which: sa.ColumnElement[bool]) -> sa.Update:
-    """These handoffs are back with their sender."""
-    ended: tuple[Any, Any] = (h.state, sa.literal_column("'RETURNED'"))
-    back = sa.update(handoffs).where(which)
-    # What has a reason already keeps it: it failed before it was taken back.
-    reason = sa.func.coalesce(h.reason, bind("reason", sa.Text))
-    return back.ordered_values((h.ended_at, bind("ended_at")), (h.reason, reason), ended)
-
-
 def _moved(to: str, *before: str) -> sa.Update:
     """The handoff of this id stands so, if it stood otherwise before."""
     here = sa.update(handoffs).where(h.id == bind("id"), h.state.in_(_states(*before)))
     return here.values(state=sa.literal_column(f"'{to}'"))
-
-
-def _recalled() -> sa.ColumnElement[bool]:
-    """The handoff of this id, if nobody works on it: what is in work goes back when the work has ended."""
-    over = sa.and_(h.mode == sa.literal_column("'delegate'"), h.state.in_(_states("FAILED", "TIMEOUT")))
-    return sa.and_(h.id == bind("id"), sa.or_(OFFERED, over))
 
 
 def _states(*names: str) -> list[sa.ColumnElement[str]]:

@@ -11,20 +11,13 @@ from typing import Any
 
 from changeover.errors import LeaseLost, StoreUnavailable
 from changeover.stores.feed import Feed
-from changeover.stores.projection.rows import Legs
-from changeover.stores.sql.agents import AgentJob, change
 from changeover.stores.sql.batch import Batch
-from changeover.stores.sql.breakers import BreakerJob, turn
-from changeover.stores.sql.claims import Claiming, Measure, keep, keep_measures
-from changeover.stores.sql.contexts import ContextJob
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
-from changeover.stores.sql.erasure import Forget, Forgetting
-from changeover.stores.sql.experience import Reset, unlearn
+from changeover.stores.sql.erasure import Forget
 from changeover.stores.sql.jobs import LARGEST, Append, Job, tell
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.locks import Places
-from changeover.stores.sql.queue import QueueJob
-from changeover.stores.sql.side_jobs import Beside, Waiting
+from changeover.stores.sql.side_jobs import SideJob, Waiting
 from changeover.stores.sql.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
@@ -36,10 +29,10 @@ class Writer:
     def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed) -> None:
         self._database, self._session, self._sql = database, session, sql
         self._lease, self._feed = lease, feed
-        self._places, self._legs = Places(sql), Legs()
+        self._places = Places(sql)
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
-        self._beside = Waiting(QueueJob, ContextJob, BreakerJob, Reset, AgentJob, Measure, Forget)
+        self._beside = Waiting()
         self._bells: set[str] = set()
         self._stopping = self._over = False
         self.commits = 0
@@ -116,7 +109,7 @@ class Writer:
     def _sort_in(self, job: Job[Any] | None, chosen: dict[str, Job[Any]]) -> None:
         if job is None:
             self._stopping = True
-        elif isinstance(job, Beside):
+        elif isinstance(job, SideJob):
             self._beside.put(job)
         elif chosen.setdefault(job.conversation, job) is not job:
             self._left_over.append(job)
@@ -124,8 +117,8 @@ class Writer:
     def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES, careful: bool = False) -> None:
         """Give each of these jobs an outcome."""
         try:
-            if jobs and isinstance(jobs[0], Beside):
-                self._write_beside(jobs)
+            if jobs and isinstance(jobs[0], SideJob):
+                self._write_beside([job for job in jobs if isinstance(job, SideJob)])
             else:
                 self._write_entries(jobs, careful)
         except Exception as error:
@@ -142,41 +135,17 @@ class Writer:
         if self._lease.is_due and (jobs or self._lease.epoch):
             self._lease.hold(self._session)
         if jobs:
-            batch = Batch(self._session, self._sql, self._lease, self._places, self._legs)
+            batch = Batch(self._session, self._sql, self._lease, self._places)
             batch.write(jobs, careful)
             self.commits += 1
             self._bells.update(batch.bells)
 
-    def _write_claims(self, jobs: Sequence[Job[Any]]) -> None:
-        """Apart from entries: these need no lease of this process, and never wait for a conversation."""
-        claiming = Claiming(self._session, self._sql)
-        claiming.write(jobs)
-        self._bells |= claiming.bells
-
-    def _write_beside(self, jobs: Sequence[Job[Any]]) -> None:
-        match jobs:
-            case [QueueJob(), *_]:
-                self._write_claims(jobs)
-            case [Forget() as forget]:
-                self._forget(forget)
-            case [ContextJob(), *_]:
-                keep(self._session, self._sql, jobs)
-            case [BreakerJob(), *_]:
-                turn(self._session, self._sql.breakers, jobs)
-            case [Reset(), *_]:
-                unlearn(self._session, self._sql.lessons, jobs)
-            case [Measure(), *_]:
-                keep_measures(self._session, self._sql, jobs)
-            case [AgentJob() as job]:
-                change(self._session, job)
-            case _:
-                raise AssertionError(f"nobody writes {jobs!r}")
+    def _write_beside(self, jobs: Sequence[SideJob[Any, Any]]) -> None:
+        """Write jobs of one kind. They need no lease of this process, and never wait for a conversation."""
+        self._bells.update(jobs[0].transaction(self._session, jobs) or ())
         self.commits += 1
-
-    def _forget(self, forget: Forget) -> None:
-        Forgetting(self._session, self._sql).write(forget)
-        # By our own hand, of which the connection does not warn us.
-        self._places.forget()
+        if isinstance(jobs[0], Forget):  # the connection reports only the writes of others
+            self._places.forget()
 
     def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int, careful: bool) -> bool:
         """Do it again if that may help; False if it was not done."""

@@ -1,0 +1,245 @@
+"""Changes: what each event means for handoffs, worked out once for tables, circuit breakers and lessons.
+
+A reader runs beside `State.apply`: it looks at the state just before an event changes it, so nothing has to be read
+from the log again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from changeover.facts import HandoffRecord, Mode
+from changeover.facts import State as Standing
+from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault, WorkerFault
+from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import FIRST_TASK, branching_call, call_of, child_id, split_handoff, task_id
+from changeover.relay.events import (
+    Entry,
+    Event,
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffOffered,
+    HandoffRejected,
+    HandoffReturned,
+    HandoffRolledBack,
+    RollbackRequested,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    Unreadable,
+)
+from changeover.relay.fold.answers import open_offers
+from changeover.relay.fold.calls import find
+from changeover.relay.fold.handoffs import undone_words
+from changeover.relay.fold.rollback import record_at
+from changeover.relay.run import TURNING, Run
+from changeover.relay.state import State
+from changeover.relay.turn import Delegated, Offered, handoff_of
+
+BLAMED = (ModelFault, FunctionFault, WorkerFault, ResultFault, ReceiverFault)
+"""Faults of the receiver itself; a limit of the whole run or a refusal is not."""
+
+
+class Change(Struct, frozen=True, gc=False):
+    """What one event means for one handoff."""
+
+    call: str
+    state: Standing
+    """PENDING: it was offered; WORKING: its receiver works on it; any other: it is over."""
+    sender: str = ""
+    receiver: str = ""
+    tool: str = ""
+    """The tool that the sender's model called; "" if the sender is code."""
+    since: float = 0.0
+    """When it was offered."""
+    reason: str = ""
+    ok: bool | None = None
+    """Whether the receiver did what it was asked to; None if that cannot be said, for example after a cancellation."""
+    task: str | None = None
+    """The task that the receiver got, once it accepted."""
+    offer: HandoffOffered | None = None
+    """The offer, if it was made with this event."""
+    resumed: bool = False
+    """The run that had failed goes on, so it is not over any more."""
+    counted: bool = True
+    """False if circuit breakers ignore it: it was over before, or was taken back before it was answered."""
+
+
+class Reading:
+    """Applies events to a state, and collects what they mean for handoffs."""
+
+    __slots__ = ("changes", "state")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.changes: list[Change] = []
+
+    def apply(self, event: Event | Unreadable) -> None:
+        if (read := MEANINGS.get(type(event))) is not None:
+            self.changes.extend(read(self.state, event))
+        self.state.apply(event)
+
+    def fold(self, entry: Entry) -> None:
+        """Apply all events of an entry."""
+        self.state.at, self.state.seq = entry.at, entry.seq + len(entry.events) - 1
+        for event in entry.events:
+            self.apply(event)
+
+
+def open_offer(state: State, call: str) -> Offered | None:
+    """The offer of this call that has no answer yet."""
+    found = find(state.run, call) if state.run else None
+    phase = handoff_of(found[1]) if found else None
+    return phase if isinstance(phase, Offered) and phase.offer.call == call and phase.index < 0 else None
+
+
+def tool_of(run: Run | None, call: str) -> str:
+    """The tool by which a model asked for this handoff; "" if the sender is code or a rule."""
+    turn = run.phase.turn if run is not None and isinstance(run.phase, TURNING) else None
+    id = call_of(call)
+    while turn is not None and id:
+        if found := turn.calls.get(id):
+            return found.call.name
+        id = branching_call(id)  # a branch that is not sent out yet
+    return ""
+
+
+def _offer(state: State, event: HandoffOffered) -> Iterator[Change]:
+    tool = tool_of(state.run, event.call)
+    yield Change(event.call, Standing.PENDING, event.sender, event.receiver, tool, state.at, offer=event)
+
+
+def _accept(state: State, event: HandoffAccepted) -> Iterator[Change]:
+    if (offered := open_offer(state, event.call)) is None:
+        return
+    transfer = offered.offer.mode is Mode.TRANSFER
+    if transfer:
+        yield from _end_current(state, Standing.COMPLETE, True)
+        task: str | None = task_id(state.id, state.position)
+    else:
+        task = None if event.answered else task_id(child_id(state.id, event.call), FIRST_TASK)
+    yield _change(state, event.call, event.receiver, Standing.WORKING, task=task)
+
+
+def _reject(state: State, event: HandoffRejected) -> Iterator[Change]:
+    yield _change(state, event.call, event.receiver, Standing.REJECTED, reason=event.reason)
+
+
+def _condition(state: State, event: HandoffConditional) -> Iterator[Change]:
+    if event.needs_context or event.put_off:
+        yield _change(state, event.call, event.receiver, Standing.RETURNED, reason=event.words)
+
+
+def _expire(state: State, event: HandoffExpired) -> Iterator[Change]:
+    yield _change(state, event.call, event.receiver, Standing.TIMEOUT, reason=event.reason, ok=False)
+
+
+def _return(state: State, event: HandoffReturned) -> Iterator[Change]:
+    if event.declined:
+        return
+    over = Standing.RETURNED if event.success or event.cancelled else Standing.FAILED
+    ok = True if event.success else False if not event.cancelled and _blames(event.fault) else None
+    yield _change(state, event.call, event.receiver, over, reason=event.error, ok=ok)
+
+
+def _complete(state: State, event: RunCompleted) -> Iterable[Change]:
+    return _end_current(state, Standing.COMPLETE, True)
+
+
+def _fail(state: State, event: RunFailed) -> Iterator[Change]:
+    yield from _end_current(state, Standing.FAILED, False if _blames(event.fault) else None)
+    yield from _withdraw(state, "the run failed")
+
+
+def _cancel(state: State, event: RunCancelled) -> Iterator[Change]:
+    if state.run is not None and event.run in (0, state.run.id):
+        yield from _end_current(state, Standing.RETURNED, None)
+        yield from _withdraw(state, "cancelled")
+
+
+def _resume(state: State, event: RunResumed) -> Iterator[Change]:
+    outcome, handoff = state.outcomes.get(event.run), state.work.handoff
+    if state.run is None and outcome is not None and outcome.fault and handoff is not None:
+        conversation, call = split_handoff(handoff)
+        if conversation == state.id:  # else the sender is above, and ends it
+            yield Change(call, Standing.WORKING, resumed=True)
+
+
+def _recall(state: State, event: RollbackRequested) -> Iterator[Change]:
+    """An offer without an answer, or a delegate that has ended, is taken back at once; work under way ends later."""
+    reason = undone_words(event.reason)
+    if open_offer(state, event.call):
+        yield _change(state, event.call, "", Standing.RETURNED, reason=reason, counted=False)
+    elif (record := record_at(state, event.call)) and _goes_back(record):
+        yield _of_record(record, Standing.RETURNED, reason=record.error or reason, counted=False)
+
+
+def _goes_back(record: HandoffRecord) -> bool:
+    ended = record.state in (Standing.FAILED, Standing.TIMEOUT)
+    return record.mode is Mode.DELEGATE and ended and Signal.RETURN in TRANSITIONS[record.state]
+
+
+def _roll_back(state: State, event: HandoffRolledBack) -> Iterator[Change]:
+    current = state.handoffs[state.leg].id if state.leg >= 0 else ""
+    for call in event.undone:
+        if record := record_at(state, call):
+            yield _of_record(record, Standing.RETURNED, reason=event.reason, counted=record.id == current)
+    yield from _withdraw(state, undone_words(event.reason))
+
+
+MEANINGS: dict[type[Any], Callable[[State, Any], Iterable[Change]]] = {
+    HandoffOffered: _offer,
+    HandoffAccepted: _accept,
+    HandoffRejected: _reject,
+    HandoffConditional: _condition,
+    HandoffExpired: _expire,
+    HandoffReturned: _return,
+    HandoffRolledBack: _roll_back,
+    RollbackRequested: _recall,
+    RunCompleted: _complete,
+    RunFailed: _fail,
+    RunCancelled: _cancel,
+    RunResumed: _resume,
+}
+"""What each event means for handoffs; any other means nothing."""
+
+
+def _change(state: State, call: str, receiver: str, over: Standing, **more: Any) -> Change:
+    """A change of a handoff of the current turn."""
+    found = find(state.run, call) if state.run else None
+    match handoff_of(found[1]) if found else None:
+        case Offered(offer=offer, at=at) if found:
+            return Change(call, over, offer.sender, receiver or offer.receiver, found[1].call.name, at, **more)
+        case Delegated(index=index):
+            return _of_record(state.handoffs[index], over, **more)
+        case _:
+            return Change(call, over, state.agent, receiver, "", state.at, **more)
+
+
+def _of_record(record: HandoffRecord, over: Standing, **more: Any) -> Change:
+    call = split_handoff(record.id)[1]
+    return Change(call, over, record.sender, record.receiver, record.tool, record.at, **more)
+
+
+def _end_current(state: State, over: Standing, ok: bool | None) -> Iterator[Change]:
+    """End the handoff by which the active agent got its task; a delegate's ends when its sender takes it back."""
+    if state.leg >= 0:
+        yield _of_record(state.handoffs[state.leg], over, ok=ok)
+
+
+def _withdraw(state: State, reason: str) -> Iterator[Change]:
+    """The offers of the current turn that have no answer are over."""
+    for record in open_offers(state, state.run) if state.run else ():
+        yield _of_record(record, Standing.RETURNED, reason=reason, counted=False)
+
+
+def _blames(fault: Fault | None) -> bool:
+    """Whether the receiver itself failed; without a fault, its result was not what was expected."""
+    if isinstance(fault, LimitFault):
+        return fault.limit == "max_iterations"
+    return fault is None or isinstance(fault, BLAMED)

@@ -1,0 +1,226 @@
+"""Projection: computes the rows of the read models beside the fold; runs, turns and tools are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from changeover.ids import call_id, call_of
+from changeover.relay.events import (
+    AlternativeRefused,
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWaived,
+    CallRefused,
+    CancelRequested,
+    CircuitFound,
+    ContextPacked,
+    Entry,
+    Event,
+    FellBack,
+    FunctionFailed,
+    FunctionReturned,
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffOffered,
+    HandoffRejected,
+    HandoffReturned,
+    HandoffRolledBack,
+    LimitReached,
+    ModelFailed,
+    ModelReplied,
+    ReceiverChosen,
+    RepairAsked,
+    ResultJudged,
+    RollbackDone,
+    RollbackFailed,
+    RollbackRequested,
+    RuleFailed,
+    RuleFired,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    Started,
+    TicketLapsed,
+    TicketTaken,
+    TierChosen,
+    ToolFinished,
+    ToolStarted,
+    Unreadable,
+    UserSpoke,
+    VariantChosen,
+)
+from changeover.relay.projection import handoffs, interventions
+from changeover.relay.projection.changes import MEANINGS
+from changeover.relay.projection.rows import Rows, as_json
+from changeover.relay.projection.sheet import Sheet
+from changeover.relay.projection.texts import last_words, result_words
+from changeover.relay.state import State
+
+
+def _nothing(sheet: Sheet, event: Event | Unreadable) -> None:
+    """It adds no message."""
+
+
+def _hear(sheet: Sheet, event: UserSpoke) -> None:
+    sheet.heard[sheet.state.position] = event
+
+
+def _begin(sheet: Sheet, event: RunStarted) -> None:
+    sheet.separate_runs()
+    state = sheet.state
+    if state.run is not None or not state.inbox or state.inbox[0][0] != event.run:
+        return
+    task = sheet.task(state.position)
+    if event.run in sheet.heard:
+        sheet.quote(sheet.heard.pop(event.run), event.run, task)
+    else:
+        sheet.rows["given_messages"].append((task, sheet.id, event.run))
+
+
+def _reply(sheet: Sheet, event: ModelReplied) -> None:
+    sheet.begin()
+    task = sheet.task(event.task)
+    if event.thinking:
+        sheet.say(("thinking", event.thinking, task, event.agent, None))
+    if event.text:
+        sheet.say(("assistant_message", event.text, task, event.agent, None), 1)
+    for index, call in enumerate(event.calls):
+        content = as_json({"name": call.name, "args": call.malformed or call.args})
+        sheet.say(("tool_call", content, task, event.agent, call_id(sheet.state.position, index)), 2 + index)
+
+
+def _answer(sheet: Sheet, event: FunctionReturned) -> None:
+    sheet.begin()
+    if event.text:
+        sheet.say(("assistant_message", event.text, sheet.task(event.task), event.agent, None))
+
+
+def _err(sheet: Sheet, event: ModelFailed | FunctionFailed) -> None:
+    sheet.begin()
+    sheet.say(("error", event.reason, sheet.task(event.task), event.agent, None))
+
+
+def _choose(sheet: Sheet, event: ReceiverChosen) -> None:
+    words = f"{event.receiver}: {event.why}" if event.receiver else event.why
+    sheet.say(("status_change", words, sheet.task(event.task), sheet.agent, event.call))
+
+
+def _choose_tier(sheet: Sheet, event: TierChosen) -> None:
+    sheet.note("status_change", f"a {event.tier} task: {event.reason}")
+
+
+def _try_out(sheet: Sheet, event: VariantChosen) -> None:
+    words = f"{event.variant}, of the experiment {event.experiment}"
+    sheet.say(("status_change", words, sheet.task(event.task), sheet.agent, None))
+    sheet.rows["trials"].append((sheet.state.root, event.experiment, event.variant, sheet.at))
+
+
+def _fall_back(sheet: Sheet, event: FellBack) -> None:
+    sheet.say(("error", event.reason, sheet.task(event.task), sheet.agent, None))
+
+
+def _fire(sheet: Sheet, event: RuleFired) -> None:
+    sheet.say(("status_change", event.words, sheet.task(event.task), event.agent, call_of(event.call) or None))
+
+
+def _misjudge(sheet: Sheet, event: RuleFailed) -> None:
+    sheet.say(("error", event.words, sheet.task(event.task), event.agent, None))
+
+
+def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
+    sheet.say(("tool_result", result_words(event), sheet.task(event.task), sheet.agent, event.call))
+
+
+def _refuse(sheet: Sheet, event: CallRefused) -> None:
+    sheet.say(("tool_result", event.reason, sheet.task(event.task), sheet.agent, event.call))
+    if event.why == "guard":
+        sheet.refuse(event.receiver, event.reason.removeprefix("refused: "))
+
+
+def _complete(sheet: Sheet, event: RunCompleted) -> None:
+    sheet.touch(event.output if event.output is not None else last_words(sheet.events))
+
+
+def _try_again(sheet: Sheet, event: RunResumed) -> None:
+    sheet.note("status_change", "running")
+    sheet.touch()
+
+
+PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
+    Started: _nothing,
+    UserSpoke: _hear,
+    RunStarted: _begin,
+    ModelReplied: _reply,
+    ModelFailed: _err,
+    FunctionReturned: _answer,
+    FunctionFailed: _err,
+    ToolStarted: _nothing,
+    ToolFinished: _finish_tool,
+    CallRefused: _refuse,
+    HandoffOffered: _nothing,
+    ContextPacked: handoffs.pack,
+    HandoffAccepted: handoffs.accept,
+    HandoffReturned: handoffs.come_back,
+    HandoffRejected: handoffs.reject,
+    CircuitFound: _nothing,
+    AlternativeRefused: handoffs.pass_over,
+    HandoffConditional: handoffs.condition,
+    HandoffExpired: handoffs.expire,
+    TicketTaken: handoffs.take_up,
+    TicketLapsed: handoffs.fall_back,
+    ApprovalRequested: interventions.ask,
+    ApprovalWaived: _nothing,
+    ApprovalDecided: interventions.decide,
+    LimitReached: interventions.reach,
+    CancelRequested: interventions.want_cancelled,
+    RollbackRequested: handoffs.want,
+    HandoffRolledBack: handoffs.roll_back,
+    RollbackFailed: handoffs.fail,
+    RollbackDone: _nothing,
+    ResultJudged: handoffs.judge,
+    RepairAsked: _nothing,
+    ReceiverChosen: _choose,
+    TierChosen: _choose_tier,
+    VariantChosen: _try_out,
+    FellBack: _fall_back,
+    RuleFired: _fire,
+    RuleFailed: _misjudge,
+    RunCompleted: _complete,
+    RunFailed: interventions.fail,
+    RunStopped: interventions.stop,
+    RunCancelled: interventions.cancel,
+    RunResumed: _try_again,
+    Unreadable: _nothing,
+}
+"""What each event adds to the read models, beside what it means for handoffs and tasks."""
+
+
+class Projection(Sheet):
+    """Applies the events of one entry to a state, and computes the rows that they add and change."""
+
+    __slots__ = ()
+
+    def apply(self, event: Event | Unreadable) -> None:
+        state, kind = self.state, type(event)
+        self.events.append(event)
+        PROJECTIONS[kind](self, event)
+        if (read := MEANINGS.get(kind)) is not None:
+            for change in read(state, event):
+                self.changes.append(change)
+                self.write_handoff(change)
+        variables = state.variables
+        state.apply(event)
+        if state.work is not self.working:
+            self.begin_task(event, variables)
+
+
+def rows_of(state: State, entry: Entry) -> Rows:
+    """Fold an entry, and return the rows that it adds and changes."""
+    projection = Projection(state)
+    projection.fold(entry)
+    return projection.finish()

@@ -1,0 +1,106 @@
+"""Texts: faults, results and decisions as people read them in the read models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from changeover.errors import limit_words
+from changeover.faults import (
+    AgentFault,
+    Fault,
+    FunctionFault,
+    LimitFault,
+    ModelFault,
+    ReceiverFault,
+    RefusalFault,
+    ResultFault,
+    WorkerFault,
+)
+from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
+from changeover.relay.events import (
+    ApprovalDecided,
+    FunctionReturned,
+    HandoffReturned,
+    LimitReached,
+    ModelReplied,
+    ToolFinished,
+)
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def fault_words(fault: Fault) -> str:
+    """Why a run could not go on."""
+    match fault:
+        case LimitFault():
+            return limit_words(fault.limit, fault.figure, fault.spent)
+        case ReceiverFault():
+            return f"{fault.sender} kept naming {fault.receiver!r} as a receiver, and nobody is called that"
+        case AgentFault():
+            return f"{fault.agent} is no longer in the team"
+        case _:
+            return FAILURES[type(fault)].format(agent=fault.agent, reason=fault.reason)
+
+
+FAILURES: dict[type[Fault], str] = {
+    ModelFault: "{agent} got no usable reply from its model: {reason}",
+    FunctionFault: "the function of {agent} raised {reason}",
+    WorkerFault: "whoever worked for {agent} gave up: {reason}",
+    RefusalFault: "{agent} does not go on: {reason}",
+    ResultFault: "what {agent} answered is not what was expected: {reason}",
+}
+"""What is said of an agent that did not do what it should have."""
+
+
+def result_words(event: ToolFinished) -> str:
+    """What came of a call."""
+    return "unknown: it was begun before a crash, and may have taken effect" if event.unknown else event.text
+
+
+def returned_words(event: HandoffReturned) -> str:
+    """What a delegate came back with."""
+    if event.success:
+        return event.response
+    return event.error or ("cancelled" if event.cancelled else "failed")
+
+
+def reached_words(event: LimitReached) -> str:
+    """How much was left, which was too little; or that more was spent than there was."""
+    if event.spent is not None:
+        return limit_words(event.limit, event.figure, event.spent)
+    return f"the whole run has {event.left} left of {event.limit}={event.figure}"
+
+
+def decision_words(decision: Decision) -> str:
+    """What a person said beside yes or no: a note, a result, or the edit as JSON."""
+    match decision:
+        case Approve():
+            return ""
+        case Reject():
+            return decision.note
+        case Respond():
+            return decision.text
+        case Edit():
+            edited = {} if decision.arguments is None else {"arguments": decision.arguments}
+            return _ENCODER.encode(edited | ({"receiver": decision.receiver} if decision.receiver else {})).decode()
+        case _:
+            assert_never(decision)
+
+
+def last_words(events: Sequence[object]) -> str | None:
+    """What was said last, by an agent or by a person in its stead; a run ends in the entry in which it was said."""
+    for event in reversed(events):
+        if (text := _said(event)) is not None:
+            return text
+    return None
+
+
+def _said(event: object) -> str | None:
+    match event:
+        case ModelReplied(text=text) | FunctionReturned(text=text) | ApprovalDecided(decision=Respond(text=text)):
+            return text
+        case _:
+            return None

@@ -1,1 +1,0 @@
-"""Projection: from events to the rows of the read models."""
