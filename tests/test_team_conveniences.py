@@ -62,7 +62,7 @@ async def test_a_disabled_start_agent_is_refused(any_store: str | None):
         assert (await team.run("hello", agent="billing", conversation="story")).output == "Refunded."
 
 
-NESTED = {
+NESTED: dict[str, dict[str, Any]] = {
     "in a dict": {"a": {"b": nan}},
     "in a list": {"a": [1.0, nan]},
     "on top": {"a": nan},
@@ -120,7 +120,8 @@ async def test_retries_of_models_are_set_on_the_team():
     script = {"triage": [fails("busy")] * 9}
     for retries in (0, 4):
         model = ScriptedModel(script)
-        team: Any = Team([Agent("triage")], model=model, clock=ManualClock(auto=True), model_retries=retries)
+        options: dict[str, Any] = {"model_retries": retries, "clock": ManualClock(auto=True)}
+        team = Team([Agent("triage")], model=model, **options)
         with pytest.raises(ModelError):
             await team.run("hello")
         assert len(model.requests) == retries + 1

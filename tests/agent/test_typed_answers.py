@@ -10,7 +10,21 @@ from typing import Any, assert_type
 import pytest
 from pydantic import BaseModel
 
-from changeover import Agent, HandoffPackage, Metadata, RunFinished, RunResult, Task, Team, delegate
+from changeover import (
+    Agent,
+    Command,
+    Function,
+    HandoffPackage,
+    Member,
+    Metadata,
+    RunContext,
+    RunFinished,
+    RunResult,
+    Send,
+    Task,
+    Team,
+    delegate,
+)
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 from tests.public_api import recorded
 
@@ -79,15 +93,13 @@ async def test_what_code_offered_comes_back_typed():
 
 @untyped
 async def test_a_function_member_reads_typed_answers_of_its_branches():
-    from changeover import Command, Function, RunContext, Send
-
     def gathers(ctx: RunContext) -> Any:
         if not ctx.returned:
             return Command(goto=[Send("judge", task="decide")])
         back: Any = ctx.returned[0]
         return str(back.output.years)
 
-    members = [Function("first", gathers), Agent("judge", output=Verdict)]
+    members: list[Member] = [Function("first", gathers), Agent("judge", output=Verdict)]
     assert (await Team(members, model=ScriptedModel(SCRIPT)).run("guilty?")).output == "3"
 
 
@@ -116,5 +128,5 @@ async def test_the_types_are_known_to_a_type_checker():
     assert generic[Verdict] is not None
     team = Team([Agent("judge", output=Verdict)], model=ScriptedModel(SCRIPT))
     result = await team.run("guilty?")
-    assert_type(result, RunResult[Verdict])  # type: ignore[type-arg, assert-type]
+    assert_type(result, RunResult[Verdict])  # type: ignore[type-arg]
     assert_type(result.output, Verdict)  # type: ignore[assert-type]

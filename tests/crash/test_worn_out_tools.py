@@ -4,7 +4,6 @@ The processes die by a mortal log, so that each phase is met exactly. What is re
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +14,7 @@ from changeover import (
     Command,
     Function,
     HandoffPackage,
+    Member,
     Metadata,
     Respond,
     Task,
@@ -32,11 +32,7 @@ from changeover.testing.crash import MortalLog
 from tests.public_api import soon
 
 LEASE = 0.03
-OPEN: dict[str, Callable[[str], Log]] = {
-    "memory": lambda url: MemoryLog(),
-    "sqlite": lambda url: open_log(Store(url, lease=0.2)),
-    "postgresql": lambda url: open_log(Store(url, lease=0.2)),
-}
+KINDS = ("memory", "sqlite", "postgresql")
 
 
 class Life:
@@ -62,9 +58,9 @@ class Life:
             return turn.get(self._phase, says("Three.")) if agent == "clerk" else says("Four.")
 
         ways: list[Any] = [delegate("aide"), handoff("shy")]
-        members = [Agent("desk", handoffs=()), Agent("clerk", tools=[dies], handoffs=ways, accepts=takes)]
-        others = [Function("aide", lambda ctx: self._dies_in("delegate")), Agent("shy", accepts=self._asked)]
-        return Team([*members, *others], model=ScriptedModel(replies), store=self._log)
+        members: list[Member] = [Agent("desk", handoffs=()), Agent("clerk", tools=[dies], handoffs=ways, accepts=takes)]
+        members += [Function("aide", lambda ctx: self._dies_in("delegate")), Agent("shy", accepts=self._asked)]
+        return Team(members, model=ScriptedModel(replies), store=self._log)
 
     async def _asked(self, package: Any) -> bool:
         await self._dies_in("offer")
@@ -99,11 +95,14 @@ async def three_die(log: Log, phase: str, package: HandoffPackage) -> Team:
 
 @pytest.fixture
 def shared(request: pytest.FixtureRequest) -> Log:
-    kind = request.param
-    url = {"sqlite": lambda: f"sqlite:///{request.getfixturevalue('sqlite_file')}", "memory": str}.get(
-        kind, lambda: request.getfixturevalue("postgres")
-    )()
-    return OPEN[kind](url)
+    """A log of a kind, for as many processes as a test wants."""
+    match request.param:
+        case "memory":
+            return MemoryLog()
+        case "sqlite":
+            return open_log(Store(f"sqlite:///{request.getfixturevalue('sqlite_file')}", lease=0.2))
+        case _:
+            return open_log(Store(request.getfixturevalue("postgres"), lease=0.2))
 
 
 LIVELOCK = pytest.mark.xfail(strict=True, reason="a ticket that is worn out in a tool is never put before a person")
@@ -117,7 +116,7 @@ EVERYWHERE = [
 ]
 
 
-def package(mode: str) -> HandoffPackage:
+def package(mode: Any) -> HandoffPackage:
     return HandoffPackage(Task("count"), metadata=Metadata(receiver="clerk", conversation="story", mode=mode))
 
 
@@ -141,7 +140,7 @@ async def test_a_person_is_asked_when_three_workers_died_in_any_phase(shared: Lo
         assert await soon(is_over)
 
 
-@pytest.mark.parametrize("shared", OPEN, indirect=True)
+@pytest.mark.parametrize("shared", KINDS, indirect=True)
 @pytest.mark.xfail(strict=True, reason="every sweep appends another TicketLapsed")
 async def test_a_sweep_that_changes_nothing_records_nothing(shared: Log):
     team = await three_die(shared, "tool", package("delegate"))

@@ -30,7 +30,7 @@ BRIEF = 0.02
 """A lease that lapses at once."""
 
 
-def rich(mode: str, **metadata: Any) -> HandoffPackage:
+def rich(mode: Any, **metadata: Any) -> HandoffPackage:
     """A package that uses every field that a worker reads."""
     known = Context(
         original_request="How many parts are there?",

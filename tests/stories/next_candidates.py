@@ -15,7 +15,7 @@ from tests.stories.settled_tickets import DEPUTY
 from tests.stories.stage import CONVERSATION, Stage
 from tests.stories.wanted import wanted
 
-NEEDS = {"required_capabilities": ("counting",)}
+NEEDS: dict[str, Any] = {"required_capabilities": ("counting",)}
 
 
 def counter(id: str, *, says_no: bool = False) -> Agent:

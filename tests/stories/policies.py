@@ -162,7 +162,7 @@ async def a_run_that_is_cancelled_after_its_turn_finishes_the_turn(stage: Stage)
 
 
 def night(ctx: RunContext) -> bool:
-    return ctx.variables.get("hour", 12) < 6
+    return bool(ctx.variables.get("hour", 12) < 6)
 
 
 @wanted("Rule has no end=")
@@ -259,7 +259,7 @@ async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> 
 @wanted("delegate() has no variables=")
 async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     way = delegate("clerk", variables=[changeover.Variable("shelf", "integer")])
-    members = [
+    members: list[changeover.Member] = [
         Agent("boss", handoffs=[way]),
         changeover.Function("clerk", lambda ctx: f"shelf {ctx.variables['shelf']}"),
     ]

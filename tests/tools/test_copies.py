@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approval, Command, Function, Handover, Rule, RunContext, Team, handoff, tool
+from changeover import Agent, Approval, Command, Function, Handover, Member, Rule, RunContext, Team, handoff, tool
 from changeover.testing import ScriptedModel, calls, hands_off, says
+from tests.public_api import recorded
 
 BEFORE = {"plan": "gold", "seen": ["a"]}
 
@@ -128,7 +129,7 @@ async def test_artifacts_and_workflow_state_of_a_tool_are_not_the_runs_own(part:
         return Command(goto="desk", update={"artifacts": {"list": "file:1"}, "workflow_state": {"done": ["a"]}})
 
     script = {"desk": [calls(("spoils_them", {})), says("Done.")]}
-    members = [Function("first", makes), Agent("desk", tools=[spoils_them], handoffs=())]
+    members: list[Member] = [Function("first", makes), Agent("desk", tools=[spoils_them], handoffs=())]
     result = await Team(members, model=ScriptedModel(script)).run("go")
     assert (result.artifacts, result.workflow_state) == ({"list": "file:1"}, {"done": ["a"]})
 
@@ -151,7 +152,7 @@ async def test_a_strategy_cannot_empty_the_arguments_that_were_recorded():
     model = ScriptedModel(script)
     async with Team(members, model=model) as team:
         await team.run("go", conversation="story")
-        replies = [each.event for each in await team.history("story") if type(each.event).__name__ == "ModelReplied"]
+        replies = await recorded(team, "ModelReplied")
     assert replies[0].calls[0].args == {"page": 7}
     assert model.requests[1].messages[1].calls[0].args == {"page": 7}  # type: ignore[union-attr]
 
