@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from changeover import Agent, Approve, Edit, Team, delegate, handoff
+from changeover import Agent, Approve, Edit, Team, delegate, handoff, tool
 from changeover.errors import ApprovalError
 from changeover.testing import ScriptedModel, calls, says
 from tests.public_api import offered
@@ -16,7 +16,8 @@ ASKS = {"triage": [calls(("pass_on", {"task": "count"})), says("Done.")], "b": [
 
 def leading_to(stage: Stage, way: Any, script: dict[str, Any] = SCRIPT) -> Team:
     """A team whose tool `pass_on` leads this way; a later one is the same team after a redeploy."""
-    members = [Agent("triage", handoffs=[way]), Agent("b", handoffs=()), Agent("evil", handoffs=())]
+    own: dict[str, Any] = {"tools": [way], "handoffs": ()} if callable(way) else {"handoffs": [way]}
+    members = [Agent("triage", **own), Agent("b", handoffs=()), Agent("evil", handoffs=())]
     return stage.team(members, ScriptedModel(script))
 
 
@@ -29,7 +30,7 @@ async def redeployed(stage: Stage, before: Any, after: Any, decision: Any, scrip
     """A request is shown by one team, and decided in another in which the same tool leads elsewhere."""
     first = leading_to(stage, before, script)
     await stage.say(first, "go")
-    requests = [each for each in await first.approvals(CONVERSATION) if each.receiver == "b"]
+    requests = [each for each in await first.approvals(CONVERSATION) if each.receiver != "evil"]
     assert requests or stage.lives > 1
     second = leading_to(stage, after, script)
     for request in requests:
@@ -56,3 +57,13 @@ async def a_decision_to_edit_binds_the_receiver_that_was_shown_as_well(stage: St
 async def an_approval_of_one_delegate_is_none_of_another(stage: Stage) -> None:
     before, after = (delegate(id, name="pass_on", approval=True) for id in ("b", "evil"))
     await redeployed(stage, before, after, Approve(), ASKS)
+
+
+@wanted("an approved tool is a handoff after a redeploy")
+async def an_approval_of_a_tool_is_none_of_a_handoff(stage: Stage) -> None:
+    @tool(approval=True)
+    def pass_on() -> str:
+        """Pass it on."""
+        return "passed on"
+
+    await redeployed(stage, pass_on, handoff("evil", name="pass_on", approval=True), Approve())
