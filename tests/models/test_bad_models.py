@@ -83,7 +83,8 @@ async def test_what_a_model_raises_ends_the_run_with_a_model_error(name: str):
     "name", [bad(each, "the reply is recorded raw, or the error is raised raw") for each in REPLIES]
 )
 async def test_a_reply_that_cannot_be_recorded_ends_the_run_with_a_model_error(name: str, any_store: str | None):
-    async with Team([Agent("desk")], model=ScriptedModel(lambda *_: REPLIES[name]), store=any_store) as team:
+    model, clock = ScriptedModel(lambda *_: REPLIES[name]), ManualClock(auto=True)
+    async with Team([Agent("desk")], model=model, store=any_store, clock=clock) as team:
         with pytest.raises(ModelError):
             await asyncio.wait_for(team.run("hello", conversation="story"), 2)
         assert await left_open(team) == "closed"

@@ -69,11 +69,6 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-async def test_what_is_recorded_at_once_on_postgresql_is_one_batch(postgres: str, sizes: list[int]):
-    assert await failures(postgres) == []
-    assert max(sizes) > MOST
-
-
 @pytest.mark.xfail(strict=True, reason="batches have no limit")
 async def test_a_batch_on_postgresql_is_split_before_it_exceeds_the_limit(
     postgres: str, sizes: list[int], monkeypatch: pytest.MonkeyPatch

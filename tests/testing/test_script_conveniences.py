@@ -6,14 +6,16 @@ import pytest
 
 import changeover
 from changeover import Agent, Team, testing
-from changeover.testing import ScriptedModel, says
+from changeover.testing import ManualClock, ScriptedModel, says
 from tests.public_api import public
 
 
 @pytest.mark.xfail(strict=True, reason="a script's function takes agent, messages and tools")
 async def test_the_function_of_a_script_may_take_the_request():
     script: Any = lambda request: says(f"{request.agent}, turn {request.turn}")  # noqa: E731
-    assert (await Team([Agent("desk")], model=ScriptedModel(script)).run("hello")).output == "desk, turn 0"
+    assert (
+        await Team([Agent("desk")], model=ScriptedModel(script), clock=ManualClock(auto=True)).run("hello")
+    ).output == "desk, turn 0"
 
 
 @pytest.mark.xfail(strict=True, reason="a script's function takes agent, messages and tools")
@@ -22,7 +24,7 @@ async def test_the_async_function_of_a_script_may_take_the_request():
         return says(request.instructions)
 
     play: Any = script
-    team = Team([Agent("desk", instructions="Be kind.")], model=ScriptedModel(play))
+    team = Team([Agent("desk", instructions="Be kind.")], model=ScriptedModel(play), clock=ManualClock(auto=True))
     assert "Be kind." in (await team.run("hello")).output
 
 
