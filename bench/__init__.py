@@ -1,1 +1,1 @@
-"""What Changeover costs, as ratios measured in one run: machines are noisy, ratios less so."""
+"""Benchmarks: the cost of Changeover as ratios measured in one run, because ratios are less noisy than times."""

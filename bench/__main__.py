@@ -31,11 +31,11 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
 }
 
 GRIDS: dict[str, Callable[[], Awaitable[list[Grid]]]] = {"context": page.grids}
-"""Those that give whole tables, which are the same on every machine; the tests hold their bounds."""
+"""Benches that print whole tables, equal on every machine; the tests check their bounds."""
 
 
 async def main(names: Sequence[str]) -> int:
-    """Run these benches, or all; return how many figures missed their bound."""
+    """Run these benches, or all of them; return the number of figures that miss their bound."""
     if unknown := set(names) - BENCHES.keys() - GRIDS.keys():
         sys.exit(f"no bench is called {', '.join(sorted(unknown))}; there are: {', '.join([*BENCHES, *GRIDS])}")
     console = Console()

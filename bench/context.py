@@ -1,4 +1,4 @@
-"""What the receiver of a handoff gets to read under each strategy, and what of it that it needs it can still reach."""
+"""What the receiver of a handoff reads under each strategy, and which of the facts that it needs it can reach."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ ADDRESS = re.compile(r"context://[0-9a-f]+")
 
 
 def read_weight(message: Message) -> int:
-    """The tokens of a message, with what its files hold: a model reads that too."""
+    """The tokens of a message and of its files."""
     return weight(message) + count(_attached(message))
 
 
 def read_text(messages: Sequence[Message]) -> str:
-    """All that stands in some messages."""
+    """The text of some messages."""
     return "\n".join(f"{each.text}\n{_attached(each)}" for each in messages)
 
 
 def addresses(messages: Sequence[Message]) -> list[str]:
-    """Where more can be fetched, according to some messages."""
+    """The context ids that some messages mention."""
     return list(dict.fromkeys(ADDRESS.findall(read_text(messages))))
 
 
@@ -49,7 +49,7 @@ Play = Callable[[str, Sequence[Message], Sequence[ToolDefinition]], Reply]
 
 
 def strategies(needs: Sequence[str]) -> dict[str, Strategy]:
-    """All that are compared, by the names that users know them by."""
+    """The strategies that are compared, by name."""
     return {
         "Full()": Full(),
         "Recent(5)": Recent(5),
@@ -60,31 +60,31 @@ def strategies(needs: Sequence[str]) -> dict[str, Strategy]:
 
 
 class Outcome(NamedTuple):
-    """What a receiver had before it, and what more it could find."""
+    """What a receiver read, and what it could fetch."""
 
     case: Case
     first: Request
-    """The first that its model was asked."""
+    """The first request to its model."""
     fetched: dict[Fact, list[str]]
-    """What came back for each question, from each address."""
+    """The result of each query, per context id."""
     summed_up: list[Request]
-    """What the summariser was asked."""
+    """The requests to the summariser."""
     handoffs: list[HandoffRecord]
 
     @property
     def tokens(self) -> int:
-        """Of the messages that its model was first asked with."""
+        """The tokens of the first request."""
         return sum(map(read_weight, self.first.messages))
 
     @property
     def in_view(self) -> list[Fact]:
-        """The facts that stand there."""
+        """The facts in the first request."""
         text = f"{self.first.instructions}\n{read_text(self.first.messages)}"
         return [fact for fact in self.case.facts if fact.stands_in(text)]
 
     @property
     def by_fetch(self) -> list[Fact]:
-        """The facts that it finds only when it asks."""
+        """The facts that it finds only by fetching."""
         found = [fact for fact, answers in self.fetched.items() if any(map(fact.stands_in, answers))]
         return [fact for fact in found if fact not in self.in_view]
 
@@ -96,13 +96,13 @@ class Outcome(NamedTuple):
 
     @property
     def answer(self) -> int:
-        """How many tokens come back for a question, on average."""
+        """The mean number of tokens that a query returns."""
         sizes = [count(text) for answers in self.fetched.values() for text in answers]
         return round(mean(sizes)) if sizes else 0
 
 
 async def outcome_of(case: Case, strategy: Strategy) -> Outcome:
-    """Play a talk by a team whose handoffs all use this strategy, and let its last agent look for every fact."""
+    """Play a talk with a team whose handoffs all use this strategy; its last agent fetches every fact."""
     talk = Talk(case.name)
     receiver, helper = ScriptedModel(_curious(case)), ScriptedModel({"helper": list(map(says, case.summaries))})
     last = Agent(case.receiver, instructions="Finish the work.", handoffs=[], model=receiver)
@@ -116,7 +116,7 @@ async def outcome_of(case: Case, strategy: Strategy) -> Outcome:
 
 def _curious(case: Case) -> Play:
     def plays(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-        """Ask for every fact at every address, if there is any; then be done."""
+        """Query every context id for every fact, then answer."""
         refs = addresses(messages)
         if not refs or isinstance(messages[-1], ToolResult):
             return says("That is all I need.")
@@ -126,7 +126,7 @@ def _curious(case: Case) -> Play:
 
 
 def _found(case: Case, messages: Sequence[Message]) -> dict[Fact, list[str]]:
-    """What the receiver was answered to each of its questions."""
+    """The results of the receiver's queries."""
     texts = {message.call: message.text for message in messages if isinstance(message, ToolResult)}
     own = [message for message in messages if isinstance(message, Assistant) and message.agent == case.receiver]
     asked = [call for message in own for call in message.calls]
@@ -136,7 +136,7 @@ def _found(case: Case, messages: Sequence[Message]) -> dict[Fact, list[str]]:
 
 
 async def outcomes() -> dict[str, dict[str, Outcome]]:
-    """Every conversation under every strategy."""
+    """Measure every conversation under every strategy."""
     return {
         case.name: {name: await outcome_of(case, strategy) for name, strategy in strategies(case.needs).items()}
         for case in CASES
@@ -144,7 +144,7 @@ async def outcomes() -> dict[str, dict[str, Outcome]]:
 
 
 def receivers(measured: dict[str, dict[str, Outcome]]) -> Grid:
-    """What the receiver reads, and what it can reach."""
+    """The table of what the receiver reads and can reach."""
     rows = []
     for of_case in measured.values():
         whole = of_case["Full()"]

@@ -1,4 +1,4 @@
-"""The core in memory, beside the floor."""
+"""The core in memory, compared with the floor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELP = "from changeover.cli import app; app(['--help'], standalone_mode=False)"
 
 
 async def handoffs() -> list[Figure]:
-    """One handoff, and each further one."""
+    """The cost of one handoff, and of each further one."""
 
     async def ours(count: int) -> None:
         LEFT.set([count])
@@ -49,7 +49,7 @@ async def handoffs() -> list[Figure]:
 
 
 async def guards() -> list[Figure]:
-    """What all guards that are on unless they are switched off add to a handoff."""
+    """The cost that the default guards add to a handoff."""
 
     def plays(team: Team) -> Callable[[], Awaitable[object]]:
         async def play() -> None:
@@ -58,7 +58,7 @@ async def guards() -> list[Figure]:
 
         return play
 
-    # A breaker is known by its kind, so nothing may stand before it; here nobody fails.
+    # A breaker is recognised by its class, so it cannot be wrapped; no receiver fails here.
     asked = [guard if isinstance(guard, CircuitBreaker) else Lenient(guard) for guard in DEFAULT]
     teams = {"without": ring(), "with": ring(guards=asked)}
     taken = await interleaved({name: (plays(team), 60) for name, team in teams.items()})
@@ -84,7 +84,7 @@ async def long_conversation() -> list[Figure]:
 
 
 async def many_at_once() -> list[Figure]:
-    """A thousand conversations at once, with a model that takes its time."""
+    """A thousand concurrent conversations with a slow model."""
 
     async def one() -> None:
         LEFT.set([1])
@@ -101,7 +101,7 @@ async def many_at_once() -> list[Figure]:
 
 
 def imports() -> list[Figure]:
-    """What importing costs, in fresh processes."""
+    """The time of imports, in fresh processes."""
     ours, names, help, peer = (
         _import_seconds(statement)
         for statement in (

@@ -1,4 +1,4 @@
-"""The log on disk, beside the floor's journal; PostgreSQL beside SQLite."""
+"""The log on disk compared with the floor's journal; PostgreSQL compared with SQLite."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder() -> Iterator[Path]:
 
 
 async def one_after_the_other() -> list[Figure]:
-    """Runs of one handoff in a row and a hundred at once, every step synced to disk."""
+    """Runs of one handoff, sequential and a hundred at once, with every step synced to disk."""
     with folder() as here:
         journal, team = floor.Journal(here / "floor.db"), ring(store=f"sqlite:///{here}/ours.db")
 
@@ -58,7 +58,7 @@ async def one_after_the_other() -> list[Figure]:
 
 
 async def many_at_once() -> list[Figure]:
-    """A thousand durable conversations at once, with a model that takes its time."""
+    """A thousand concurrent durable conversations with a slow model."""
     walls = []
     for _ in range(5):
         with folder() as here:
@@ -93,7 +93,7 @@ async def long_conversation() -> list[Figure]:
 
 
 def _halves(path: Path) -> float:
-    """How much longer the second half of a conversation's log is than the first, which has as many entries."""
+    """The size of the second half of a conversation's log relative to the first, with equally many entries."""
     with sqlite3.connect(path) as db:
         lengths = [length for (length,) in db.execute("SELECT length(body) FROM entries ORDER BY seq LIMIT 10000")]
     half = len(lengths) // 2
@@ -105,9 +105,9 @@ async def _cold_load(store: str) -> tuple[float, int]:
     events = 0
     for _ in range(3):
         team = ring(store=store)
-        await one(team)  # the store is open
+        await one(team)  # opens the store
         begun = time.perf_counter()
-        log = team._running().log
+        log = team.log
         events = State("long").fold(await log.read("long")).position
         taken.append(time.perf_counter() - begun)
         await team.close()
@@ -115,7 +115,7 @@ async def _cold_load(store: str) -> tuple[float, int]:
 
 
 async def bytes_on_disk() -> list[Figure]:
-    """What each further run of one handoff leaves behind: in the log, and with the tables that people query."""
+    """The bytes that each further run of one handoff adds: to the log, and with the tables of the read models."""
     few, many = 500, 1_500
     with folder() as here:
         path = here / "ours.db"
@@ -132,7 +132,7 @@ async def bytes_on_disk() -> list[Figure]:
                 for table in ("tasks", "messages", "handoffs", "approvals", "ledgers"):
                     db.execute(f"DELETE FROM {table}")
             sizes.append((_size(kept), whole))
-    # The difference: what an empty store takes is no cost of a run.
+    # The difference: the size of an empty store is not a cost of a run.
     log, whole = ((later - first) / (many - few) / 1024 for first, later in zip(*sizes, strict=True))
     return [
         Figure("log, a run", log, 1.2, unit=" KB"),
@@ -141,7 +141,7 @@ async def bytes_on_disk() -> list[Figure]:
 
 
 async def postgresql_beside_sqlite() -> list[Figure]:
-    """The same runs on both databases, each waiting for the disk: in a row, and a hundred at once."""
+    """The same runs on both databases, synced to disk: sequential, and a hundred at once."""
     with folder() as here:
         lite = ring(store=f"sqlite:///{here}/ours.db")
         big = ring(store=server(synced=True))

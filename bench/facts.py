@@ -1,7 +1,7 @@
-"""What whoever takes over has to know of each talk, and how a middling summariser retells it.
+"""The facts of each talk that its last receiver needs, and how a mediocre summariser retells them.
 
-A fact counts as known where all its words stand in one line. The summaries hold four of the ten; of the others, what
-the library keeps by itself has to be enough.
+A text contains a fact if all its words are in one line. The summaries contain four of the ten facts; the others must
+come from what the library keeps by itself.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import NamedTuple
 
 
 class Fact(NamedTuple):
-    """Something that somebody said once, how one would ask for it, and the words without which it is not told."""
+    """A fact that was said once, a query for it, and the words that a text must contain to tell it."""
 
     origin: str
     question: str
     words: tuple[str, ...]
 
     def stands_in(self, text: str) -> bool:
-        """Whether the text tells it."""
+        """True if the text contains the fact."""
         marks = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE) for word in self.words]
         return any(all(mark.search(line) for mark in marks) for line in text.splitlines())
 
 
 class Case(NamedTuple):
-    """A talk, who takes over at its end, and what that one has to know."""
+    """A talk, the receiver at its end, and the facts that it needs."""
 
     name: str
     receiver: str

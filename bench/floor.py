@@ -1,4 +1,4 @@
-"""The floor: the least that a correct handoff loop can do, written by hand with the standard library alone."""
+"""The floor: a minimal correct handoff loop, written by hand with the standard library only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMA = {"properties": {"to": {"type": "string"}, "message": {"type": "string"}
 
 
 def checker(schema: dict[str, dict[str, dict[str, str]]]) -> Callable[[dict[str, object]], None]:
-    """The arguments' check, made once."""
+    """A validator of arguments, compiled once."""
     types = {name: TYPES[about["type"]] for name, about in schema["properties"].items()}
     required = frozenset(schema["required"])
 
@@ -62,7 +62,7 @@ async def model(agent: str, messages: list[Message], latency: float) -> Message:
 
 
 async def run(agent: str, messages: list[Message], latency: float = 0.0, step: Callable[[Message], object] = id) -> str:
-    """Ask, carry out, hand on, until somebody answers. `step` is called after each message."""
+    """Call models and perform calls until an agent answers. `step` is called after each message."""
     for _ in range(1_000):
         reply = await model(agent, messages, latency)
         messages.append(reply)
@@ -96,7 +96,7 @@ class Journal:
         self._runs = 0
 
     async def relay(self) -> str:
-        """One conversation of one message, each step of it on disk before the next begins."""
+        """One conversation of one message; each step is on disk before the next begins."""
         self._runs += 1
         key = f"run-{self._runs}"
 

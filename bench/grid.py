@@ -1,4 +1,4 @@
-"""A table, as a terminal and as a page shows it."""
+"""Grid: a table for a terminal and for a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 TEXTS = 2
-"""So many columns are words; the others are numbers."""
+"""The number of columns of words; the others are numbers."""
 
 
 class Grid(NamedTuple):

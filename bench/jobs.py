@@ -1,4 +1,4 @@
-"""The least that a queue in a database can be: one table, a claim under a lease, a result; by its driver, by hand."""
+"""A minimal job queue in a database, written by hand with its driver: one table, claims with a lease, results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DONE = "UPDATE jobs SET result = {0}, until = NULL WHERE id = {0} AND owner = {0
 
 
 class Gate:
-    """Where so many processes, and whoever times them, wait for one another."""
+    """A barrier for several processes and the process that times them."""
 
     def __init__(self, context: BaseContext, processes: int) -> None:
         self._barrier = context.Barrier(processes + 1)
@@ -29,7 +29,7 @@ class Gate:
 
 
 class Jobs:
-    """The table, in either database."""
+    """The table of jobs, in SQLite or PostgreSQL."""
 
     def __init__(self, url: str) -> None:
         self._sqlite = url.startswith("sqlite:")

@@ -1,4 +1,4 @@
-"""Taking turns and taking medians."""
+"""Figures, and medians of measurements that alternate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
 
 
 async def seconds(work: Work, times: int) -> float:
-    """CPU-bound work: the seconds that one takes, in a row of `times`."""
+    """The seconds per call of CPU-bound work, over `times` calls."""
     gc.collect()
     begun = time.perf_counter()
     for _ in range(times):
@@ -39,7 +39,7 @@ async def seconds(work: Work, times: int) -> float:
 
 
 async def interleaved(contenders: dict[str, tuple[Work, int]], repetitions: int = 15) -> dict[str, float]:
-    """The median seconds of each, measured in turn, so that a noisy minute hits all of them alike."""
+    """The median seconds of each contender, measured alternately so that noise hits all of them alike."""
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(repetitions):
         for name, (work, times) in contenders.items():

@@ -1,4 +1,4 @@
-"""What the adapter adds to a call of a model, beside the provider's own client and beside pydantic-ai's layer."""
+"""The time that the adapter adds to a model call, compared with the provider's client and with pydantic-ai."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPLY = {
 
 
 async def adapter() -> list[Figure]:
-    """One call on a thread of some length, answered in memory: nothing counts but what the layers do."""
+    """One call on threads of several lengths, answered in memory, so that only the layers are measured."""
     from pydantic_ai.messages import InstructionPart
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.models.openai import OpenAIChatModel
@@ -60,7 +60,7 @@ async def adapter() -> list[Figure]:
 
 
 def _client() -> Any:
-    """OpenAI's client, whose every request is answered before it leaves."""
+    """OpenAI's client with a transport that answers in memory."""
     import httpx2
     from openai import AsyncOpenAI
 
@@ -91,7 +91,7 @@ def _turn(index: int) -> list[Message]:
 
 
 def _wire(messages: Sequence[Message]) -> list[Any]:
-    """The same thread, as it goes over the wire."""
+    """The same thread in the format of the API."""
     wire: list[Any] = [{"role": "system", "content": INSTRUCTIONS}]
     for message in messages:
         match message:

@@ -1,4 +1,4 @@
-"""The tables of docs/context.md, as they are measured; run as a module to write them anew."""
+"""The measured tables of docs/context.md; run as a module to update them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TABLE = re.compile(r"(?P<start>^<!-- measured -->\n).*?(?P<end>^<!-- end -->$)",
 
 
 async def grids() -> list[Grid]:
-    """Both tables, measured now."""
+    """Measure both tables."""
     return [receivers(await outcomes()), whole_tasks(await bills())]
 
 
 def rewritten(page: str, measured: list[Grid]) -> str:
-    """The page with its tables as they were measured."""
+    """The page with its tables replaced."""
     tables = iter(measured)
     return TABLE.sub(lambda found: found["start"] + next(tables).markdown() + found["end"], page)
 

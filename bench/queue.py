@@ -1,4 +1,4 @@
-"""Tickets beside a bare table of jobs in the same database, both served by several processes; how soon, how flat."""
+"""Tickets compared with a plain table of jobs, both served by several processes; latency; growth."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from bench import jobs
 from bench.durable import folder
 from bench.measure import Figure
 from changeover import Agent, HandoffPackage, Metadata, Mode, Task, Team, Worker
-from changeover.engines.local import claims
-from changeover.engines.local.claims import take
-from changeover.engines.local.engine import LocalEngine
+from changeover.relay.claims import GiveBack
+from changeover.relay.engine import Engine
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.postgres import server
@@ -48,9 +47,9 @@ async def submit(team: Team, count: int) -> None:
 
 
 async def _serve(url: str, ready: Callable[[], object]) -> None:
-    """Claim and complete until nothing is left, as a program of one's own would."""
+    """Claim and complete until nothing is left, by Team.claim."""
     team = desk(url)
-    await team.claim("front")  # connected, and everything imported
+    await team.claim("front")  # connects, and imports everything
     ready()
     while claimed := await team.claim(AGENT, limit=AT_ONCE):
         await asyncio.gather(*(claim.complete("done") for claim in claimed))
@@ -62,7 +61,7 @@ def _tickets(url: str, gate: jobs.Gate) -> None:
 
 
 async def beside_a_bare_table() -> list[Figure]:
-    """Eight processes that empty a queue; what they do with a job is nothing, but all of it is recorded."""
+    """Eight processes drain a queue; a job does nothing, but all its events are recorded."""
     figures = []
     for name, stored in (("SQLite", in_a_file), ("PostgreSQL", on_a_server)):
         ours, bare = [], []
@@ -85,7 +84,7 @@ async def _filled(url: str) -> None:
 
 
 async def _emptied(serve: Callable[[str, jobs.Gate], None], url: str) -> float:
-    """How many seconds the processes take, once all of them are ready."""
+    """The seconds that the processes take, after all of them are ready."""
     context = multiprocessing.get_context("spawn")
     gate = jobs.Gate(context, PROCESSES)
     processes = [context.Process(target=serve, args=(url, gate), daemon=True) for _ in range(PROCESSES)]
@@ -106,7 +105,7 @@ def in_a_file() -> Iterator[str]:
 
 @contextmanager
 def on_a_server() -> Iterator[str]:
-    """A place of its own on a server that waits for the disk, as the file does."""
+    """A new database on a server that syncs to disk, as the file does."""
     url, name = server(synced=True), f"bench_{os.urandom(4).hex()}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
@@ -115,7 +114,7 @@ def on_a_server() -> Iterator[str]:
 
 
 async def latency() -> list[Figure]:
-    """From submit to the start of work, in another process's eyes: a team of its own on the same file."""
+    """The latency from submit to the start of work in a second team on the same file."""
     figures = []
     for name, stored in (("SQLite", in_a_file), ("PostgreSQL", on_a_server)):
         with stored() as url:
@@ -165,18 +164,18 @@ async def flat() -> list[Figure]:
 async def _claims(url: str) -> tuple[float, float]:
     team = desk(url or None)
     await submit(team, FEW)
-    few = await team.on_engine(_one_claim)
+    few = await _one_claim(team.engine)
     if url:
         await asyncio.to_thread(_pile_up, url, MANY - FEW)
     else:
         await submit(team, MANY - FEW)
-    many = await team.on_engine(_one_claim)
+    many = await _one_claim(team.engine)
     await team.close()
     return few, many
 
 
 def _pile_up(url: str, count: int) -> None:
-    """So many more tickets behind those that are there: by the database itself, for to submit them takes minutes."""
+    """Insert more tickets behind the existing ones with SQL: submitting them would take minutes."""
     numbers = f"WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more WHERE n < {count})"
     where = "agent, conversation, place, root, priority, deadline, at"
     like = f"id || '-' || n, {where}, turn + n, owner, until, attempts, rests"
@@ -191,13 +190,13 @@ def _pile_up(url: str, count: int) -> None:
             server.execute(insert.encode())
 
 
-async def _one_claim(engine: LocalEngine) -> float:
-    """The median seconds of a claim and of giving it back, which leaves the queue as it was."""
+async def _one_claim(engine: Engine) -> float:
+    """The median seconds of a claim and its release, which leaves the queue unchanged."""
     taken = []
     for _ in range(100):
         begun = time.perf_counter()
-        [mine] = await take(engine, [AGENT], "bench", 60, 1)
-        await claims.give_back(engine, mine, "bench", "")
+        [mine] = await engine.claim([AGENT], "bench", 60, 1)
+        await engine.put(GiveBack(mine, "bench"))
         taken.append(time.perf_counter() - begun)
     return median(taken)
 

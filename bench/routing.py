@@ -1,4 +1,4 @@
-"""How often the right agent is found for a task, and what looking for it costs."""
+"""How often the router finds the right agent for a task, and the cost of a recommendation."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ EXTRA = "wordllama"
 SYLLABLES = ("ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "ve", "wi", "xo", "zu")
 
 Names: TypeAlias = Callable[[Task], Sequence[str]]
-"""Whom something names for a task, the best first."""
+"""Returns the ids of agents for a task, best first."""
 
 
 def by_capability(task: Task) -> Sequence[str]:
-    """Whoever has what is required, or what the task names."""
+    """Match by capability."""
     return [each.agent for each in recommend(Registry(PROFILES), task.text, task.required) if each.step == "exact"]
 
 
 def by_text(registry: Registry) -> Names:
-    """Whoever fits by text, whatever is required."""
+    """Match by text only."""
     return lambda task: [each.agent for each in recommend(registry, task.text) if each.step == "text"]
 
 
 def by_all_steps(task: Task) -> Sequence[str]:
-    """Whoever is found by the steps that Changeover takes, and after it those that were next."""
+    """Match as the router does: the chosen agent first, then the other candidates."""
     registry = Registry(PROFILES)
     found = find_for_task(registry, task.text, task.required)
     if isinstance(found, Undecided):
@@ -46,7 +46,7 @@ def by_all_steps(task: Task) -> Sequence[str]:
 
 
 def hits(names: Names, tasks: Sequence[Task], within: int = 1) -> float:
-    """Of these tasks, the percentage whose agent is among the first named, or for whom rightly nobody is."""
+    """The percentage of tasks whose agent is among the first results, or that rightly have no result."""
     right = [bool(set(names(task)[:within]) & set(task.right)) if task.right else not names(task) for task in tasks]
     return 100 * sum(right) / len(right)
 
@@ -56,7 +56,7 @@ NOBODYS = [task for task in TASKS if not task.right]
 
 
 async def routing() -> list[Figure]:
-    """Who is found, by each step alone and by all of them; then what it costs."""
+    """The accuracy of each step alone and of all of them, then the cost."""
     matchers: dict[str, Names] = {"capability": by_capability, "words": by_text(Registry(PROFILES))}
     if find_spec(EXTRA):
         matchers["meaning"] = by_text(Registry(PROFILES, load_wordllama()))
@@ -67,7 +67,7 @@ async def routing() -> list[Figure]:
 
 
 def settled() -> list[tuple[Task, str]]:
-    """The tasks for which no model has to be asked, and who is named for them, if anybody."""
+    """The tasks that need no model, and the agent found for each, if any."""
     registry = Registry(PROFILES)
     found = [(task, find_for_task(registry, task.text, task.required)) for task in TASKS]
     return [
@@ -96,7 +96,7 @@ def _hits(name: str, names: Names, bound: float | None = None, nobodys: float | 
 
 
 async def _cost() -> list[Figure]:
-    """What a recommendation costs among few and among many, and what one more profile costs beside all of them."""
+    """The cost of a recommendation among few and among many profiles, and of adding one profile."""
     small, large = (Registry(map(made_up, range(count))) for count in (FEW, MANY))
     asked = [task.text for task in TASKS]
 
@@ -129,7 +129,7 @@ async def _cost() -> list[Figure]:
 
 
 def made_up(number: int) -> Profile:
-    """A profile of made-up words and some of real ones, as different from the others as profiles are."""
+    """A generated profile of invented and real words."""
     real = PROFILES[number % len(PROFILES)]
     words = [_word(number * 31 + place * 17) for place in range(8)]
     return Profile(
@@ -141,6 +141,6 @@ def made_up(number: int) -> Profile:
 
 
 def _word(number: int) -> str:
-    """One of some three thousand words."""
+    """One of about three thousand words."""
     size = len(SYLLABLES)
     return "".join(SYLLABLES[number // size**place % size] for place in range(3))

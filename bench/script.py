@@ -1,4 +1,4 @@
-"""The work that every contender does: a ring of three agents that hand on `left` times, then answer."""
+"""The work of every contender: a ring of three agents that hand over `left` times, then answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFT: ContextVar[list[int]] = ContextVar("left")
 
 
 class RingModel:
-    """A model that costs as little as a model can: it hands on as often as it was told, then answers."""
+    """The cheapest possible model: it hands over a given number of times, then answers."""
 
     def __init__(self, latency: float = 0.0) -> None:
         self._latency = latency
@@ -43,7 +43,7 @@ class RingModel:
 
 
 class Lenient:
-    """Asks a guard, and allows it all the same: these agents go round because that is their work."""
+    """Asks a guard and ignores its verdict: the ring of agents looks like a loop to a guard."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -54,7 +54,7 @@ class Lenient:
 
 
 def ring(latency: float = 0.0, store: str | None = None, guards: Sequence[Guard] = ()) -> Team:
-    """A team for this work; nobody guards it, unless it is said who."""
+    """A team for this work; without guards unless some are given."""
     members = [Agent(name, instructions=INSTRUCTIONS) for name in RING]
     limits = Limits(max_handoffs=1_000, max_turns=1_000)
     return Team(members, model=RingModel(latency), limits=limits, store=store, guards=guards)

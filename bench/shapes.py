@@ -1,5 +1,4 @@
-"""The same work done by one agent, by a swarm of three and by a supervisor with three, and the tokens that all read and
-write."""
+"""The tokens that the same work takes with one agent, with a swarm of three, and with a supervisor of three."""
 
 from __future__ import annotations
 
@@ -62,14 +61,14 @@ STEPS: dict[str, list[Reply]] = {
         ),
     ],
 }
-"""What each does, whoever else is there."""
+"""The work of each agent, in every shape."""
 
 
 HEAD = ("shape", "strategy", "tokens", "of one agent", "requests", "missing")
 
 
 class Bill(NamedTuple):
-    """What a way of doing the work took: tokens, requests of models, and what somebody had to do without."""
+    """The cost of a shape: tokens, model requests, and the facts that an agent lacked."""
 
     tokens: int
     requests: int
@@ -94,14 +93,14 @@ class Meter:
 
 
 def tokens_of(request: Request) -> int:
-    """What a provider is sent: instructions, tools and messages."""
+    """The content of a request to a provider: instructions, tools and messages."""
     tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in request.tools]
     defined = count(json.dumps(tools)) if tools else 0
     return count(request.instructions) + defined + sum(map(read_weight, request.messages))
 
 
 class Part(NamedTuple):
-    """What one agent does: look for what it does not know, take its steps, and then this."""
+    """The replies of one agent: fetch unknown facts, make its calls, then give `last`."""
 
     name: str
     last: Reply
@@ -128,7 +127,7 @@ async def alone() -> Bill:
 
 
 async def swarm(strategy: Strategy) -> Bill:
-    """Three who hand on to each other."""
+    """Three agents that hand over to one another."""
     lasts = {
         "orders": hands_off("shipping", "18 seals of PO 7719 never arrived. Please get them to the customer in time."),
         "shipping": hands_off("billing", "The missing seals are on their way. Please correct the invoice and answer."),
@@ -142,7 +141,7 @@ async def swarm(strategy: Strategy) -> Bill:
 
 
 async def supervisor(strategy: Strategy) -> Bill:
-    """Three who are asked by a fourth."""
+    """Three agents that work as delegates of a fourth."""
     lasts = {"orders": says(work.FOUND), "shipping": says(work.SENT), "billing": says(work.CORRECTED)}
     missing: list[Fact] = []
     parts = {name: Part(name, last, missing).plays for name, last in lasts.items()}
@@ -180,7 +179,7 @@ def _cast(parts: Mapping[str, Callable[[Sequence[Message]], Reply]]) -> Scripted
 
 async def _run(members: list[Agent], meter: Meter, strategy: Strategy | None, missing: list[Fact]) -> Bill:
     helper = Meter(ScriptedModel({"helper": list(map(says, work.SUMMARIES))}))
-    # A clock that stands still: how long something took is told to models, and would be another each time.
+    # A fixed clock: models are told durations, which would differ in every run.
     clock = ManualClock()
     async with Team(members, model=meter, helper_model=helper, strategy=strategy, clock=clock) as team:
         result = await team.run(work.ASKED, conversation="work")
@@ -194,7 +193,7 @@ ALONE = ("one agent", "")
 
 
 async def bills() -> Bills:
-    """Every shape under every strategy; first, what all are compared with."""
+    """Measure every shape under every strategy; the first is the baseline."""
     found = {ALONE: await alone()}
     for shape in (swarm, supervisor):
         for name, strategy in strategies(work.NEEDS).items():
@@ -203,7 +202,7 @@ async def bills() -> Bills:
 
 
 def whole_tasks(measured: Bills) -> Grid:
-    """What the work costs in each shape."""
+    """The table of the cost of each shape."""
     one, rows, before = measured[ALONE], [], ""
     for (shape, name), bill in measured.items():
         ratio = f"{bill.tokens / one.tokens:.2f} x"

@@ -1,4 +1,4 @@
-"""Conversations that were written down, as a team can play them.
+"""Talk: a written conversation that a team can play.
 
 A talk is a text file. Who speaks stands before a colon; below what an agent says stand its call of a tool, `->`, with
 the result, `<-`, or the handoff that it makes, `=>`. A file that the user attaches stands behind the words in brackets.
@@ -27,7 +27,7 @@ MORE = "     "
 
 
 class Turn(NamedTuple):
-    """What a user says, and the name of what is attached."""
+    """A message of the user, and the name of its attachment."""
 
     text: str
     file: str = ""
@@ -38,7 +38,7 @@ class Turn(NamedTuple):
 
 
 class Talk:
-    """A conversation: what the user says, what each agent's model answers, and what the tools find."""
+    """A conversation: the user's messages, the replies of each model, and the results of tools."""
 
     def __init__(self, name: str) -> None:
         self.turns: list[Turn] = []
@@ -50,7 +50,7 @@ class Talk:
             self._take(part)
 
     def agents(self) -> list[Agent]:
-        """Everybody who speaks, with the tools that they use."""
+        """The agents that speak, with their tools."""
         return [
             Agent(
                 name,
@@ -62,7 +62,7 @@ class Talk:
         ]
 
     async def play(self, team: Team, conversation: str) -> list[HandoffRecord]:
-        """Say to the team what the user says, one after the other; the handoffs that come of it."""
+        """Send the user's messages to the team in turn; returns the handoffs."""
         results = [await team.run(turn.text, conversation=conversation, files=turn.files) for turn in self.turns]
         return [handoff for result in results for handoff in result.handoff_chain]
 
@@ -95,7 +95,7 @@ class Talk:
 
 
 def _parts(text: str) -> Iterator[list[str]]:
-    """Each line that somebody says, with what stands below it."""
+    """Each spoken line, with the lines below it."""
     part: list[str] = []
     for line in filter(None, text.splitlines()):
         if part and not line.startswith(" "):

@@ -1,4 +1,4 @@
-"""Many delegates at once: what each costs must not depend on how many there are."""
+"""Many parallel delegates: the cost of each must not depend on their number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEW, MANY = 50, 500
 
 
 class Spreading:
-    """A model whose first reply in a conversation asks as many delegates as it says; delegates answer at once."""
+    """A model whose first reply calls the given number of delegates; delegates answer at once."""
 
     def __init__(self, width: int) -> None:
         self._calls = tuple(Call(f"call_{index}", "delegate_to_aide", {"task": ASKED}) for index in range(width))
@@ -29,14 +29,14 @@ class Spreading:
 
 
 def spreading(width: int, store: str | None = None) -> Team:
-    """A team of one that asks and one that is asked."""
+    """A team of one sender and one delegate."""
     members = [Agent("boss", instructions=INSTRUCTIONS, handoffs=[delegate("aide")]), Agent("aide")]
     limits = Limits(max_handoffs=width, max_turns=2 * width + 2)
     return Team(members, model=Spreading(width), limits=limits, store=store)
 
 
 async def fan_out() -> list[Figure]:
-    """Delegates at once, in memory and on disk."""
+    """Parallel delegates, in memory and on disk."""
     with folder() as here:
         return [
             await _ratio("delegate", {FEW: spreading(FEW), MANY: spreading(MANY)}, (20, 3)),

@@ -1,4 +1,4 @@
-"""A piece of work for three specialists, or for one who can do all: its tools, what they find, what everybody says."""
+"""A piece of work for three specialists or one generalist: its tools, their results, and the replies."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ REBATE = Fact("orders", "What rebate does clause 7.2 grant for each week?", ("2 
 ARRIVES = Fact("shipping", "When do the goods arrive by van?", ("2026-05-07",))
 
 NEEDED = {"orders": (), "shipping": (SHORT, FREE, NOTE, FASTER), "billing": (SHORT, ORDER, REBATE, ARRIVES)}
-"""What each has to know of what others found out."""
+"""The facts that each agent needs from the others."""
 
 ANSWER = (
     "The second parcel with 18 seals went astray and is held by customs in Basel, because papers were asked for at an"
@@ -197,4 +197,4 @@ SUMMARIES = (
     "The invoice was corrected.",
 )
 NEEDS = ("which goods are missing", "numbers of orders, deliveries and invoices", "what the contract grants")
-"""What the summariser is told that the next one needs."""
+"""The needs of the next agent, for the summariser."""

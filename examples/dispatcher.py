@@ -1,7 +1,7 @@
-"""A dispatcher: plain Python decides who answers. No model is asked for that: it is free, and always decides alike.
+"""A dispatcher: plain Python decides which agent answers. It needs no model, so it is free and deterministic.
 
-The dispatcher is a Function member. It reads the message, and returns a Command: go to an agent, with what was found in
-the message as context, or end the run at once with an answer. Replies are scripted: no key, no network.
+The dispatcher is a Function member. It reads the message and returns a Command: go to an agent, with context taken from
+the message, or end the run with an answer. Replies are scripted: no key, no network.
 
     python examples/dispatcher.py
 """
@@ -25,7 +25,7 @@ def dispatch(ctx: RunContext) -> Command:
 
 
 def members() -> list[Agent | Function]:
-    # handoffs=(): a Command needs no handoff that is declared, and the desks cannot pass anybody on.
+    # handoffs=(): a Command needs no declared handoff, and the desks cannot hand over.
     return [
         Function("dispatcher", dispatch),
         Agent("billing", instructions="Answer questions about payments.", handoffs=()),

@@ -1,9 +1,9 @@
-"""Fan-out: one agent, sent out four times at once, and one answer made of what comes back.
+"""Fan-out: one agent works on four tasks in parallel, and another makes one answer of the results.
 
-The host is a Function member. First it sends a taster out for each tea; each works in a conversation of its own. When
-all are back, in the order in which they were sent, the host is called again and finds their results in `ctx.returned`.
-One of them fails here: that is one result among others, and nothing is lost. Then the host hands over to the writer,
-who makes one answer of it. Replies are scripted: no key, no network.
+The host is a Function member. First it sends a taster to each tea; each works in a conversation of its own. When
+all have returned, the host is called again and finds their results in `ctx.returned`, in the order of sending. One of
+them fails here; its error is one result among the others. Then the host hands over to the writer, who makes one answer
+of the results. Replies are scripted: no key, no network.
 
     python examples/fan_out.py
 """
@@ -21,7 +21,7 @@ SECONDS = 0.5
 
 
 def host(ctx: RunContext) -> Command:
-    """Have every tea tasted, then have the results written up."""
+    """Send one taster per tea, then the writer."""
     if not ctx.returned:
         return Command(goto=[Send("taster", {"tea": tea}, task=f"Taste the {tea}.") for tea in TEAS])
     said = {
@@ -32,7 +32,7 @@ def host(ctx: RunContext) -> Command:
 
 
 def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-    """What the models say: a taster about its one tea, the writer about all that it was told."""
+    """The replies of the models: a taster about its tea, the writer about all results."""
     if agent == "writer":
         [told] = [message.text for message in messages if isinstance(message, Note)]
         return says(f"Of {len(TEAS)} teas we could taste {told.count(',') + 1}: {told}.")

@@ -1,7 +1,7 @@
 """A pipeline: research, write, review. Every step ends with a tool that says where the work goes next.
 
-The order is plain Python, in the Commands that the tools return; the models only do the work of their step. What each
-step made travels on: a reference to it in the artifacts, and how far the flow has come in the workflow state. Replies
+The order is plain Python, in the Commands that the tools return; the models only do the work of their step. The
+result of each step travels as a reference in the artifacts, and the progress of the flow in the workflow state. Replies
 are scripted, so this needs no key and no network.
 
     python examples/pipeline.py
@@ -10,7 +10,7 @@ are scripted, so this needs no key and no network.
 from changeover import END, Agent, Command, RunContext, Team
 from changeover.testing import ScriptedModel, calls
 
-SHELF: dict[str, str] = {}  # where the texts lie; what travels is a reference to them
+SHELF: dict[str, str] = {}  # holds the texts; only references to them travel
 
 
 def hand_in_notes(notes: str) -> Command:

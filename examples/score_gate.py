@@ -1,8 +1,8 @@
-"""A score gate: draft, score, and again, until the score is good enough or three tries are used up.
+"""A score gate: draft and score in a loop, until the score is good enough or three tries are used up.
 
-The writer is an agent; the gate is a Function member that scores a draft in plain Python. It goes back to the writer
-with what is missing, or ends the run. How many tries there were stands in the workflow state, which travels; and should
-the gate never open, `max_handoffs` would stop the loop. Replies are scripted: no key, no network.
+The writer is an agent; the gate is a Function member that scores a draft in plain Python. It returns to the writer
+with what is missing, or ends the run. The number of tries is kept in the workflow state, which travels with handoffs;
+`max_handoffs` would stop a loop that never ends. Replies are scripted: no key, no network.
 
     python examples/score_gate.py
 """
@@ -36,7 +36,7 @@ DRAFTS = ["A party!", "A party! who: all of us", "A party! who: all of us, when:
 
 
 def play(drafts: list[str]) -> None:
-    """One run of the loop: each try with its score, and what the gate said to it."""
+    """One run of the loop: each try with its score and the verdict of the gate."""
     model = ScriptedModel({"writer": [calls(("submit", {"text": draft})) for draft in drafts]})
     result = Team([Agent("writer", tools=[submit]), Function("gate", gate)], model=model).run_sync("Invite everybody.")
     tries, back = result.workflow_state["done"], [h.message for h in result.handoff_chain if h.sender == "gate"]

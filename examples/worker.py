@@ -1,9 +1,9 @@
-"""A queue: work is left in a store, and workers in processes of their own do it, whatever happens to one of them.
+"""A queue: a program submits work to a store, and worker processes do it, even if one of them is killed.
 
-The archive is an agent that is served by claims (`pull=True`): what is handed to it waits until a worker takes it. Here
-code leaves a package for it in a SQLite file. The first worker takes it and is killed in the middle; when its lease has
-run out the second one takes it, and finishes. Whoever left the package gets the result. The workers are the command
-`changeover worker`, and the lines with a time are what they print. Replies are scripted: no key, no network.
+Workers serve the archive, an agent with `pull=True`: a handoff to it waits until a worker claims it. Here the program
+submits a package to a SQLite file. The first worker claims it and is killed in the middle; when its lease has expired,
+the second worker claims it and finishes. The program gets the result. The workers are the command `changeover worker`;
+the lines with a time are their output. Replies are scripted: no key, no network.
 
     python examples/worker.py
 """
@@ -22,7 +22,7 @@ QUESTION = "Which invoices has order 1042?"
 
 
 def desk() -> Team:
-    """The team, as this program and its workers know it, on the store that they share."""
+    """The team of this program and of its workers, on the store that they share."""
     script = {"archive": [says("Two, both of Monday.")]}
     archive = Agent("archive", pull=True, instructions="Look things up in old papers.")
     store = Store(os.environ["DESK_STORE"], lease=1)
@@ -30,13 +30,13 @@ def desk() -> Team:
 
 
 async def start_worker(name: str) -> Process:
-    """Begin a process that serves the archive until it is stopped."""
+    """Start a process that serves the archive until it is stopped."""
     worker = ["worker", f"{__file__}:desk", "--agents", "archive", "--lease", "1", "--name", name]
     return await asyncio.create_subprocess_exec(sys.executable, "-m", "changeover", *worker)
 
 
 async def leave_and_wait() -> None:
-    """Leave a package, have one worker die over it, and wait for what comes of it."""
+    """Submit a package, kill one worker that works on it, and wait for the result."""
     async with desk() as team:
         package = HandoffPackage(Task(QUESTION), metadata=Metadata(receiver="archive"))
         ticket = await team.submit(package, key="order-1042")

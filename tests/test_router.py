@@ -101,7 +101,7 @@ async def test_where_the_store_says_something_else_than_the_code_the_code_holds_
 
 async def test_what_code_declares_is_not_written_to_the_store_by_itself(two: tuple[Team, Team]):
     await two[0].run("Hello")
-    assert await two[0].on_engine(lambda engine: engine.log.agents.all()) == []
+    assert await two[0].log.agents.all() == []
 
 
 async def test_a_profile_of_somebody_who_is_not_in_the_team_is_found_by_nobody():
@@ -188,7 +188,7 @@ async def test_what_cannot_be_kept_is_said_and_nothing_is_kept():
     for change in (mine.router.enable, mine.router.disable, mine.router.remove):
         with pytest.raises(UnknownAgentError, match="no agent is called 'nobody'"):
             await change("nobody")
-    assert await mine.on_engine(lambda engine: engine.log.agents.all()) == []
+    assert await mine.log.agents.all() == []
 
 
 async def test_a_member_that_joins_is_handed_to_and_works():

@@ -26,6 +26,7 @@ from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.observe.hooks import Hook, hook_faults
+from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Ask, Clock, Log, Model, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
 from changeover.routing.profile import profile_of
@@ -51,7 +52,7 @@ class Declared:
     rules: Sequence[Rule] = ()
     hooks: Mapping[str, Hook] | None = None
     store: str | Store | Log | None = None
-    engine: Any = None
+    engine: EngineFactory | None = None
     handoffs_enabled: Enabled = True
     fallback: bool = False
     ask: Ask | None = None
@@ -64,8 +65,6 @@ class Declared:
 
 DEFAULT: tuple[Guard, ...] = (Deadlock(), CircuitBreaker())
 """The guards of a team that says nothing of them."""
-
-UNBUILT = ("engine",)
 
 HANDOFFS = "CHANGEOVER_HANDOFFS"
 """What in the environment says whether agents hand off, whatever the team says."""
@@ -86,7 +85,6 @@ def assemble(declared: Declared) -> World:
         *tried_faults,
         *helper_faults,
         *(f"agent {id!r}: {fault}" for id, toolkit in toolkits.items() for fault in toolkit.faults),
-        *(f"Team({name}=…) is not supported by this version; leave it out" for name in _unbuilt(declared)),
     ]
     if faults:
         raise MisconfiguredError(*faults)
@@ -119,6 +117,7 @@ def _faults(declared: Declared) -> list[str]:
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
         *_store_faults(declared.store),
+        *_engine_faults(declared.engine),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
     ]
 
@@ -217,8 +216,10 @@ def _store_faults(store: object) -> tuple[str, ...]:
     return ()
 
 
-def _unbuilt(declared: Declared) -> list[str]:
-    return [name for name in UNBUILT if getattr(declared, name)]
+def _engine_faults(engine: object) -> list[str]:
+    if engine is None or callable(engine):
+        return []
+    return [f"engine={engine!r} is not a function that makes an engine from an EngineSetup"]
 
 
 def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], list[str]]:

@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from changeover.engines.local import cancellation
-from changeover.engines.local.approvals import decide
-from changeover.engines.local.cancellation import roll_back
-from changeover.engines.local.engine import LocalEngine
-from changeover.engines.local.tickets import id_of
 from changeover.errors import ApprovalError, ConversationNotFound, MisconfiguredError
 from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
 from changeover.guards.approval import Decision, decision_fault, is_names
 from changeover.guards.breaker import Circuit
+from changeover.ids import below, split_request
 from changeover.inputs import check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
+from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
+from changeover.relay.ports import Clock, Log
+from changeover.relay.requests import Cancel, Decide, RollBack
 from changeover.relay.stream import Recorded, recorded
-
-T = TypeVar("T")
 
 
 class Overseer(ABC):
-    """Sees to what a team has under way; the engine does it."""
+    """Controls what a team has under way. Inputs go to its engine; what only reads or writes the store goes there."""
 
+    @property
     @abstractmethod
-    async def on_engine(self, work: Callable[[LocalEngine], Awaitable[T]], /) -> T:
-        """Do something with the engine, on the loop on which it lives."""
+    def engine(self) -> Engine:
+        """The engine of the team, for code that is built upon it."""
+
+    @property
+    @abstractmethod
+    def log(self) -> Log:
+        """The log of the team, opened when it is first needed; for code that is built upon it."""
+
+    @property
+    @abstractmethod
+    def clock(self) -> Clock:
+        """The clock of the team."""
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
-        """What waits for a person's decision: in a conversation and its delegates, or in all that the store holds."""
-        found = await self.on_engine(lambda engine: engine.log.approvals())
-        below = f"{conversation}/"
+        """The requests that await a person's decision: of a conversation and its delegates, or of the whole store."""
+        found, prefix = await self.log.approvals(), below(conversation or "")
         return [
-            each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(below)
+            each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(prefix)
         ]
 
     async def decide(
@@ -49,11 +55,12 @@ class Overseer(ABC):
     ) -> None:
         """Decide about a request as it was shown, or by its id; the run goes on from there, in this process.
 
-        Raise ApprovalError if it cannot hold: somebody decided before, what was shown is not what is awaited, or who
-        decides has none of the roles that it takes. That these are somebody's roles is for the caller to know.
+        `roles` are those of the person who decides; the caller has to make sure that they are. Raises ApprovalError if
+        the decision cannot hold: the request was decided before, it is not the one that is awaited, or the person has
+        none of the roles that it requires.
         """
         if not is_names(roles):
-            raise ApprovalError(f"roles={roles!r} is no list of names, such as ['manager']")
+            raise ApprovalError(f"roles={roles!r} is not a list of names, such as ['manager']")
         if not isinstance(decision, Decision):
             raise ApprovalError(f"decide by Approve(), Reject(…), Edit(…) or Respond(…), not by {decision!r}")
         if fault := decision_fault(decision):
@@ -62,69 +69,67 @@ class Overseer(ABC):
         if isinstance(approval, Ticket):
             raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
         id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
-        if id.count(":") != 2:
-            raise ApprovalError(f"{id!r} is no id of an approval; `approvals()` lists what is awaited", approval=id)
-        await self.on_engine(lambda engine: decide(engine, id, decision, by, tuple(roles)))
+        if split_request(id) is None:
+            raise ApprovalError(
+                f"{id!r} is not the id of an approval; `approvals()` lists those that are awaited", approval=id
+            )
+        await self.engine.put(Decide(id, decision, by, tuple(roles)))
 
     async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "") -> bool:
-        """End what is under way: of a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a
-        ticket, with all that works for it. Returns when it has ended; False if nothing was under way."""
+        """End what is under way in a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a ticket,
+        with all delegates. Returns when it has ended; False if nothing was under way."""
         if not isinstance(id, str | Ticket):
             raise MisconfiguredError(f"cancel by the id of a conversation, a run, a handoff or a ticket, not by {id!r}")
         check_texts(by=by, reason=reason)
-        return await self.on_engine(lambda engine: cancellation.end(engine, id_of(id), by, reason))
+        return await self.engine.put(Cancel(id.id if isinstance(id, Ticket) else id, by, reason))
 
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
-        """Undo a handoff: its task goes back to its sender, with the reason and what the receiver said last, and its
+        """Undo a handoff: its task goes back to the sender, with the reason and the receiver's last message, and its
         `on_rollback` is called until it succeeds. Transfers that followed it are undone with it.
 
-        Raise IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
+        Raises IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
         """
         id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
         check_texts(reason=reason, by=by)
-        return await self.on_engine(lambda engine: roll_back(engine, id, reason, by))
+        return await self.engine.put(RollBack(id, reason, by))
 
     async def forget(self, conversation: str) -> bool:
-        """Remove a conversation with all that is kept of it: its log, its delegates, its handoffs, what can be fetched.
-        False if there is none. Raise UnderWay if something in it is; cancel that first."""
-        return await self.on_engine(lambda engine: engine.forget(conversation))
+        """Remove a conversation with its log, delegates, handoffs and stored contexts; False if there is none.
+
+        Raises UnderWay while something goes on in it; cancel that first.
+        """
+        return await self.engine.forget(conversation)
 
     async def breakers(self) -> list[Circuit]:
-        """How the receivers of handoffs do that ever failed, as everybody sees it who shares the store."""
-        return await self.on_engine(lambda engine: engine.log.breakers.listed())
+        """The circuit breakers of all receivers that ever failed, shared by all processes on the store."""
+        return await self.log.breakers.listed()
 
     async def force_breaker(self, receiver: str) -> None:
-        """Leave a receiver alone: nothing is handed to it, by anybody on the store, until it is reset."""
-        await self.on_engine(lambda engine: engine.log.breakers.force(receiver, engine.world.clock.now()))
+        """Open a receiver's circuit breaker: no process on the store hands anything to it until it is reset."""
+        await self.log.breakers.force(receiver, self.clock.now())
 
     async def reset_breaker(self, receiver: str) -> bool:
-        """Let a receiver have handoffs again at once, as if it had never failed; False if nothing was amiss."""
-        return await self.on_engine(lambda engine: engine.log.breakers.reset(receiver, engine.world.clock.now()))
+        """Close a receiver's circuit breaker and forget its failures; False if there were none."""
+        return await self.log.breakers.reset(receiver, self.clock.now())
 
     async def metrics(self, window: Window = None) -> Metrics:
-        """How handoffs went, by agent and by pair: in the last so many seconds (or a timedelta), else ever."""
-        return await self.on_engine(lambda engine: _measured(engine, window))
+        """Figures of handoffs by agent and by pair: of the last seconds (or a timedelta), or of all time."""
+        return await measured(self.log.lists.measures, *window_of(window, self.clock.now()))
 
     async def measure(self, conversation: str, name: str, value: float) -> None:
-        """Note something of a conversation that only you can measure, such as how content somebody was."""
-        noted = (name, value)
-        await self.on_engine(lambda engine: keep(engine.log.trials, conversation, noted, engine.world.clock.now()))
+        """Store a measure of your own for a conversation, such as the satisfaction of its user."""
+        await keep(self.log.trials, conversation, (name, value), self.clock.now())
 
     async def history(self, conversation: str) -> list[Recorded]:
-        """Everything that was recorded of a conversation and its delegates, in order."""
-        return list(recorded(await self.on_engine(lambda engine: _tree(engine, conversation))))
+        """All events of a conversation and its delegates, in order; raises ConversationNotFound."""
+        return list(recorded(await self._tree(conversation)))
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
-        """Every handoff of a conversation and its delegates, in order."""
-        return await self.on_engine(lambda engine: engine.log.lists.handoffs(conversation))
+        """All handoffs of a conversation and its delegates, in order; raises ConversationNotFound."""
+        return await self.log.lists.handoffs(conversation)
 
-
-async def _tree(engine: LocalEngine, conversation: str) -> list[Entry]:
-    entries = await engine.log.lists.tree(conversation)
-    if not entries:
-        raise ConversationNotFound(conversation)
-    return entries
-
-
-async def _measured(engine: LocalEngine, window: Window) -> Metrics:
-    return await measured(engine.log.lists.measures, *window_of(window, engine.world.clock.now()))
+    async def _tree(self, conversation: str) -> list[Entry]:
+        entries = await self.log.lists.tree(conversation)
+        if not entries:
+            raise ConversationNotFound(conversation)
+        return entries

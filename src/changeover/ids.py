@@ -121,6 +121,11 @@ def handoff_range(conversation: str) -> tuple[str, str]:
     return f"{conversation}:", f"{conversation};"
 
 
+def conversation_of(id: str) -> str:
+    """The conversation of a handoff, a ticket or a request."""
+    return id.partition(":")[0]
+
+
 def request_id(conversation: str, call: str, digest: str) -> str:
     """A request for a person's decision: another digest is another request."""
     return f"{conversation}:{call}:{digest}"

@@ -1,4 +1,4 @@
-"""Inputs of callers, checked: all faults are raised together, before anything is recorded."""
+"""Inputs of callers: checked, with all faults raised together before anything is recorded, and built."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.messages import File
 from changeover.relay.events import UserSpoke
 from changeover.relay.package import offer_of
+from changeover.relay.requests import Say
 from changeover.routing import profile
 from changeover.routing.routing import taker_faults
 
@@ -35,7 +36,7 @@ def spoken(
     user: str | None = None,
     correlation_id: str | None = None,
 ) -> UserSpoke:
-    """The event that records it."""
+    """The event of a user's message; raises MisconfiguredError."""
     variables, faults = _variables(context) if context else ({}, [])
     named = {"user": user, "correlation_id": correlation_id}
     texts = {"what the user says": text, **{name: given for name, given in named.items() if given is not None}}
@@ -45,13 +46,13 @@ def spoken(
 
 
 def check_texts(**given: object) -> None:
-    """Raise MisconfiguredError unless all of these are texts: what is none could not be read back from a log."""
+    """Raise MisconfiguredError unless all of these are texts: a log could not read anything else back."""
     if faults := _no_texts(given):
         raise MisconfiguredError(*faults)
 
 
 def text_faults(given: Mapping[str, object]) -> list[str]:
-    """Which of these are no texts, or none that could be read back once they are recorded."""
+    """Faults of values that must be texts that a log can read back."""
     found = _no_texts(given)
     for what, text in given.items():
         if isinstance(text, str) and not text.isascii() and not _keepable(text):
@@ -73,7 +74,7 @@ def _keepable(text: str) -> bool:
 
 
 def _variables(context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The context as a log gives it back, which also makes it ours; and what is wrong with it."""
+    """A copy of the context as a log reads it back, and its faults."""
     if not isinstance(context, Mapping):
         return {}, [f"the context must be a mapping of names to values, not {type(context).__name__}"]
     faults = [f"the context variable {name!r} is reserved; rename it" for name in sorted(METADATA & context.keys())]
@@ -87,33 +88,24 @@ CONVERSATION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class RunOptions(TypedDict, total=False):
-    """What may be said beside the text of a run."""
+    """Options of a run beside its text."""
 
     agent: str | None
-    """Who is to answer, if not the agent that is active."""
+    """The agent that answers; by default the active one."""
     conversation: str | None
-    """A known one goes on, an unknown one begins under this id."""
+    """The id of a conversation that goes on, or of a new one."""
     context: Mapping[str, Any] | None
-    """Context variables to begin with."""
+    """Context variables to start with."""
     limits: Limits | None
     user: str | None
     correlation_id: str | None
     key: str | None
-    """Makes the call idempotent: the same key gives the same run."""
+    """Idempotency key: the same key gives the same run."""
     files: Sequence[File | str | Path] | None
-    """What is shown with the text: paths, addresses, or bytes as a File."""
+    """Files that go with the text: paths, addresses, or bytes as a File."""
 
 
-class Said(NamedTuple):
-    """Something to record, and where."""
-
-    conversation: str
-    """Nothing for a new one that only its result will name."""
-    spoken: UserSpoke
-    key: str
-
-
-def said(
+def message(
     roster: Roster,
     text: str,
     *,
@@ -121,8 +113,8 @@ def said(
     key: str | None = None,
     files: Any = None,
     **options: Any,
-) -> Said:
-    """What the caller of a run wants recorded."""
+) -> Say:
+    """The input of a run; raises MisconfiguredError, UnknownAgentError, or TypeError for an unknown option."""
     if unknown := options.keys() - RunOptions.__annotations__.keys():
         known = ", ".join(RunOptions.__annotations__)
         raise TypeError(f"a run has no option {', '.join(sorted(unknown))}; it has: {known}")
@@ -130,20 +122,20 @@ def said(
         raise UnknownAgentError(agent, list(roster.seats))
     if key is not None:
         check_texts(key=key)
-    told = spoken(text, **options)
-    return Said(_conversation(conversation, key or ""), _with_files(told, files) if files else told, key or "")
+    event = spoken(text, **options)
+    return Say(_conversation(conversation, key or ""), _with_files(event, files) if files else event, key or "")
 
 
-def offered(roster: Roster, package: HandoffPackage, now: float, queued: bool = False) -> Said:
-    """What a program wants recorded that offers a package, or submits it: then it waits until somebody claims it, if
-    its receiver is no person, who is asked at once."""
-    told = _handed(roster, package, list(roster.seats), now)
+def offered(roster: Roster, package: HandoffPackage, now: float, queued: bool = False) -> Say:
+    """The input of a package that a program offers or, if `queued`, submits: then it waits until a worker claims it,
+    unless its receiver is a person."""
+    say = _handed(roster, package, list(roster.seats), now)
     claimed = queued and not isinstance(roster.seats[package.metadata.receiver], Person)
-    return told._replace(spoken=replace(told.spoken, queued=True)) if claimed else told
+    return replace(say, spoken=replace(say.spoken, queued=True)) if claimed else say
 
 
-def brokered(roster: Roster, capability: str, package: HandoffPackage, now: float, no_takers: NoTakers) -> Said:
-    """What a program wants recorded that has a package for whoever can do it."""
+def brokered(roster: Roster, capability: str, package: HandoffPackage, now: float, no_takers: NoTakers) -> Say:
+    """The input of a package whose receiver is to be found by capability."""
     metadata = package.metadata
     if not isinstance(capability, str) or not (wanted := profile.key(capability)):
         raise MisconfiguredError(f"{capability!r} is no capability; give its name, such as 'contract-law'")
@@ -154,12 +146,12 @@ def brokered(roster: Roster, capability: str, package: HandoffPackage, now: floa
         raise PackageError("$.metadata.receiver", wrong)
     others = (each for each in metadata.required_capabilities if profile.key(each) != wanted)
     whole = replace(package, metadata=replace(metadata, required_capabilities=(capability, *others)))
-    told = _handed(roster, whole, None, now)
-    return told._replace(spoken=replace(told.spoken, no_takers=no_takers))
+    say = _handed(roster, whole, None, now)
+    return replace(say, spoken=replace(say.spoken, no_takers=no_takers))
 
 
-def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None, now: float) -> Said:
-    """What is recorded of any package that a program hands over."""
+def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None, now: float) -> Say:
+    """The input of any package that a program hands over."""
     if not roster.handoffs_enabled:
         raise MisconfiguredError("each agent of this team works alone (handoffs_enabled=False), so nothing is offered")
     if (schema := package.expectations.output_schema) and (wrong := fault(schema)):
@@ -167,23 +159,23 @@ def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None
     if reserved := METADATA & package.context.variables.keys():
         raise PackageError("$.context.variables", f"{', '.join(sorted(reserved))} is reserved; rename it")
     metadata = package.metadata
-    # A key of its own kind: a run may have the same without being the same.
+    # With a prefix: a run may have the same key.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""
     where = _conversation(metadata.conversation or None, key)
-    return Said(where, offer_of(package, available, now), key)
+    return Say(where, offer_of(package, available, now), key)
 
 
 def package_of(given: HandoffPackage | Mapping[str, Any] | str | bytes) -> HandoffPackage:
-    """The package, which may be given in its JSON form; raises PackageError if it is none."""
+    """The package, which may be given as JSON; raises PackageError."""
     if isinstance(given, HandoffPackage):
         return given
     return HandoffPackage.from_json(given) if isinstance(given, str | bytes) else HandoffPackage.from_dict(given)
 
 
-def _with_files(told: UserSpoke, files: Sequence[File | str | Path]) -> UserSpoke:
+def _with_files(event: UserSpoke, files: Sequence[File | str | Path]) -> UserSpoke:
     from changeover.models.files import attached
 
-    return replace(told, files=attached(files))
+    return replace(event, files=attached(files))
 
 
 def _conversation(id: str | None, key: str) -> str:

@@ -1,141 +1,140 @@
-"""TicketClaim: a claimed ticket, through which a worker answers, reports progress and concludes."""
+"""Tickets: TicketClaim, through which a worker answers and concludes, and the status and result of a ticket."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from math import inf
-from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from changeover.engines.local import claims
-from changeover.engines.local.claims import kept, take
-from changeover.engines.local.engine import LocalEngine
-from changeover.errors import UNREADABLE, ClaimLost, MisconfiguredError
-from changeover.facts import Ticket
+from changeover.errors import UNREADABLE, ClaimLost, EngineError, HandoffNotFound, MisconfiguredError, error_of
+from changeover.facts import HandoffRecord, HandoffResult, Mode, Ticket, TicketStatus
+from changeover.facts import State as Standing
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, checked
 from changeover.handoffs.package import HandoffPackage
+from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import child_id, split_handoff, worker_of
 from changeover.inputs import check_texts
-from changeover.relay.commands import AskReceiver
-from changeover.relay.events import Event, HandoffAccepted
-from changeover.relay.perform.handoffs import Answered, answered
-from changeover.relay.queue import Claim, Taken
+from changeover.relay.claims import Accept, AnswerOffer, Finish, GiveBack
+from changeover.relay.engine import Engine
+from changeover.relay.package import handoff_of
+from changeover.relay.ports import Log
+from changeover.relay.queue import Taken
+from changeover.relay.result import handoff_in, result_of
+from changeover.relay.run import Outcome, Run
+from changeover.relay.state import State
+from changeover.relay.tickets import is_offered
 
-T = TypeVar("T")
 LEASE = 60.0
 """For how many seconds a claim holds unless it is renewed."""
 
 
-class OnEngine(Protocol):
-    """Does something with a team's engine, on the loop on which that lives."""
-
-    def __call__(self, work: Callable[[LocalEngine], Awaitable[T]], /) -> Awaitable[T]: ...
-
-
 class TicketClaim:
-    """The right to work on a ticket, for as long as it is renewed. What another has by now raises ClaimLost."""
+    """The right to work on a ticket, for as long as it is renewed. Its methods raise ClaimLost once it has run out."""
 
     def __init__(
-        self, on: OnEngine, taken: Taken, package: Callable[[], HandoffPackage], by: str, lease: float
+        self,
+        engine: Engine,
+        log: Callable[[], Log],
+        taken: Taken,
+        package: Callable[[], HandoffPackage],
+        by: str,
+        lease: float,
     ) -> None:
-        self._on, self._taken, self._package, self._by, self._lease = on, taken, package, by, lease
+        self._engine, self._log, self._taken = engine, log, taken
+        self._package, self._by, self._lease = package, by, lease
         self.ticket: Ticket = taken.ticket
         self.attempt = taken.attempt
-        """The how-manieth claim of this ticket this is."""
+        """Claim number of this ticket, from 1."""
 
     @cached_property
     def package(self) -> HandoffPackage:
-        """What is to be done, and all that comes with it."""
+        """The task, with all that the sender hands over."""
         return self._package()
 
     def __repr__(self) -> str:
         return f"TicketClaim({self.ticket.id!r}, attempt={self.attempt})"
 
     async def accept(self, *, estimated_completion: float | None = None) -> None:
-        """Take the task: from now on it is the receiver's. What was accepted before is simply taken up."""
-        if await self._is_offered():
-            await self._answer(Accepted(estimated_completion=estimated_completion))
-        else:
-            await self._on(lambda engine: claims.take_up(engine, self._taken, self._by))
+        """Accept the task. One that was accepted under an earlier claim is continued."""
+        accepted = Accepted(estimated_completion=estimated_completion)
+        _check(accepted)
+        await self._engine.put(Accept(self._taken, self._by, accepted))
 
     async def reject(self, reason: str, *, suggested_alternative: str | None = None) -> None:
-        """Say that the receiver does not take the task; the next candidate is asked, then a person."""
+        """Reject the task; the next candidate is asked, then a person."""
         await self._answer(Rejected(reason, suggested_alternative=suggested_alternative))
 
     async def conditional(
         self, *, needs_more_context: Sequence[str] = (), needs_permission: Sequence[str] = ()
     ) -> None:
-        """Say what the receiver would need before it takes the task."""
+        """Say what the receiver needs before it accepts the task."""
         await self._answer(Conditional(tuple(needs_more_context), tuple(needs_permission)))
 
     async def heartbeat(self) -> None:
-        """Hold the claim for another lease."""
-        claim = Claim(self.ticket.id, self._taken.token)
-        held: list[str] = await self._on(lambda engine: engine.log.queue.renew([claim], self._lease))
-        if self.ticket.id not in held:
+        """Renew the claim for another lease."""
+        if self.ticket.id not in await self._log().queue.renew([self._taken.claim], self._lease):
             raise ClaimLost(self.ticket.id, "the lease ran out, or there is nothing left to do")
 
     async def complete(self, result: str) -> None:
-        """Bring the result: the conversation goes on with it."""
+        """Record the result; the conversation goes on with it."""
         check_texts(result=result)
-        await self._conclude(claims.returned(result, self._by))
+        await self._engine.put(Finish(self._taken, self._by, result))
 
     async def fail(self, reason: str) -> None:
-        """Say that the task cannot be done; whoever waits for it is told."""
+        """Record that the task cannot be done; the sender is told why."""
         check_texts(reason=reason)
-        await self._conclude(claims.failed(reason, self._by))
+        await self._engine.put(Finish(self._taken, self._by, reason, ok=False))
 
     async def give_back(self, reason: str = "") -> None:
-        """Let somebody else take it."""
+        """Release the claim, so that another worker can take the ticket."""
         check_texts(reason=reason)
-        await self._on(lambda engine: claims.give_back(engine, self._taken, self._by, reason))
-
-    async def _conclude(self, give: Callable[[str, int], Event]) -> None:
-        await self._on(lambda engine: claims.conclude(engine, self._taken, self._by, give))
-
-    async def _is_offered(self) -> bool:
-        return await self._on(lambda engine: claims.offered(engine, self.ticket)) is not None
+        await self._engine.put(GiveBack(self._taken, self._by, reason))
 
     async def _answer(self, answer: Answer) -> None:
-        try:
-            checked(answer, "the offer was answered by")
-        except TypeError as error:
-            raise MisconfiguredError(str(error)) from None
-        await self._on(lambda engine: claims.answer(engine, self._taken, lambda asked: self._said(asked, answer)))
-
-    def _said(self, asked: AskReceiver, answer: Answer) -> Answered:
-        said = answered(asked, answer)
-        return replace(said, by=self._by) if isinstance(said, HandoffAccepted) else said
+        _check(answer)
+        await self._engine.put(AnswerOffer(self._taken, answer, self._by))
 
 
-async def claimed(on: OnEngine, agent: str, by: str, lease: float, limit: int) -> list[TicketClaim]:
-    """Claim what waits for an agent; what was over before anybody could look at it is left out, and let go,
-    and what cannot be read here is left out until its lease runs out."""
-    found = await on(partial(_claimed, agent=agent, by=by, lease=lease, limit=limit))
-    return [TicketClaim(on, taken, package, by, lease) for taken, package in found]
-
-
-async def _claimed(
-    engine: LocalEngine, agent: str, by: str, lease: float, limit: int
-) -> list[tuple[Taken, Callable[[], HandoffPackage]]]:
-    all_taken = await take(engine, [agent], by, lease, limit)
-    async with kept(engine, all_taken):
-        packages = await asyncio.gather(*(_package(engine, taken) for taken in all_taken))
-    return [(taken, package) for taken, package in zip(all_taken, packages, strict=True) if package]
-
-
-async def _package(engine: LocalEngine, taken: Taken) -> Callable[[], HandoffPackage] | None:
+def _check(answer: Answer) -> None:
+    """Raise MisconfiguredError if an answer holds values of wrong types."""
     try:
-        return await claims.package(engine, taken)
+        checked(answer, "the offer was answered by")
+    except TypeError as error:
+        raise MisconfiguredError(str(error)) from None
+
+
+async def claimed(
+    engine: Engine, log: Callable[[], Log], agent: str, by: str, lease: float, limit: int
+) -> list[TicketClaim]:
+    """Claim tickets of an agent. Those that ended meanwhile are released and left out; those that this version cannot
+    read are left out until their lease runs out."""
+    all_taken = await engine.claim([agent], by, lease, limit)
+    try:
+        packages = await asyncio.gather(*(_package(engine, log(), taken) for taken in all_taken))
+    except BaseException:
+        backs = (log().queue.give_back(each.claim, counted=False) for each in all_taken)
+        await asyncio.gather(*backs, return_exceptions=True)  # the lease frees what cannot be given back
+        raise
+    return [
+        TicketClaim(engine, log, taken, package, by, lease)
+        for taken, package in zip(all_taken, packages, strict=True)
+        if package
+    ]
+
+
+async def _package(engine: Engine, log: Log, taken: Taken) -> Callable[[], HandoffPackage] | None:
+    try:
+        return await engine.package(taken)
     except ClaimLost:
-        await engine.log.queue.give_back(Claim(taken.ticket.id, taken.token), counted=True)
+        await log.queue.give_back(taken.claim, counted=True)
         return None
     except UNREADABLE:
-        return None  # not given back: it would be the first to be taken again, before all that can be done here
+        return None  # not given back: it would be claimed again first, before all that can be done here
 
 
 def lease_faults(lease: float) -> list[str]:
@@ -144,5 +143,136 @@ def lease_faults(lease: float) -> list[str]:
 
 
 def worker_name() -> str:
-    """This process, as it is named where it holds a claim."""
+    """The default name of a worker in this process."""
     return f"{socket.gethostname()}-{os.getpid()}"
+
+
+async def retry(log: Log, id: str) -> bool:
+    """Let any worker claim a ticket now, and reset its count of claims; False if there is no such ticket."""
+    return await log.queue.retry(id, is_offered(await _state(log, id), id))
+
+
+async def status_of(log: Log, id: str) -> TicketStatus:
+    """The status of a ticket by the log and the queue; raises HandoffNotFound if there never was such a ticket."""
+    state = await _state(log, id)
+    found = await log.queue.tickets(id)
+    queued = found[0] if found else None
+    record = handoff_in(state, id)
+    return TicketStatus(
+        id=id,
+        agent=record.receiver if record else state.agent,
+        state=record.state if record else _standing_of_message(state, id),
+        conversation_id=state.id,
+        owner=worker_of(queued.owner) if queued else "",
+        attempts=queued.attempts if queued else 0,
+        rests=queued.rests if queued else False,
+        at=queued.ticket.at if queued else record.at if record else 0.0,
+        deadline=queued.ticket.deadline if queued else None,
+        reason=record.error if record else "",
+    )
+
+
+async def result_of_ticket(log: Log, id: str, timeout: float | None = None) -> HandoffResult:
+    """Wait until a ticket's work has ended, in whatever process; raises TimeoutError after so many seconds."""
+    try:
+        return await asyncio.wait_for(_awaited(log, id), timeout)
+    except TimeoutError:
+        raise TimeoutError(f"{id} did not end within {timeout} s; it goes on, and can be asked for again") from None
+
+
+async def _state(log: Log, id: str) -> State:
+    conversation, _ = split_handoff(id)
+    return State(conversation).fold(await log.read(conversation))
+
+
+async def _awaited(log: Log, id: str) -> HandoffResult:
+    state = await _state(log, id)
+    if handoff_in(state, id) is None:
+        _standing_of_message(state, id)  # raises HandoffNotFound
+    changes = log.changes(state.root, state.seq)
+    while (found := await _result(log, state, id)) is None:
+        if (entry := await anext(changes, None)) is None:
+            raise EngineError(f"the store was closed while {id} was awaited; it goes on, and can be asked for again")
+        if entry.conversation == state.id and entry.position >= state.position:
+            state = await _state(log, id)
+    return found
+
+
+async def _result(log: Log, state: State, id: str) -> HandoffResult | None:
+    """The result, if the work has ended."""
+    outcome = _outcome(state, id)
+    if outcome is not None and outcome.run.spoken.package is not None:
+        package = HandoffPackage.from_dict(outcome.run.spoken.package)
+        result = handoff_of(result_of(state.id, outcome), package, outcome.run.spoken.no_takers is not None)
+        return result if result.error or result.reason else replace(result, error=_error(state.id, outcome))
+    record = handoff_in(state, id)
+    if record is None:
+        return _of_message(state, id, outcome) if outcome else None
+    if record.mode is Mode.TRANSFER:
+        return _of_handoff(record, state.id, outcome) if outcome else None
+    if set(TRANSITIONS[record.state]) - {Signal.RETURN} or (_run(state, id) and record.state is Standing.REJECTED):
+        return None
+    child = State(child_id(state.id, split_handoff(id)[1]))
+    child.fold(await log.read(child.id))
+    return _of_handoff(record, state.id, child.last)
+
+
+def _of_handoff(record: HandoffRecord, conversation: str, outcome: Outcome | None) -> HandoffResult:
+    return HandoffResult(
+        handoff_id=record.id,
+        agent=record.receiver,
+        state=record.state,
+        result=outcome.output if outcome else "",
+        error=record.error or (_error(conversation, outcome) if outcome else ""),
+        iterations=outcome.run.turns if outcome else 0,
+        duration=outcome.at - record.at if outcome else 0.0,
+        conversation_id=conversation,
+    )
+
+
+def _of_message(state: State, id: str, outcome: Outcome) -> HandoffResult:
+    return HandoffResult(
+        handoff_id=id,
+        agent=outcome.agent,
+        state=_standing(outcome),
+        result=outcome.output,
+        error=_error(state.id, outcome),
+        iterations=outcome.run.turns,
+        duration=outcome.at - outcome.run.at,
+        conversation_id=state.id,
+    )
+
+
+def _error(conversation: str, outcome: Outcome) -> str:
+    return str(error_of(outcome.fault, result_of(conversation, outcome))) if outcome.fault else ""
+
+
+def _run(state: State, id: str) -> Run | None:
+    """The current run, if the ticket belongs to it."""
+    record, run = handoff_in(state, id), state.run
+    return run if run is not None and (run.ticket == id or (record is not None and record.run_id == run.ref)) else None
+
+
+def _outcome(state: State, id: str) -> Outcome | None:
+    """The outcome of the run that the ticket belongs to."""
+    record = handoff_in(state, id)
+    for outcome in reversed(state.outcomes.values()):
+        if outcome.run.ticket == id or (record is not None and record.run_id == outcome.run.ref):
+            return outcome
+    return None
+
+
+def _standing_of_message(state: State, id: str) -> Standing:
+    """The state of a user's message to an agent that workers serve; raises HandoffNotFound."""
+    if state.run is not None and state.run.ticket == id:
+        return Standing.WORKING
+    outcome = _outcome(state, id)
+    if outcome is None:
+        raise HandoffNotFound(id)
+    return _standing(outcome)
+
+
+def _standing(outcome: Outcome) -> Standing:
+    if outcome.cancelled:
+        return Standing.RETURNED
+    return Standing.FAILED if outcome.fault else Standing.COMPLETE

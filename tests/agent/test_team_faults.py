@@ -313,10 +313,8 @@ def test_a_rollback_that_is_no_function_is_a_fault():
     assert "on_rollback=5; give a function" in fault([Agent("a", handoffs=[handoff("b", on_rollback=5)]), Agent("b")])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("option", [{"engine": object()}])
-def test_what_teams_cannot_do_yet_is_a_fault_and_not_ignored(option: dict[str, Any]):
-    [name] = option
-    assert fault([Agent("a")], **option) == f"Team({name}=…) is not supported by this version; leave it out"
+def test_an_engine_that_is_no_function_is_a_fault():
+    assert fault([Agent("a")], engine=5) == "engine=5 is not a function that makes an engine from an EngineSetup"
 
 
 @pytest.mark.parametrize(

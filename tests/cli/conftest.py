@@ -1,4 +1,4 @@
-"""A folder with a team in it, and a conversation that waits for a person; made once for a module."""
+"""A folder with a team, and a conversation that waits for a person; created once per module."""
 
 from pathlib import Path
 
@@ -17,5 +17,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def waiting(folder: Path) -> Done:
-    """The run that began the conversation `ada`."""
+    """The run that started the conversation `ada`."""
     return changeover("run", "desk.py", "I was charged twice", "--conversation", "ada", at=folder)

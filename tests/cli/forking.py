@@ -1,7 +1,7 @@
-"""The process of which commands are forked: `python tests/cli/forking.py SOCKET`.
+"""The process from which commands are forked: `python tests/cli/forking.py SOCKET`.
 
-It has imported everything, which takes most of a command's time. Who connects gives an order and three open files, is
-told the number of the process that carries it out as `python -m changeover` would, and then how that ended.
+It has imported everything, which takes most of a command's time. A client sends an order and three open files, and
+receives the id of the process that runs it as `python -m changeover` would, and then its exit code.
 """
 
 import atexit
@@ -27,18 +27,18 @@ IMPORTED = (
 
 
 def furnish() -> None:
-    """Have everything at hand that commands need, and most of them only when it is needed."""
+    """Import everything that commands import when they run."""
     cli = import_module("changeover.cli")
     for name in (*IMPORTED, *(module.name for module in walk_packages(cli.__path__, "changeover.cli."))):
         import_module(name)
     with suppress(SystemExit), redirect_stdout(StringIO()):
-        cli.app(["conversations", "--help"])  # typer imports as it goes, too
+        cli.app(["conversations", "--help"])  # typer imports lazily too
     import_module("changeover.handoffs.tokens").load()
     import_module("changeover.stores.sql.statements").statements("sqlite")
 
 
 def next_order(address: str) -> socket.socket:
-    """Fork a process for whoever connects, and return in it; end when whoever started this one is gone."""
+    """Fork a process for each client, and return in it; exit when the process that started this one is gone."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
@@ -53,7 +53,7 @@ def next_order(address: str) -> socket.socket:
 
 
 def carry_out(connection: socket.socket) -> None:
-    """Fork the process that carries out the order, and return in it; here, tell how it ends."""
+    """Fork the process that runs the order, and return in it; the parent sends its exit code."""
     text, files, *_ = socket.recv_fds(connection, 65_536, 3)
     while not text.endswith(b"\n"):
         text += connection.recv(65_536)
@@ -86,17 +86,17 @@ def run() -> int:
 
 
 def leave() -> None:
-    """End without taking down what was imported, which takes longer than to run a command."""
+    """Exit without unloading modules, which takes longer than running a command."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 if __name__ == "__main__":
-    code = 1  # if something is raised
-    atexit.register(leave)  # before everybody else, and so after them
+    code = 1  # unless it returns
+    atexit.register(leave)  # registered first, so called last
     furnish()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever has told how it ended is gone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that have sent the exit code need no wait
     carry_out(next_order(sys.argv[1]))
     code = run()

@@ -1,4 +1,4 @@
-"""The command line in processes of its own: piped, on a terminal, several at once."""
+"""Commands in processes of their own: in a pipe, on a terminal, several at once."""
 
 import atexit
 import fcntl
@@ -54,7 +54,7 @@ team = Team(agents, model=ScriptedModel(script))
 
 '''
 
-# Without tools: what makes a schema of a function takes most of the time that a command takes.
+# Without tools: making the schema of a function takes most of a command's time.
 PLAIN = """
 from changeover import Agent, Team
 from changeover.testing import ScriptedModel, fails, hands_off, says
@@ -80,14 +80,14 @@ another = one = make()
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """This process's own, without what would change how things look or which store is meant."""
+    """The environment of this process without the variables that change the output or the store."""
     hidden = LOOKS | {"CHANGEOVER_STORE", "CHANGEOVER_TEAM", "CHANGEOVER_HANDOFFS"}
     return {name: value for name, value in os.environ.items() if name not in hidden} | settings
 
 
 @cache
-def _mother() -> str:
-    """The address of a process of which commands are forked; it ends with this one."""
+def _fork_server() -> str:
+    """The socket of the process from which commands are forked; it ends with this process."""
     home = TemporaryDirectory(prefix="changeover-cli-")
     address = f"{home.name}/socket"
     process = subprocess.Popen(
@@ -104,9 +104,9 @@ def _mother() -> str:
 
 
 def changeover(*args: str, at: Path | None = None, stdin: str = "", **settings: str) -> Done:
-    """A command in a process of its own, forked from one that has imported everything: that takes most of the time.
+    """Run a command in a process forked from one that has imported everything, which saves most of the time.
 
-    What runs on a terminal, and what is started to go on, is started as people do.
+    Commands on a terminal, and commands that keep running, are started as users start them.
     """
     typed, typing = os.pipe()
     os.write(typing, stdin.encode())
@@ -114,7 +114,7 @@ def changeover(*args: str, at: Path | None = None, stdin: str = "", **settings: 
     order = {"args": args, "at": str(at or Path.cwd()), "environment": environment(**settings)}
     with socket.socket(socket.AF_UNIX) as connection, TemporaryFile() as out, TemporaryFile() as err:
         connection.settimeout(50)
-        connection.connect(_mother())
+        connection.connect(_fork_server())
         socket.send_fds(connection, [json.dumps(order).encode() + b"\n"], [typed, out.fileno(), err.fileno()])
         os.close(typed)
         code = _end(connection)
@@ -122,7 +122,7 @@ def changeover(*args: str, at: Path | None = None, stdin: str = "", **settings: 
 
 
 def _end(connection: socket.socket) -> int:
-    """The exit code of the process of which this connection tells."""
+    """The exit code of the process at the other end of this connection."""
     with connection.makefile() as told:
         pid = int(told.readline())
         try:
@@ -137,7 +137,7 @@ def one_by_one(commands: Mapping[str, Sequence[str]], at: Path) -> dict[str, Don
 
 
 class Started:
-    """A command that goes on until it is told to end."""
+    """A command that runs until it is stopped."""
 
     def __init__(self, *args: str, at: Path, **settings: str) -> None:
         self._shown = at / f"{'-'.join(args[:2])}-{time.monotonic_ns()}.txt"
@@ -161,11 +161,11 @@ class Started:
 
     @property
     def text(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return self._shown.read_text("utf-8")
 
     def until(self, text: str) -> None:
-        """Wait until it has printed this."""
+        """Wait until its output contains this text."""
         wait_for(lambda: text in self.text or self.process.poll() is not None)
         assert text in self.text, self.text
 
@@ -178,12 +178,12 @@ class Started:
         self.process.stdin.flush()
 
     def ends(self) -> tuple[int, str]:
-        """Its exit code, when it has ended, and all that it printed."""
+        """Wait for its end; returns its exit code and its output."""
         return self.process.wait(20), self.text
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 20) -> None:
-    """Look until it has; a test that waits in vain fails."""
+    """Poll until this is true; fail after so many seconds."""
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it has not happened"
@@ -193,11 +193,12 @@ def wait_for(happened: Callable[[], bool], seconds: float = 20) -> None:
 def on_a_terminal(
     *args: str, at: Path, types: Sequence[tuple[str, str]] = (), columns: int = 80, **settings: str
 ) -> tuple[str, int]:
-    """What a terminal shows, and the exit code; after each text that is awaited, something is typed."""
+    """Run a command on a pseudo-terminal; returns its output and exit code. `types` pairs a text to wait for with the
+    input that follows it."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(at)
-        # A terminal's programs hear Ctrl-C, also if whoever runs these tests does not.
+        # Ctrl-C must work here even if the process that runs the tests ignores it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         shown = {"TERM": "xterm-256color"} | settings
         os.execve(sys.executable, [sys.executable, "-m", "changeover", *args], environment(**shown))
@@ -207,10 +208,10 @@ def on_a_terminal(
         if select.select([terminal], [], [], 0.1)[0]:
             try:
                 sent += os.read(terminal, 65_536)
-            except OSError:  # Linux says so when the other end is closed
+            except OSError:  # Linux raises this when the other end is closed
                 break
         elif left and left[0][0].encode() in sent[mark:]:
-            # Silent for a tenth of a second: it does wait for what is typed.
+            # Silent for a tenth of a second: it waits for input.
             mark = len(sent)
             os.write(terminal, left.pop(0)[1].encode())
     else:

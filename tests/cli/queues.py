@@ -1,4 +1,4 @@
-"""A team of which some are served by claims, for tests of workers: as a file, and what is left in its queue."""
+"""A team with agents that workers serve, as a file; and tickets in its queue."""
 
 import asyncio
 from pathlib import Path
@@ -78,7 +78,7 @@ def team_at(folder: Path) -> Team:
 
 
 def asked(folder: Path, *agents: str) -> None:
-    """Each of these was asked, in a conversation of its name, and waits for a worker now."""
+    """Send a message to each agent, in a conversation of its name; each waits for a worker now."""
 
     async def ask() -> list[str]:
         async with team_at(folder) as team:
@@ -88,7 +88,7 @@ def asked(folder: Path, *agents: str) -> None:
 
 
 def answer(folder: Path, conversation: str) -> str:
-    """What came of a conversation."""
+    """The answer of a conversation."""
 
     async def resume() -> str:
         async with team_at(folder) as team:

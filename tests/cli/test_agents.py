@@ -42,7 +42,7 @@ def by_id(done: Done) -> dict[str, dict[str, object]]:
     return {each["id"]: each for each in json.loads(done.stdout)}
 
 
-def test_what_is_said_of_an_agent_is_kept_and_shown(shop: Path):
+def test_a_profile_is_stored_and_shown(shop: Path):
     done = one_by_one(
         {
             "upgrade": ("db", "upgrade"),
@@ -76,7 +76,7 @@ def test_what_is_said_of_an_agent_is_kept_and_shown(shop: Path):
     assert re.fullmatch(f"{heads}\n{row}\n", done["list"].stdout)
 
 
-def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Path):
+def test_agents_of_code_and_store_can_be_disabled_removed_and_enabled(shop: Path):
     team = "plain.py:make"
     done = one_by_one(
         {
@@ -94,9 +94,9 @@ def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Pat
         at=shop,
     )
     assert done["known"].stderr == ""
-    assert done["disable"].stdout == "echo gets no handoffs until somebody types: changeover agents enable echo\n"
-    assert done["disable"].stderr == "nobody called 'echo' has worked in this store yet; mind the spelling\n"
-    assert done["remove"].stdout == "broken is left out; to have it back, type: changeover agents enable broken\n"
+    assert done["disable"].stdout == "echo gets no handoffs; to change that: changeover agents enable echo\n"
+    assert done["disable"].stderr == "no agent called 'echo' has worked in this store yet; check the spelling\n"
+    assert done["remove"].stdout == "broken is removed; to undo that: changeover agents enable broken\n"
     assert {id: (each["handoffs"], each["source"]) for id, each in by_id(done["list"]).items()} == {
         "broken": ("removed", "code"),
         "echo": ("disabled", "code"),
@@ -105,12 +105,12 @@ def test_agents_are_disabled_removed_and_enabled_whoever_declared_them(shop: Pat
     }
     assert done["in vain"].returncode == 1
     assert "'front' tried to hand off to 'echo', who does not exist" in done["in vain"].stderr
-    assert done["enable"].stdout == "echo may have handoffs\n"
+    assert done["enable"].stdout == "echo gets handoffs\n"
     assert by_id(done["again"])["echo"]["available"] is True
     assert (done["run"].returncode, "I am here." in done["run"].stdout) == (0, True)
 
 
-def test_what_yaml_says_of_agents_lands_in_their_profiles_and_whoever_looks_makes_no_store(shop: Path):
+def test_profiles_come_from_yaml_and_reading_them_creates_no_store(shop: Path):
     found = by_id(changeover("agents", "list", "shop.yaml", "--json", at=shop))
     assert found["desk"] == {
         "id": "desk",
@@ -128,7 +128,7 @@ def test_what_yaml_says_of_agents_lands_in_their_profiles_and_whoever_looks_make
     assert not (shop / "changeover.db").exists()
 
 
-def test_what_cannot_be_is_said_plainly(shop: Path):
+def test_an_impossible_profile_is_refused_with_a_reason(shop: Path):
     done = one_by_one(
         {
             "id": ("agents", "add", "no id!"),
@@ -139,6 +139,6 @@ def test_what_cannot_be_is_said_plainly(shop: Path):
         at=shop,
     )
     assert [each.returncode for each in done.values()] == [1, 2, 1, 1]
-    assert done["id"].stderr.startswith("changeover: 'no id!' is not a valid id; use letters, digits,")
-    assert done["unknown"].stderr == "changeover: nothing is known of 'nobody'; there are: desk, shy\n"
+    assert done["id"].stderr.startswith("changeover: 'no id!' is no id; use letters, digits,")
+    assert done["unknown"].stderr == "changeover: no agent is called 'nobody'; there are: desk, shy\n"
     assert done["no store"].stderr.startswith("changeover: which store?")

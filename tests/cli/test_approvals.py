@@ -105,28 +105,28 @@ def misfits(place: Path, ids: dict[str, str]) -> dict[str, Done]:
     return one_by_one(commands, place)
 
 
-def test_on_a_terminal_a_run_shows_who_declined_and_why_and_who_is_asked_next(place: Path):
+def test_on_a_terminal_a_run_shows_each_rejection_and_the_next_receiver(place: Path):
     sent, code = on_a_terminal(*run("tour", "seen"), at=place, NO_COLOR="1")
     assert (code, CONTROL.findall(sent)) == (0, [])
     assert sent.splitlines() == [
         "  tour → strict: Look at this.",
-        "  strict takes it only if it knows order_id",
-        "  tour is told, and goes on",
+        "  strict accepts only if it knows order_id",
+        "  tour is told, and continues",
         "  tour → slow (try 2): Then you.",
-        "  no more time for slow: it did not answer in time",
+        "  time is up for slow: it did not answer in time",
         "  tour → billing (try 2): Charged twice. (amount=112.0)",
-        "  billing does not take it: 100 EUR at most",
+        "  billing rejects it: 100 EUR at most",
         "  tour → accounts (try 3)",
         "Sent back.",
     ]
     coloured, _ = on_a_terminal(*run("tour", "coloured"), at=place)
-    assert "\x1b[31m  billing does not take it: 100 EUR at most\x1b[0m" in coloured
+    assert "\x1b[31m  billing rejects it: 100 EUR at most\x1b[0m" in coloured
 
 
-def test_a_delegate_that_nobody_takes_is_told_to_its_sender(place: Path):
+def test_a_sender_learns_that_no_agent_took_its_delegate(place: Path):
     sent, code = on_a_terminal(*run("lost", "lost"), at=place, NO_COLOR="1")
     assert code == 0
-    assert "  lost ⇄ closed: Anybody?\n  closed does not take it: it takes no handoffs\n  lost is told, and" in sent
+    assert "  lost ⇄ closed: Anybody?\n  closed rejects it: it takes no handoffs\n  lost is told, and" in sent
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_delegate_that_nobody_takes_is_told_to_its_sender(place: Path):
         ("permission", "careful needs permission for large refunds: May it?", ["approve", "reject"]),
         (
             "escalation",
-            "nobody takes this from rule: declined by closed (it takes no handoffs): By the rule.",
+            "no agent takes this from rule: declined by closed (it takes no handoffs): By the rule.",
             ["answer", "route", "reject"],
         ),
         ("task", "needy asks ana: Is it legal?", ["answer", "route", "reject"]),
@@ -179,14 +179,14 @@ def test_approvals_are_listed_with_their_kind_and_for_whom(begun: dict[str, Done
     [
         (
             "approve an escalation",
-            "approve does not fit an escalation; what fits is: answer ID TEXT, route ID RECEIVER or reject ID --note",
+            "approve does not fit an escalation; use answer ID TEXT, route ID RECEIVER or reject ID --note",
         ),
-        ("approve a task", "approve does not fit a task; what fits is: answer ID TEXT, route ID RECEIVER or reject"),
-        ("answer a permission", "answer does not fit a permission; what fits is: approve ID or reject ID --note TEXT"),
+        ("approve a task", "approve does not fit a task; use answer ID TEXT, route ID RECEIVER or reject"),
+        ("answer a permission", "answer does not fit a permission; use approve ID or reject ID --note TEXT"),
         ("route to nobody", "no agent is called 'nobody'; this team has: tour, "),
     ],
 )
-def test_a_decision_that_does_not_fit_is_told_with_what_would(misfits: dict[str, Done], name: str, told: str):
+def test_a_decision_that_does_not_fit_is_refused_with_those_that_fit(misfits: dict[str, Done], name: str, told: str):
     done = misfits[name]
     assert done.returncode == 1
     assert told in done.stderr
@@ -207,7 +207,7 @@ def test_a_call_that_waits_for_approval_can_be_answered_and_not_routed(folder: P
         folder,
     )
     assert done["routed"].returncode == 1
-    told = "route does not fit an approval; what fits is: approve ID, answer ID TEXT or reject ID --note TEXT"
+    told = "route does not fit an approval; use approve ID, answer ID TEXT or reject ID --note TEXT"
     assert done["routed"].stderr == f"changeover: {told}\n"
     assert (done["answered"].returncode, done["answered"].stdout) == (0, "Done, as you wished.\n")
     assert re.search(r"tool_result +billing +I sent it myself$", done["task"].stdout, re.M)
@@ -296,14 +296,14 @@ def test_handoffs_are_shown_with_their_tries_their_reasons_and_their_times(place
 def test_a_chat_offers_what_fits_an_escalation(place: Path):
     types = [
         ("you> ", "hello\n"),
-        (f"h(and to somebody), r(espond), n(o), {ASKED}", "y\n"),
-        (f"h(and to somebody), r(espond), n(o), {ASKED}", "h\n"),
+        (f"h(and over), r(espond), n(o), {ASKED}", "y\n"),
+        (f"h(and over), r(espond), n(o), {ASKED}", "h\n"),
         ("to whom (tour, strict, slow, ", "accounts\n"),
         ("you> ", "\x04"),
     ]
     sent, code = on_a_terminal("chat", "answers.py", "--agent", "rule", at=place, types=types, NO_COLOR="1")
     assert code == 0
-    assert "  nobody takes this from rule: declined by closed (it takes no handoffs): By the rule.\n" in sent
+    assert "  no agent takes this from rule: declined by closed (it takes no handoffs): By the rule.\n" in sent
     assert "  rule → accounts (try 2)\naccounts: Sent back.\n" in sent
     assert "cannot hold" not in sent  # what was not offered is not tried
 
@@ -325,8 +325,8 @@ def test_a_permission_is_given_or_not(place: Path):
     types = [("you> ", "hello\n"), (f"  y(es), n(o), {ASKED}", "n\n"), ("note", "not today\n"), ("you> ", "\x04")]
     sent, code = on_a_terminal("chat", "answers.py", "--agent", "asks", at=place, types=types, NO_COLOR="1")
     assert code == 0
-    assert "  careful takes it only with permission for large refunds\n" in sent
-    assert "  careful does not take it: not today\n" in sent
+    assert "  careful accepts only with permission for large refunds\n" in sent
+    assert "  careful rejects it: not today\n" in sent
     assert "asks: Then not.\n" in sent
 
 

@@ -36,15 +36,15 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_people_see_who_is_left_alone_and_have_their_say_in_it(shop: Path):
+def test_breakers_are_listed_opened_and_reset(shop: Path):
     listed = changeover("breakers", "list", at=shop)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert re.fullmatch(
-        r"receiver +state +failures +outages +since +tried\nclerk +open +3 +1 +[\d-]+ [\d:]+ +[\d-]+ [\d:]+\n",
+        r"receiver +state +failures +outages +since +retry\nclerk +open +3 +1 +[\d-]+ [\d:]+ +[\d-]+ [\d:]+\n",
         listed.stdout,
     )
     opened = changeover("breakers", "open", "deputy", at=shop)
-    assert opened.stdout == "deputy gets no handoffs until somebody types: changeover breakers reset deputy\n"
+    assert opened.stdout == "deputy gets no handoffs; to change that: changeover breakers reset deputy\n"
     told = json.loads(changeover("breakers", "list", "--json", at=shop).stdout)
     assert [(each["receiver"], each["state"], each["failures"], each["forced"]) for each in told] == [
         ("clerk", "open", 3, False),
@@ -54,10 +54,10 @@ def test_people_see_who_is_left_alone_and_have_their_say_in_it(shop: Path):
     assert changeover("breakers", "reset", "clerk", at=shop).stdout == "clerk gets handoffs again\n"
     again = changeover("breakers", "reset", "clerk", at=shop)
     assert (again.returncode, again.stdout) == (0, "")
-    assert again.stderr == "nothing is amiss with 'clerk'; see: changeover breakers list\n"
+    assert again.stderr == "'clerk' has no failures; see: changeover breakers list\n"
 
 
-def test_where_nobody_has_failed_it_says_so(tmp_path: Path):
+def test_a_store_without_failures_says_so(tmp_path: Path):
     assert changeover("db", "upgrade", at=tmp_path).returncode == 0
     done = changeover("breakers", "list", at=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nobody has failed\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no receiver has failed\n")

@@ -67,7 +67,7 @@ def test_ctrl_c_leaves_a_conversation_that_goes_on_where_it_was(folder: Path):
         "chat", "desk.py", "--conversation", "c", at=folder, types=[("you> ", "twice\n"), (ASKED, "\x03")]
     )
     assert code == 0
-    assert "To talk on: changeover chat desk.py --conversation c\n" in left
+    assert "To continue it: changeover chat desk.py --conversation c\n" in left
     assert "changeover resume desk.py c\n" in left
     assert "\x1b[" in left  # in colour
     types = [(ASKED, "r\n"), ("words", "I sent it myself\n"), ("you> ", "\x03")]
@@ -91,13 +91,13 @@ def test_an_unknown_agent_ends_a_chat_before_anything_is_recorded(folder: Path):
     assert done.stderr == "changeover: no agent is called 'sales'; this team has: broken, echo, front\n"
 
 
-def test_a_chat_asks_nobody_about_what_waits_for_a_worker(tmp_path: Path):
+def test_a_chat_does_not_ask_the_user_about_tickets_for_workers(tmp_path: Path):
     chat = ["chat", "shop.py", "--conversation", "ada"]
     told = (
         "The conversation ada waits for a worker:\n"
-        "  billing is to take ada:3.0\n"
+        "  ada:3.0 for billing\n"
         "    changeover worker shop.py --agents billing\n"
-        "  Enter shows what has come of it, now or later.\n"
+        "  Press Enter to see the result, now or later.\n"
     )
     left, code = on_a_terminal(*chat, at=made(tmp_path), types=[("you> ", "hi\n"), ("you> ", "\x04")], NO_COLOR="1")
     assert code == 0
@@ -107,11 +107,11 @@ def test_a_chat_asks_nobody_about_what_waits_for_a_worker(tmp_path: Path):
     assert (code, again.count(told)) == (0, 2)  # once it is opened, and once Enter is pressed
 
 
-def test_what_workers_did_meanwhile_is_shown_when_it_is_asked_for(tmp_path: Path):
+def test_enter_shows_what_workers_did_meanwhile(tmp_path: Path):
     shop = made(tmp_path)
     with Started("chat", "shop.py", "--conversation", "ada", at=shop) as chat:
         chat.types("hi\nand now?\n")
-        wait_for(lambda: chat.text.count("billing is to take ada:3.0") == 2)
+        wait_for(lambda: chat.text.count("ada:3.0 for billing") == 2)
         assert changeover("worker", "shop.py", "--drain", "--name", "w", at=shop).returncode == 0
         chat.types("\n")
         chat.until("billing: Once more.\n")
@@ -132,7 +132,7 @@ def test_a_chat_shows_which_worker_has_it_and_which_was_lost(tmp_path: Path):
 
     with Started("chat", "shop.py", "--conversation", "ada", at=shop) as chat:
         chat.types("hi\n")
-        chat.until("billing is to take ada:3.0")
+        chat.until("ada:3.0 for billing")
         asyncio.run(two_workers())
         chat.types("\n")
         chat.until("billing: It went back.\n")

@@ -54,7 +54,7 @@ def test_the_handoffs_of_a_conversation_are_those_of_all_its_runs(folder: Path):
 
 def test_a_list_says_when_there_is_more(seen: dict[str, Done]):
     assert len(seen["tasks"].stdout.splitlines()) == 3
-    assert seen["tasks"].stderr == "There are more than 2: --limit shows more of them.\n"
+    assert seen["tasks"].stderr == "There are more than 2 rows: raise --limit to see them.\n"
 
 
 def test_filters_and_json(seen: dict[str, Done]):
@@ -65,7 +65,7 @@ def test_filters_and_json(seen: dict[str, Done]):
     assert (handoff["id"], handoff["state"], handoff["variables"]) == ("ada:3.0", "WORKING", {"order_id": "1042"})
 
 
-def test_a_task_is_shown_with_what_was_said_in_it(seen: dict[str, Done]):
+def test_a_task_is_shown_with_its_messages(seen: dict[str, Done]):
     assert re.search(r"^context +\{\"order_id\": \"1042\"\}$", seen["task"].stdout, re.M)
     assert re.search(r"tool_result +billing +It was paid twice\.$", seen["task"].stdout, re.M)
     assert json.loads(seen["task as JSON"].stdout)["messages"][0]["kind"] == "user_message"

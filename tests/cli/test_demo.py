@@ -1,7 +1,5 @@
 """The command line as people meet it: in a process of its own, in a pipe and on a terminal."""
 
-import os
-import pty
 import re
 import shlex
 import subprocess
@@ -12,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import CONTROL, changeover, environment
-
-HEAVY = {"pydantic", "pydantic_ai", "sqlalchemy", "alembic", "fastapi"}
+from tests.cli.process import CONTROL, changeover, environment, on_a_terminal
 
 
 def finished(command: list[str], typed: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
@@ -51,23 +47,6 @@ def handoffs(page: str) -> list[tuple[str, str]]:
 def commands(page: str) -> list[list[str]]:
     """The commands that a page recommends."""
     return [shlex.split(line) for line in page.splitlines() if line.startswith("  ") and "--store" in line]
-
-
-def on_a_terminal(*args: str, **settings: str) -> str:
-    """What a terminal would be sent; a new one is 80 columns wide for Rich."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "changeover", *args]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**settings)) as process:
-        os.close(theirs)
-        sent = b""
-        try:
-            while piece := os.read(ours, 65_536):
-                sent += piece
-        except OSError:  # Linux says so when the other end is closed
-            pass
-        os.close(ours)
-        assert process.wait() == 0
-    return sent.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -119,17 +98,17 @@ def test_a_refund_waits_for_a_yes(demo: str):
 def test_a_rejected_handoff_finds_another_receiver(demo: str):
     tried = (
         r"^HANDOFF +technical ──▶ billing\n(?: {11}.*\n)+\n"
-        r"REJECTED +billing does not take it: it may send back 100 EUR at most\n\n"
+        r"REJECTED +billing rejects it: it may send back 100 EUR at most\n\n"
         r"HANDOFF +technical ──▶ accounts  try 2\n\n"
         r"accounts +answers now\n"
     )
     assert re.search(tried, demo, re.M)
 
 
-def test_what_nobody_takes_is_decided_by_a_person(demo: str):
+def test_a_task_that_no_agent_takes_is_decided_by_a_person(demo: str):
     escalated = (
-        r"^REJECTED +billing does not take it: .*\n\n"
-        r"ESCALATION nobody takes this from goodwill, so a person decides who does\n"
+        r"^REJECTED +billing rejects it: .*\n\n"
+        r"ESCALATION no agent takes this from goodwill, so a person decides\n"
         r" {11}given to accounts by you\n\n"
         r"HANDOFF +goodwill ──▶ accounts  try 2\n\n"
         r"accounts +answers now\n +The next month is on us"
@@ -161,8 +140,8 @@ def test_the_three_commands_that_the_demo_recommends_work(demo: str):
     assert "tried billing: Money is for billing again." in graph
 
 
-def test_commands_are_copyable_also_where_the_terminal_is_narrow():
-    page = on_a_terminal("demo", "--pace", "0", NO_COLOR="1", COLUMNS="60")
+def test_commands_are_copyable_also_where_the_terminal_is_narrow(tmp_path: Path):
+    page, _ = on_a_terminal("demo", "--pace", "0", at=tmp_path, columns=60, NO_COLOR="1")
     recommended = [line for line in page.splitlines() if line.startswith("  ") and " -m changeover " in line]
     verbs = [line.partition(" -m changeover ")[2].partition(" --store")[0] for line in recommended]
     assert verbs == ["conversations", "handoffs list", "graph demo", "demo --chat", "demo --crash"]
@@ -175,7 +154,7 @@ def test_a_store_that_was_chosen_may_hold_the_demo_several_times(tmp_path: Path)
     assert "graph demo-2 --store" in printed(*store)
 
 
-def test_a_store_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path):
+def test_a_store_that_cannot_be_opened_is_an_error_of_one_line(tmp_path: Path):
     done = changeover("demo", "--store", str(tmp_path / "no" / "such" / "desk.db"))
     assert done.returncode == 1
     assert done.stderr.startswith("changeover: ")
@@ -189,13 +168,14 @@ def test_a_pipe_that_knows_no_unicode_gets_ascii():
     assert done.stdout.isascii()
 
 
-def test_a_terminal_gets_colour():
-    sent = on_a_terminal("demo", "--pace", "0", TERM="xterm-256color")
+def test_a_terminal_gets_colour(tmp_path: Path):
+    sent, _ = on_a_terminal("demo", "--pace", "0", at=tmp_path)
     assert "\x1b[" in sent
 
 
-def test_no_color_leaves_a_terminal_without_escape_codes(demo: str):
-    sent = on_a_terminal("demo", "--pace", "0", TERM="xterm-256color", NO_COLOR="1")
+def test_no_color_leaves_a_terminal_without_escape_codes(demo: str, tmp_path: Path):
+    sent, code = on_a_terminal("demo", "--pace", "0", at=tmp_path, NO_COLOR="1")
+    assert code == 0
     assert CONTROL.findall(sent) == []
     # Delegates that work at once come back in any order; when and where is another matter each time.
     varying = re.compile(r"desk-\w+|\d\.\d s")
@@ -251,7 +231,7 @@ def test_a_refund_is_asked_about_in_the_chat(answer: str, sent: bool):
         ("A month for free", "answered by you: A month for free\n"),
     ],
 )
-def test_what_nobody_takes_is_asked_about_in_the_chat(typed: str, shown: str):
+def test_a_task_that_no_agent_takes_is_asked_about_in_the_chat(typed: str, shown: str):
     page = chat("Please refund 112 EUR for order 1077", "And what do I get for my trouble, goodwill?", "", typed)
     assert handoffs(page)[:3] == [("triage", "billing"), ("accounts", "goodwill"), ("goodwill", "billing")]
     assert "HANDOFF    triage ──▶ accounts  try 2\n" in page
@@ -264,12 +244,12 @@ def test_an_empty_line_ends_the_chat_and_the_command_it_names_goes_on(tmp_path: 
     assert "never read" not in left
     again, graph = commands(left)
     page = finished(again, "thanks\n", NO_COLOR="1", COLUMNS="80").stdout
-    assert "The conversation in this store goes on. Active: technical" in page
+    assert "The conversation in this store continues. Active: technical" in page
     assert re.search(r"^technical  still answers", page, re.M)
     assert "technical" in finished(graph, NO_COLOR="1").stdout
 
 
-def test_who_leaves_at_the_question_is_asked_again_next_time(tmp_path: Path):
+def test_a_user_who_leaves_at_a_request_is_asked_again_next_time(tmp_path: Path):
     left = chat("Please refund the second payment of order 1042", store=tmp_path / "desk.db")
     assert "sent back" not in left
     page = chat("y", store=tmp_path / "desk.db")
@@ -284,9 +264,9 @@ def test_after_a_kill_another_process_goes_on_and_no_recorded_call_is_made_again
     assert first != second
     assert re.search(r"recorded +34 events, 12 calls\n +active +billing\n", page)
     assert (
-        page.index("pay_72 sent back") < page.index("KILLED") < page.index(f"billing    goes on, in process {second}")
+        page.index("pay_72 sent back") < page.index("KILLED") < page.index(f"billing    continues, in process {second}")
     )
-    assert page.index("goes on, in process") < page.index("Done: 24.95 EUR")
+    assert page.index("continues, in process") < page.index("Done: 24.95 EUR")
     (rows,) = re.findall(rf"^agent +calls +process {first} +process {second}\n((?:.+\n)+)", page, re.M)
     table = rows.splitlines()
     assert sum("recorded" in row[:46] for row in table) == 12
@@ -304,26 +284,16 @@ def test_a_chat_and_a_crash_at_once_are_refused():
     assert "choose one" in done.stderr
 
 
-def test_help_names_the_commands_and_imports_nothing_heavy():
-    # -X importtime lists every module on stderr.
-    command = [sys.executable, "-X", "importtime", "-m", "changeover", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=50, check=True)
-    assert "demo" in done.stdout
-    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
-    assert "typer" in imported
-    assert imported & HEAVY == set()
-
-
 def test_without_a_command_there_is_help():
     done = changeover()
     assert (done.returncode, done.stdout) == (0, changeover("--help").stdout)
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     assert re.fullmatch(r"changeover \d+\.\d+\.\d+\n", changeover("--version").stdout)
 
 
-def test_a_command_that_does_not_exist_is_told_so_without_a_traceback():
+def test_an_unknown_command_is_an_error_without_a_traceback():
     done = changeover("dmeo")
     assert (done.returncode, done.stdout) == (2, "")
     assert "No such command 'dmeo'" in done.stderr

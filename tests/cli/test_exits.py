@@ -27,7 +27,10 @@ WRONG = {
     "a missing module": (["run", "nix.mod:team", "x"], "there is no module 'nix'"),
     "a missing name": (["run", "plain.py:nobody", "x"], "plain.py has no 'nobody'; it has: another, make, one, wrong"),
     "several teams": (["run", "several.py", "x"], "several.py has several teams: a, b; say which, as in several.py:a"),
-    "no team": (["run", "plain.py:wrong", "x"], "plain.py:wrong is no Team, and gives none: it is of type int"),
+    "no team": (
+        ["run", "plain.py:wrong", "x"],
+        "plain.py:wrong is not a Team and does not return one: it is of type int",
+    ),
     "a broken file": (["run", "broken.py", "x"], "line 2: NameError: name 'nothing' is not defined"),
     "a file that is no Python": (["run", "syntax.py", "x"], "line 1: invalid syntax"),
     "a team with faults": (
@@ -54,10 +57,10 @@ WRONG = {
     "no such task": (["tasks", "show", "nix", "--store", "sqlite:///fine.db"], "there is no task 'nix'"),
     "no such handoff": (["handoffs", "show", "nix", "--store", "sqlite:///fine.db"], "there is no handoff 'nix'"),
     "no such drawing": (["graph", "nix", "--store", "sqlite:///fine.db"], "no conversation has the id 'nix'"),
-    "no such approval": (["approvals", "approve", "nix", "--team", "plain.py"], "'nix' is no id of an approval"),
+    "no such approval": (["approvals", "approve", "nix", "--team", "plain.py"], "'nix' is not the id of an approval"),
     "nobody to serve": (
         ["worker", "plain.py"],
-        "no agent of plain.py is served by claims: declare one with pull=True (in YAML: pull: true), or name those",
+        "no agent of plain.py is served by workers: declare one with pull=True (in YAML: pull: true), or name the",
     ),
     "no such agent to serve": (["worker", "plain.py", "--agents", "sales"], "no agent is called 'sales'; this team"),
     "a person to serve": (
@@ -67,7 +70,7 @@ WRONG = {
     "nothing to think with": (["worker", "pulled.py:team"], "agent 'papers' has no model to work with"),
     "a store in memory": (
         ["worker", "pulled.py:kept"],
-        "pulled.py:kept keeps its conversations in memory, where nobody can leave work; give --store URL",
+        "pulled.py:kept keeps its conversations in memory, which other processes cannot reach; give --store URL",
     ),
     "no team to serve": (["worker", "nix.py"], "there is no file nix.py"),
     "a missing store of stuck ones": (["handoffs", "stuck", "--store", "sqlite:///nix.db"], NO_STORE),
@@ -76,12 +79,12 @@ WRONG = {
         ["handoffs", "retry", "nix:3.0", "--store", "sqlite:///fine.db"],
         "there is no handoff 'nix:3.0'; see: changeover handoffs list",
     ),
-    "no id to cancel": (["handoffs", "cancel", "nix", "--team", "plain.py"], "'nix' is no id of a handoff; see:"),
+    "no id to cancel": (["handoffs", "cancel", "nix", "--team", "plain.py"], "'nix' is not the id of a handoff; see:"),
     "no handoff to cancel": (
         ["handoffs", "cancel", "nix:3.0", "--team", "plain.py"],
         "no handoff has the id 'nix:3.0'",
     ),
-    "a name for init": (["init", "a$b"], "is no good name for a project"),
+    "a name for init": (["init", "a$b"], "is not a usable name for a project"),
 }
 MISUSED = {
     "no text": (["run", "plain.py"], "Missing argument 'TEXT'"),
@@ -90,11 +93,11 @@ MISUSED = {
     "no such format": (["graph", "plain.py", "--format", "png"], "'png' is not one of"),
     "no key and value": (["run", "plain.py", "x", "--context", "a"], "'a' is not KEY=VALUE"),
     "no workers at all": (["worker", "plain.py", "--concurrency", "0"], "greater than or equal to 1"),
-    "no lease": (["worker", "plain.py", "--lease", "0"], "it must be more than 0 seconds"),
-    "a lease that is no number": (["worker", "plain.py", "--lease", "nan"], "nan is no number of seconds"),
-    "less than no grace": (["worker", "plain.py", "--grace", "-1"], "-1 is no number of seconds"),
-    "nobody named": (["worker", "plain.py", "--agents", " ,"], "it names nobody; give ids, as in billing,research"),
-    "stuck since tomorrow": (["handoffs", "stuck", "--older", "-5"], "-5 is no number of seconds"),
+    "no lease": (["worker", "plain.py", "--lease", "0"], "give more than 0 seconds"),
+    "a lease that is no number": (["worker", "plain.py", "--lease", "nan"], "nan is not a number of seconds"),
+    "less than no grace": (["worker", "plain.py", "--grace", "-1"], "-1 is not a number of seconds"),
+    "nobody named": (["worker", "plain.py", "--agents", " ,"], "it names no agent; give ids, as in billing,research"),
+    "stuck since tomorrow": (["handoffs", "stuck", "--older", "-5"], "-5 is not a number of seconds"),
     "no team to cancel with": (["handoffs", "cancel", "a:3.0"], "only its team knows"),
     "no team to decide": (["approvals", "approve", "x"], "only the team knows"),
 }
@@ -121,7 +124,7 @@ def assert_nothing_was_made(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_told_in_words_and_ends_with_1(name: str, place: Path):
+def test_a_mistake_is_one_line_and_exit_code_1(name: str, place: Path):
     args, said = WRONG[name]
     done = changeover(*args, at=place)
     assert (done.returncode, done.stdout) == (1, "")

@@ -52,7 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_list_says_of_each_experiment_what_is_known_by_now(shop: Path):
+def test_a_list_shows_the_verdict_of_each_experiment(shop: Path):
     listed = changeover("experiments", "list", at=shop)
     assert (listed.returncode, listed.stderr) == (0, "")
     head, line = listed.stdout.splitlines()
@@ -81,7 +81,7 @@ def test_programs_get_the_same_as_json(shop: Path):
     assert listed == [shown]
 
 
-def test_measures_of_ones_own_are_shown_too(shop: Path):
+def test_custom_measures_are_shown_too(shop: Path):
     shown = changeover("experiments", "show", "size", "--measure", "complaints", at=shop)
     assert shown.returncode == 0
     assert shown.stdout.splitlines()[0].split()[2:4] == ["mean", "complaints"]
@@ -91,20 +91,20 @@ def test_measures_of_ones_own_are_shown_too(shop: Path):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (("nothing",), "no experiment is called 'nothing'; there is: size"),
+        (("nothing",), "no experiment is called 'nothing'; this store has: size"),
         (
             ("size", "--measure", "joy"),
-            "nobody measured 'joy'; choose one of success, tokens, cost, seconds, complaints",
+            "no conversation has the measure 'joy'; choose one of success, tokens, cost, seconds, complaints",
         ),
     ],
 )
-def test_what_is_not_there_is_said(shop: Path, asked: tuple[str, ...], told: str):
+def test_an_unknown_experiment_or_measure_is_an_error(shop: Path, asked: tuple[str, ...], told: str):
     shown = changeover("experiments", "show", *asked, at=shop)
     assert (shown.returncode, shown.stdout) == (1, "")
     assert told in shown.stderr
 
 
-def test_where_nobody_took_part_it_says_so(tmp_path: Path):
+def test_a_store_without_experiments_says_so(tmp_path: Path):
     assert changeover("db", "upgrade", at=tmp_path).returncode == 0
     done = changeover("experiments", "list", at=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no conversation took part in an experiment\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no experiments\n")

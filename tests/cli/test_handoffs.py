@@ -42,20 +42,20 @@ def left_by_workers(folder: Path, agent: str, times: int) -> None:
     asyncio.run(take())
 
 
-def test_where_nothing_is_stuck_it_says_so(shop: Path):
+def test_a_store_without_stuck_work_says_so(shop: Path):
     assert changeover("db", "upgrade", at=shop).returncode == 0
     done = changeover(*STUCK, at=shop)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is stuck\n")
     assert found(shop) == []
 
 
-def test_a_ticket_that_nobody_has_is_stuck_with_the_command_that_helps(shop: Path):
+def test_an_unclaimed_ticket_is_stuck_with_the_command_that_helps(shop: Path):
     asked(shop, "triage")
     done = changeover(*STUCK, at=shop)
     assert (done.returncode, done.stderr, CONTROL.findall(done.stdout)) == (3, "", [])
     assert re.fullmatch(
         r"triage:3\.0  ticket for billing, since [\d-]+ [\d:]+\n"
-        r"  It waits for a worker of billing, and nobody has it\.\n"
+        r"  It waits for a worker of billing, and none has claimed it\.\n"
         r"    changeover worker TEAM --agents billing\n",
         done.stdout,
     )
@@ -68,7 +68,7 @@ def test_the_oldest_come_first_and_a_long_list_says_that_there_is_more(shop: Pat
     asked(shop, "boss", "triage", "hopeful")
     done = changeover(*STUCK, "--json", "--limit", "2", at=shop)
     assert [each["id"] for each in json.loads(done.stdout)] == ["boss:3.0", "triage:3.0"]
-    assert done.stderr == "There are more than 2: --limit shows more of them.\n"
+    assert done.stderr == "There are more than 2 rows: raise --limit to see them.\n"
 
 
 def test_what_to_type_names_the_store_and_the_team_if_they_are_known(shop: Path):
@@ -77,7 +77,7 @@ def test_what_to_type_names_the_store_and_the_team_if_they_are_known(shop: Path)
     assert done.stdout.endswith("    changeover worker shop.py --agents billing --store sqlite:///changeover.db\n")
 
 
-def test_what_a_live_worker_has_is_not_stuck(shop: Path):
+def test_a_ticket_of_a_live_worker_is_not_stuck(shop: Path):
     asked(shop, "patient")
     with Started("worker", "shop.py", at=shop) as worker:
         worker.until("takes")
@@ -85,11 +85,11 @@ def test_what_a_live_worker_has_is_not_stuck(shop: Path):
         done = changeover("handoffs", "retry", "patient:3.0", at=shop)
         worker_name = worker.text.partition(" serves ")[0]
         assert done.stdout == (
-            f"{worker_name} has patient:3.0 no longer: it waits for a worker of slow, as if nobody had ever taken it\n"
+            f"patient:3.0 was taken from {worker_name}; it waits for a worker of slow, and its attempts are reset\n"
         )
 
 
-def test_what_a_person_is_asked_about_is_not_stuck_and_cannot_be_tried_again(shop: Path):
+def test_an_escalated_ticket_is_not_stuck_and_cannot_be_retried(shop: Path):
     asked(shop, "boss")
     left_by_workers(shop, "research", 3)
     assert changeover("worker", "shop.py", "--drain", "--agents", "billing", at=shop).returncode == 0
@@ -100,7 +100,7 @@ def test_what_a_person_is_asked_about_is_not_stuck_and_cannot_be_tried_again(sho
     assert "declined by research (3 workers took it, and none finished it): Find out." in told
     again = changeover("handoffs", "retry", "boss:3.0", at=shop)
     assert again.returncode == 1
-    assert "boss:3.0 is over: REJECTED (3 workers took it, and none finished it)" in again.stderr
+    assert "boss:3.0 has ended: REJECTED (3 workers took it, and none finished it)" in again.stderr
 
 
 def test_a_ticket_whose_worker_died_says_how_often_it_was_taken(shop: Path):
@@ -108,19 +108,19 @@ def test_a_ticket_whose_worker_died_says_how_often_it_was_taken(shop: Path):
     left_by_workers(shop, "billing", 1)
     left_by_workers(shop, "research", 2)
     assert {each["id"]: (each["attempts"], each["why"]) for each in found(shop)} == {
-        "triage:3.0": (1, "It was taken once and the lease ran out; it waits for another worker of billing."),
-        "boss:3.0": (2, "It was taken 2 times and the lease ran out; it waits for another worker of research."),
+        "triage:3.0": (1, "It was claimed once and the lease expired; it waits for another worker of billing."),
+        "boss:3.0": (2, "It was claimed 2 times and the lease expired; it waits for another worker of research."),
     }
 
 
-def test_a_ticket_that_was_taken_too_often_can_be_tried_again(shop: Path):
+def test_a_ticket_that_was_claimed_too_often_can_be_retried(shop: Path):
     asked(shop, "triage")
     left_by_workers(shop, "billing", 3)
     (told,) = found(shop)
-    assert told["why"] == "Workers took it 3 times, and none finished it; the next one that looks has a person asked."
+    assert told["why"] == "Workers claimed it 3 times and none finished it; the next worker escalates it to a person."
     assert told["what_to_do"] == "changeover handoffs retry triage:3.0"
     done = changeover("handoffs", "retry", "triage:3.0", at=shop)
-    assert done.stdout == "triage:3.0 waits for a worker of billing, as if nobody had ever taken it\n"
+    assert done.stdout == "triage:3.0 waits for a worker of billing, and its attempts are reset\n"
     assert [each["attempts"] for each in found(shop)] == [0]
     assert changeover("worker", "shop.py", "--drain", at=shop).returncode == 0
     assert answer(shop, "triage") == "Sent back."
@@ -134,8 +134,8 @@ def test_a_conversation_whose_process_died_is_stuck_with_its_handoffs(shop: Path
     wait_for(lambda: len(found(shop)) == 2)
     told = {each["id"]: each for each in found(shop)}
     assert (told["ada"]["kind"], told["ada:3.0"]["kind"]) == ("conversation", "handoff")
-    assert told["ada"]["why"] == "stubborn was at work on it, and the process is gone."
-    assert told["ada:3.0"]["why"] == "It is WORKING, and nobody works on its conversation."
+    assert told["ada"]["why"] == "stubborn was working on it when its process ended."
+    assert told["ada:3.0"]["why"] == "It is WORKING, and no process works on its conversation."
     assert {each["what_to_do"] for each in told.values()} == {"changeover resume TEAM ada"}
     (shop / "go").touch()
     assert changeover("resume", "shop.py", "ada", at=shop).stdout == "At last.\n"
@@ -153,7 +153,7 @@ def test_a_ticket_whose_deadline_passed_unseen_is_stuck(shop: Path):
     asyncio.run(submit())
     wait_for(lambda: "deadline" in str(found(shop)))
     (told,) = found(shop)
-    assert str(told["why"]).startswith("Nobody took it before its deadline, ")
+    assert str(told["why"]).startswith("No worker claimed it before its deadline, ")
     assert told["what_to_do"] == f"changeover resume TEAM {told['conversation']}"
     answer(shop, str(told["conversation"]))
     assert re.search(r"^state +TIMEOUT$", changeover("handoffs", "show", str(told["id"]), at=shop).stdout, re.M)
@@ -190,7 +190,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     return one_by_one(commands, folder)
 
 
-def test_a_cancelled_handoff_goes_back_to_its_sender_who_goes_on(ended: dict[str, Done]):
+def test_a_cancelled_handoff_returns_to_its_sender_which_continues(ended: dict[str, Done]):
     assert (ended["delegate"].returncode, ended["delegate"].stdout) == (0, "Found out.\n")
     assert (ended["transfer"].returncode, ended["transfer"].stdout) == (0, "Then I will.\n")
     assert re.search(r"^state +RETURNED$", ended["shown"].stdout, re.M)
@@ -205,21 +205,21 @@ def test_a_message_that_is_cancelled_ends_its_run(ended: dict[str, Done]):
 
 
 @pytest.mark.parametrize("what", ["delegate", "transfer", "message"])
-def test_what_is_over_cannot_be_cancelled(ended: dict[str, Done], what: str):
+def test_an_ended_handoff_cannot_be_cancelled(ended: dict[str, Done], what: str):
     done = ended[f"{what} again"]
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith(" is over: RETURNED\n")
+    assert done.stderr.endswith(" has ended: RETURNED\n")
 
 
 @pytest.mark.parametrize(
     ("what", "why"),
     [
-        ("delegate", "boss:3.0 is over: RETURNED (rolled back: not needed); to have it done after all,"),
-        ("transfer", "hopeful:3.0 is over: RETURNED (rolled back: cancelled); to have it done after all,"),
-        ("message", "billing:2 is over: cancelled"),
+        ("delegate", "boss:3.0 has ended: RETURNED (rolled back: not needed); to have it done after all,"),
+        ("transfer", "hopeful:3.0 has ended: RETURNED (rolled back: cancelled); to have it done after all,"),
+        ("message", "billing:2 has ended: cancelled"),
     ],
 )
-def test_what_is_over_cannot_be_tried_again(ended: dict[str, Done], what: str, why: str):
+def test_an_ended_handoff_cannot_be_retried(ended: dict[str, Done], what: str, why: str):
     done = ended[f"{what} retried"]
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"changeover: {why}")

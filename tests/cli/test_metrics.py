@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from changeover import Agent, Rejected, Team, Usage, handoff
-from changeover.cli.terminal.metrics_table import duration
+from changeover.cli.metrics import duration
 from changeover.testing import ManualClock, ScriptedModel, hands_off, says
 from tests.cli.process import CONTROL, Done, changeover, on_a_terminal, one_by_one
 
@@ -63,16 +63,16 @@ def seen(office: Path) -> dict[str, Done]:
     return one_by_one(COMMANDS, office)
 
 
-def test_agents_and_pairs_are_told_on_plain_lines(seen: dict[str, Done]):
+def test_agents_and_pairs_are_plain_lines_in_a_pipe(seen: dict[str, Done]):
     done = seen["all"]
     assert (done.returncode, done.stderr, CONTROL.findall(done.stdout)) == (0, "", [])
     assert [re.split(r" {2,}", line) for line in done.stdout.splitlines()] == [
-        ["agent", "handoffs", "success", "accepted p50/p95", "worked p50/p95", "tokens", "cost", "sent", "besides"],
+        ["agent", "handoffs", "success", "accepted p50/p95", "worked p50/p95", "tokens", "cost", "sent", "other"],
         ["clerk", "4", "100%", "0ms / 0ms", "0ms / 0ms", "6.0k", "$1.00"],
         ["desk", "5"],
         ["shy", "1", "0%", "1 rejected"],
         [""],
-        ["from → to", "handoffs", "success", "accepted p50/p95", "worked p50/p95", "besides"],
+        ["from → to", "handoffs", "success", "accepted p50/p95", "worked p50/p95", "other"],
         ["desk → clerk", "4", "100%", "0ms / 0ms", "0ms / 0ms"],
         ["desk → shy", "1", "0%", "1 rejected"],
     ]
@@ -80,11 +80,11 @@ def test_agents_and_pairs_are_told_on_plain_lines(seen: dict[str, Done]):
 
 def test_a_window_leaves_out_what_was_before_it(seen: dict[str, Done]):
     assert re.search(r"^clerk +3 +100%", seen["of late"].stdout, re.M)
-    assert seen["of the last second"].stderr == "nobody has worked here in the last 0.001s\n"
+    assert seen["of the last second"].stderr == "no agent has worked in this store in the last 0.001s\n"
     assert (seen["of the last second"].returncode, seen["of the last second"].stdout) == (0, "")
 
 
-def test_programs_are_told_everything(seen: dict[str, Done]):
+def test_json_has_every_figure(seen: dict[str, Done]):
     told = json.loads(seen["as JSON"].stdout)
     assert (told["since"], sorted(told["agents"]), told["totals"]["success_rate"]) == (
         None,
@@ -109,22 +109,22 @@ def test_a_window_may_be_longer_than_any_calendar(seen: dict[str, Done]):
     assert (told["since"], sorted(told["agents"])) == ("0001-01-03T00:00:00.000+00:00", ["clerk", "desk", "shy"])
 
 
-def test_of_whom_there_is_nothing_it_says_so(seen: dict[str, Done]):
+def test_an_agent_without_handoffs_is_a_message(seen: dict[str, Done]):
     done = seen["of a stranger"]
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "ada had nothing to do with a handoff in the last 2h\n"
+    assert done.stderr == "ada has no handoffs in the last 2h\n"
 
 
 @pytest.mark.parametrize("name", ["of no time", "of yesterday"])
-def test_what_is_no_length_of_time_is_wrong_use(seen: dict[str, Done], name: str):
+def test_a_window_that_is_not_a_duration_is_wrong_use(seen: dict[str, Done], name: str):
     assert (seen[name].returncode, seen[name].stdout) == (2, "")
-    assert "is no length of time, such as 90s, 15m, 1h or 7d" in " ".join(seen[name].stderr.replace("│", " ").split())
+    assert "is not a duration, such as 90s, 15m, 1h or 7d" in " ".join(seen[name].stderr.replace("│", " ").split())
 
 
 def test_an_empty_store_has_nothing_to_show(tmp_path: Path):
     assert changeover("db", "upgrade", at=tmp_path).returncode == 0
     done = changeover("metrics", at=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nobody has worked here yet\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no agent has worked in this store yet\n")
 
 
 @pytest.mark.parametrize(("columns", "bar", "slow"), [(80, "███", False), (120, "█████", True)])
@@ -152,5 +152,5 @@ def test_a_terminal_gets_bars_and_lines_that_fit(office: Path, columns: int, bar
         (72 * 3600, "3d"),
     ],
 )
-def test_a_length_of_time_is_told_in_one_unit(seconds: float, words: str):
+def test_a_duration_is_shown_in_one_unit(seconds: float, words: str):
     assert duration(seconds) == words

@@ -53,11 +53,11 @@ def test_a_new_project_works_offline_and_is_not_overwritten(project: Path):
 def test_what_to_type_next_can_be_typed_and_a_project_without_a_name_is_not_made(tmp_path: Path):
     done = one_by_one({"spaced": ["init", "my shop"], "nameless": ["init", ""]}, tmp_path)
     assert "\n  cd 'my shop'\n" in done["spaced"].stdout
-    assert (done["nameless"].returncode, "is no good name for a project" in done["nameless"].stderr) == (1, True)
+    assert (done["nameless"].returncode, "is not a usable name for a project" in done["nameless"].stderr) == (1, True)
     assert [file.name for file in tmp_path.iterdir()] == ["my shop"]
 
 
-def test_a_store_is_made_told_and_checked(folder: Path):
+def test_a_store_is_created_reported_and_checked(folder: Path):
     store = ["--store", "sqlite:///made.db"]
     commands = {
         "made": ["db", "upgrade", *store],
@@ -69,7 +69,7 @@ def test_a_store_is_made_told_and_checked(folder: Path):
     }
     done = one_by_one(commands, folder)
     assert {name: each.returncode for name, each in done.items() if each.returncode} == {}
-    assert re.search(r"made\.db: made, now at \d{4}\n$", done["made"].stdout)
+    assert re.search(r"made\.db: created, now at \d{4}\n$", done["made"].stdout)
     assert re.search(r"made\.db: already at \d{4}\n$", done["again"].stdout)
     assert re.fullmatch(r"\d{4}\n", done["current"].stdout)
     assert done["checked"].stdout == "1 conversations, none of them with a fault\n"

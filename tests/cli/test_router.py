@@ -50,7 +50,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_people_see_who_did_what_how_well(shop: Path):
+def test_standings_are_shown_as_a_table(shop: Path):
     shown = changeover("router", "show", at=shop)
     assert (shown.returncode, shown.stderr) == (0, "")
     head, lawyer, clerk = shown.stdout.splitlines()
@@ -59,7 +59,7 @@ def test_people_see_who_did_what_how_well(shop: Path):
     assert re.fullmatch(r"filing +clerk +6 +6 +0\.\d\d #{8}\.\. +0\.\d\d-0\.\d\d +\d+\.\d +\$0\.2500", clerk)
 
 
-def test_programs_read_the_same_and_what_is_asked_for(shop: Path):
+def test_json_has_the_same_standings_and_filters_hold(shop: Path):
     [told] = json.loads(changeover("router", "show", "--json", "--capability", "Filing", at=shop).stdout)
     assert {name: told[name] for name in ("capability", "agent", "tasks", "successes", "cost")} == {
         "capability": "filing",
@@ -74,13 +74,13 @@ def test_programs_read_the_same_and_what_is_asked_for(shop: Path):
     assert json.loads(changeover("router", "show", "--json", "--agent", "nobody", at=shop).stdout) == []
 
 
-def test_what_was_learnt_of_one_is_forgotten_alone_and_then_of_all(shop: Path):
+def test_a_reset_forgets_one_agent_or_all_of_them(shop: Path):
     one = changeover("router", "reset", "--capability", "contract-law", at=shop)
     assert (one.returncode, one.stdout) == (0, "1 task of lawyer at contractlaw forgotten\n")
     again = changeover("router", "reset", "--agent", "lawyer", at=shop)
     assert (again.returncode, again.stdout) == (0, "")
-    assert again.stderr == "nothing was learnt of that; see: changeover router show\n"
+    assert again.stderr == "nothing to forget; see: changeover router show\n"
     assert changeover("router", "reset", at=shop).stdout == f"{TASKS} tasks of clerk at filing forgotten\n"
     shown = changeover("router", "show", at=shop)
     assert (shown.returncode, shown.stdout) == (0, "")
-    assert shown.stderr == "nobody was looked for yet, or nothing has come of it\n"
+    assert shown.stderr == "no routed task has an outcome yet\n"

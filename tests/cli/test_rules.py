@@ -96,7 +96,7 @@ def test_who_has_to_decide_is_listed_and_in_the_command_to_type(said: dict[str, 
     assert json.loads(said["as JSON"].stdout)[0]["roles"] == ["manager", "owner"]
 
 
-def test_only_who_has_a_role_can_decide(said: dict[str, Done], bank: Path):
+def test_only_a_person_with_the_role_can_decide(said: dict[str, Done], bank: Path):
     [asked] = json.loads(said["as JSON"].stdout)
     decide = ["approvals", "approve", asked["id"], "--team", "bank.py", "--by", "ann"]
     done = one_by_one(
@@ -141,7 +141,7 @@ def test_the_environment_overrides_the_team_and_the_command_line_both(
     assert done.stdout == f"desk has {shown} (hi)\n"
 
 
-def test_what_the_environment_may_not_say_is_told_in_one_line(bank: Path):
+def test_a_wrong_value_in_the_environment_is_an_error_of_one_line(bank: Path):
     done = changeover("run", "bank.py", "hi", at=bank, CHANGEOVER_HANDOFFS="sometimes")
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert "CHANGEOVER_HANDOFFS='sometimes' in the environment; give on, off, or the share" in done.stderr
@@ -155,7 +155,7 @@ def test_what_the_environment_may_not_say_is_told_in_one_line(bank: Path):
         ("handoffs_enabled: sometimes", "line 7, column 19: expected a number between 0 and 1, true or false"),
     ],
 )
-def test_what_a_file_may_not_say_of_handoffs_is_found_where_it_stands(bank: Path, given: str, fault: str):
+def test_a_wrong_value_for_handoffs_in_yaml_is_found_with_its_line(bank: Path, given: str, fault: str):
     text = YAML.replace("handoffs_enabled: {desk: 0.25, senior: false}", given)
     (bank / "wrong.yaml").write_text(text)
     done = changeover("run", "wrong.yaml", "hi", at=bank)

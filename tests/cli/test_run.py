@@ -34,11 +34,11 @@ def test_an_approved_run_goes_on_and_an_answer_is_all_that_standard_output_gets(
     assert after["again"].returncode == 1
     assert after["again"].stderr == "changeover: this was approved already, by lea\n"
     assert re.search(rf"^{id} +approved +billing .* refund\(amount=500\.0\)$", after["all"].stdout, re.M)
-    assert (after["none"].stdout, after["none"].stderr) == ("", "nothing waits for a decision\n")
+    assert (after["none"].stdout, after["none"].stderr) == ("", "no request is pending\n")
     assert after["resumed"].stdout == "Done, as you wished.\n"
 
 
-def test_a_rejected_call_is_told_to_the_agent(folder: Path):
+def test_the_agent_reads_that_its_call_was_rejected(folder: Path):
     asked = changeover("run", "desk.py", "twice!", "--conversation", "bob", "--json", at=folder)
     assert asked.returncode == 3
     (pending,) = json.loads(asked.stdout)["pending"]
@@ -82,7 +82,7 @@ def test_a_team_is_found_in_a_file_or_a_module_and_made_by_a_function(tried: dic
     assert (tried["module"].returncode, tried["module"].stdout) == (0, "I am here.\n")
 
 
-def test_files_go_with_what_is_said(tried: dict[str, Done]):
+def test_files_are_sent_with_the_message(tried: dict[str, Done]):
     assert (tried["attached"].returncode, tried["attached"].stdout) == (0, "I am here.\n")
     assert re.search(
         r" user_message +Look\n +\[plain\.py \(text/plain\)\]\n +\[cat\.png \(image/png\)\]\n", tried["shown"].stdout
@@ -113,4 +113,4 @@ def test_on_a_terminal_a_run_shows_its_handoffs_beside_the_answer(folder: Path):
     sent, code = on_a_terminal("run", "desk.py", "I was charged twice", at=folder, NO_COLOR="1")
     assert code == 3
     assert '  triage → billing: Charged twice. (order_id="1042")\n' in sent
-    assert "  research came back: It was paid twice.\n" in sent
+    assert "  research returned: It was paid twice.\n" in sent

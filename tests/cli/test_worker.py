@@ -46,9 +46,9 @@ def test_a_run_that_waits_for_a_worker_ends_with_3_and_says_what_to_type(shop: P
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
         "The conversation ada waits for a worker:\n"
-        "  billing is to take ada:3.0\n"
+        "  ada:3.0 for billing\n"
         "    changeover worker shop.py --agents billing\n"
-        "  and when that is done, for what came of it:\n"
+        "  then, for the result:\n"
         "    changeover resume shop.py ada\n"
     )
     told = changeover("resume", "shop.py", "ada", "--json", at=shop)
@@ -64,11 +64,11 @@ def test_an_agent_without_a_model_waits_for_a_program_and_for_no_worker(tmp_path
     )
     done = changeover("run", "own.py", "hi", "--conversation", "ada", at=tmp_path)
     assert done.returncode == 3
-    assert "papers is to take ada:2, by a program of yours: it has no model (see Team.claim)\n" in done.stderr
+    assert "ada:2 for papers, which has no model: a program of yours must claim it (see Team.claim)\n" in done.stderr
     assert "changeover worker" not in done.stderr
 
 
-def test_a_worker_drains_the_queue_and_tells_what_became_of_each(drained: dict[str, Done]):
+def test_a_worker_drains_the_queue_and_reports_each_ticket(drained: dict[str, Done]):
     worker = drained["worker"]
     assert (worker.returncode, worker.stderr, CONTROL.findall(worker.stdout)) == (0, "", [])
     first, *_, before_last, last = worker.stdout.splitlines()
@@ -92,7 +92,7 @@ def test_a_worker_drains_the_queue_and_tells_what_became_of_each(drained: dict[s
     assert re.fullmatch(r"2 done, 1 failed, 1 declined, in \d+\.\d s", last)
 
 
-def test_what_a_worker_has_done_is_there_for_whoever_asked(drained: dict[str, Done]):
+def test_the_sender_gets_the_result_of_a_worker(drained: dict[str, Done]):
     assert drained["triage"].stdout == "Sent back.\n"
     assert drained["boss"].stdout == "Found out.\n"
     assert drained["hopeful"].stdout == "Then I will.\n"
@@ -101,7 +101,7 @@ def test_what_a_worker_has_done_is_there_for_whoever_asked(drained: dict[str, Do
 def test_a_worker_that_finds_nothing_to_do_says_so(drained: dict[str, Done]):
     first, *_, last = drained["again"].stdout.splitlines()
     assert " serves billing, research on " in first
-    assert re.fullmatch(r"nothing was to be done, in \d+\.\d s", last)
+    assert re.fullmatch(r"no tickets, in \d+\.\d s", last)
 
 
 def test_the_queue_is_not_drained_while_a_sender_goes_on_with_what_came_back(shop: Path):
@@ -151,7 +151,7 @@ def test_on_a_terminal_lines_fit_and_are_coloured(shop: Path):
     assert "\x1b[1m" in coloured
 
 
-def test_a_worker_serves_only_whom_it_is_told_to(shop: Path):
+def test_a_worker_serves_only_the_named_agents(shop: Path):
     asked(shop, "triage", "boss")
     done = changeover("worker", "shop.py", "--drain", "--agents", "research", at=shop)
     assert {agent for _, agent, *_ in lines(done.stdout)} == {"research"}
@@ -168,13 +168,13 @@ def test_a_ticket_that_waits_for_a_person_is_let_go_and_goes_on_when_that_is_dec
     assert told[1][3].endswith(" s: for a person or a delegate")
     assert (done["left"].returncode, done["left"].stderr) == (0, "nothing is stuck\n")
     assert done["retried"].stderr == (
-        "changeover: careful:2 waits for a person or a delegate, and for no worker; see: changeover approvals list\n"
+        "changeover: careful:2 waits for a person or a delegate, not for a worker; see: changeover approvals list\n"
     )
     (request,) = json.loads(done["asked"].stdout)
     approve = ["approvals", "approve", request["id"], "--team", "shop.py"]
     after = one_by_one({"approved": approve, "second": drain}, shop)
     assert (after["approved"].returncode, after["second"].returncode) == (3, 0)
-    assert re.search(r"is to take careful:\S+\n    changeover worker shop.py --agents", after["approved"].stderr)
+    assert re.search(r"careful:\S+ for billing\n    changeover worker shop.py --agents", after["approved"].stderr)
     assert answer(shop, "careful") == "Sent back."
 
 
@@ -183,7 +183,7 @@ def test_a_worker_that_is_stopped_finishes_what_it_has_and_takes_nothing_more(sh
     with Started("worker", "shop.py", at=shop) as worker:
         worker.until("takes       slow      patient:3.0")
         worker.hears(signal.SIGTERM)
-        worker.until("stops: SIGTERM; 1 at work, for 30 s at most; once more: give back at once\n")
+        worker.until("stops: SIGTERM; 1 in work, for 30 s at most; a second signal gives them back at once\n")
         asked(shop, "triage")
         (shop / "go").touch()
         code, text = worker.ends()
@@ -193,7 +193,7 @@ def test_a_worker_that_is_stopped_finishes_what_it_has_and_takes_nothing_more(sh
     assert answer(shop, "patient") == "At last."
 
 
-def test_what_is_not_finished_when_grace_is_over_is_given_back(shop: Path):
+def test_tickets_unfinished_after_the_grace_period_are_given_back(shop: Path):
     asked(shop, "patient")
     with Started("worker", "shop.py", "--grace", "0.2", at=shop) as worker:
         worker.until("takes")
@@ -213,13 +213,13 @@ def test_a_second_signal_ends_the_wait_at_once(shop: Path):
     with Started("worker", "shop.py", "--grace", "600", at=shop) as worker:
         worker.until("takes")
         worker.hears(signal.SIGINT)
-        worker.until("stops: SIGINT; 1 at work, for 600 s at most")
+        worker.until("stops: SIGINT; 1 in work, for 600 s at most")
         worker.hears(signal.SIGINT)
         code, text = worker.ends()
     assert (code, [what for what, *_ in lines(text)]) == (0, ["takes", "given back"])
 
 
-def test_what_a_killed_worker_had_another_finishes(shop: Path):
+def test_the_ticket_of_a_killed_worker_is_finished_by_another(shop: Path):
     asked(shop, "patient")
     with Started("worker", "shop.py", "--lease", "1", at=shop) as first:
         first.until("takes")
@@ -250,7 +250,7 @@ def test_two_workers_share_a_queue_and_nothing_is_done_twice(shop: Path):
     assert sorted(ticket for what, _, ticket, _ in told if what == "takes") == ["boss:3.0", "hopeful:3.0", "triage:3.0"]
 
 
-def test_a_worker_goes_on_when_nobody_reads_along(shop: Path):
+def test_a_worker_continues_when_its_pipe_is_closed(shop: Path):
     asked(shop, "triage", "boss")
     command = [sys.executable, "-m", "changeover", "worker", "shop.py", "--drain", "--concurrency", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=shop, env=environment()) as worker:
@@ -276,5 +276,5 @@ def test_agents_without_a_model_are_left_to_programs_of_the_user(tmp_path: Path)
     )
     done = changeover("worker", "own.py", "--drain", at=tmp_path)
     assert done.returncode == 0
-    assert done.stderr == "Not served: papers. Without a model only a program of yours can, by Team.claim.\n"
+    assert done.stderr == "Not served: papers. Agents without a model need a program of yours (see Team.claim).\n"
     assert " serves front on " in done.stdout

@@ -32,6 +32,7 @@ from changeover.testing.scripted import resolve
 from changeover.tools.tool import ToolDefinition
 from tests.crash.checks import events_of
 from tests.crash.machines import run_machine
+from tests.relay.world import tasks_of
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 CONVERSATIONS = ("c", "d")
@@ -345,7 +346,7 @@ class Processes(RuleBasedStateMachine):
             self._do(self.teams[which].__aenter__())
 
     async def _kill(self, team: Team, callers: Sequence[asyncio.Task[RunResult]]) -> None:
-        tasks = [*callers, *(team._engine._tasks if team._engine else ())]
+        tasks = [*callers, *tasks_of(team)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

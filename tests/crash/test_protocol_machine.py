@@ -35,6 +35,7 @@ from changeover.stores.memory.log import MemoryLog
 from tests.crash.machines import CONVERSATIONS, Living, run_machine
 from tests.crash.parties import ANSWERS, RECEIVERS, TIMEOUT, Parties
 from tests.crash.watcher import Watcher
+from tests.relay.world import tasks_of
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 BACK = {Standing.REJECTED, Standing.RETURNED}
@@ -165,7 +166,7 @@ class Protocol(Living):
             self._do(self.team.__aenter__())
 
     async def _die(self) -> None:
-        tasks = [*self.asked, *(self.team._engine._tasks if self.team._engine else ())]
+        tasks = [*self.asked, *tasks_of(self.team)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

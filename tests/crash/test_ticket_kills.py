@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from changeover import Respond, State, Store, Team, Ticket
-from changeover.engines.local.engine import LocalEngine
 from changeover.relay.events import RunCompleted
+from changeover.relay.ports import Log
 from changeover.testing import ScriptedModel
 from tests.crash.nursery import Nursery, Worker
 from tests.crash.server import Serve, a_package, desk
@@ -50,7 +50,7 @@ class Shift:
             await asyncio.sleep(self._rng.uniform(0.05, 0.3))
             for request in await team.approvals():  # three workers took it, and each was killed
                 await team.decide(request, Respond("done by hand"))
-            if not await team.on_engine(left):
+            if not await left(team.log):
                 return
             if self.kills < KILLS:
                 self._rng.choice(self._working).kill()
@@ -58,9 +58,9 @@ class Shift:
         raise AssertionError("the tickets do not come to an end")
 
 
-async def left(engine: LocalEngine) -> bool:
+async def left(log: Log) -> bool:
     """Whether anything is left to do."""
-    return bool(await engine.log.queue.tickets() or await engine.log.unfinished())
+    return bool(await log.queue.tickets() or await log.unfinished())
 
 
 async def submit_all(team: Team, rng: random.Random) -> list[Ticket]:

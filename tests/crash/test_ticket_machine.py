@@ -31,7 +31,6 @@ from changeover import (
     Task,
     TicketClaim,
 )
-from changeover.engines.local.tickets import retry
 from changeover.errors import (
     ApprovalError,
     ClaimLost,
@@ -43,6 +42,7 @@ from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
 from changeover.relay.result import handoffs_of
 from changeover.stores.store import Store, open_log
+from changeover.ticket import retry
 from tests.crash.machines import CONVERSATIONS, run_machine
 from tests.crash.parties import ANSWERS, TIMEOUT
 from tests.crash.tickets import AWAY, RECEIVERS, Ticketing, most_urgent

@@ -26,6 +26,7 @@ from changeover.worker import News
 from tests.crash.machines import Living
 from tests.crash.parties import TIMEOUT, Parties, look, pay
 from tests.crash.watcher import OPEN, Watcher
+from tests.relay.world import tasks_of
 
 HERE, AWAY, PEOPLE = ("triage", "scribe"), ("clerk", "lead"), ("ana",)
 RECEIVERS = (*AWAY, "scribe", *PEOPLE)
@@ -217,7 +218,7 @@ class Ticketing(Living):
     async def _die(self) -> None:
         self.log.dead = True
         tasks = [*self.asked, *([self.worker[1]] if self.worker else ())]
-        tasks += self.team._engine._tasks if self.team._engine else ()
+        tasks += tasks_of(self.team)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -227,7 +228,9 @@ class Ticketing(Living):
         self.book.claims = [self._rebound(claim) for claim in self.book.claims]
 
     def _rebound(self, claim: TicketClaim) -> TicketClaim:
-        return TicketClaim(self.team.on_engine, claim._taken, claim._package, claim._by, claim._lease)
+        return TicketClaim(
+            self.team.engine, lambda: self.team.log, claim._taken, claim._package, claim._by, claim._lease
+        )
 
     async def _end(self) -> None:
         await self._stop()

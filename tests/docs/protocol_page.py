@@ -1,4 +1,4 @@
-"""The tables of docs/protocol.md, made from the code; run as a module to write them anew."""
+"""The tables of docs/protocol.md, generated from the code; run as a module to update them."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ WORDS = {"string": "text", "object": "object", "integer": "integer", "number": "
 
 
 def states() -> Iterator[str]:
-    """What may follow each state; states that allow the same share a row."""
+    """The states that may follow each state; states with the same successors share a row."""
     yield "| state | what may happen to it, and the state after |"
     yield "|---|---|"
     rows: dict[str, list[str]] = {}
@@ -27,7 +27,7 @@ def states() -> Iterator[str]:
 
 
 def fields() -> Iterator[str]:
-    """What a package can hold; what is an object of its own is told with the field that holds it."""
+    """The fields of a package; nested objects are listed under the field that holds them."""
     yield "| field | | what it says |"
     yield "|---|---|---|"
     schema = package_schema()["$defs"]
@@ -65,7 +65,7 @@ TABLES = {"states": states, "fields": fields}
 
 
 def rewritten(page: str) -> str:
-    """The page with its tables as the code has them now."""
+    """The page with its tables replaced."""
     return TABLE.sub(lambda found: found["name"] + found["start"] + "\n".join(TABLES[found["name"]]()) + "\n", page)
 
 

@@ -21,7 +21,7 @@ BLOCK = re.compile(
 
 
 class Block(NamedTuple):
-    """A block of Python, the line it begins on, and what it should print if the page promises something."""
+    """A block of Python, its first line, and its output if the page shows one."""
 
     line: int
     code: str

@@ -1,4 +1,4 @@
-"""What the page about queues shows on the command line is what the commands print, but for names, times and places."""
+"""The commands on the page about queues print what the page shows, apart from names, times and paths."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ VARIES = {
 
 
 def commands() -> list[tuple[list[str], str]]:
-    """Every command that is shown, and what it prints."""
+    """Every command on the page, and its output."""
     shown = "".join(re.findall(r"^```console\n(.*?)^```$", PAGE, re.M | re.S))
     found = re.findall(r"^\$ changeover (.*)\n((?:(?!\$ ).*\n)*)", shown, re.M)
     assert len(found) == shown.count("$ ")
@@ -24,7 +24,7 @@ def commands() -> list[tuple[list[str], str]]:
 
 
 def alike(text: str) -> str:
-    """A text without what is another each time."""
+    """The text without the parts that differ in every run."""
     for pattern, name in VARIES.items():
         text = re.sub(pattern, name, text)
     return text

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from changeover import Agent, Approve, Expects, Person, Recorded, Respond, RunResult, Store, Team, delegate, tool
-from changeover.engines.local.engine import LocalEngine
 from changeover.errors import ApprovalError, ConversationNotFound
 from changeover.messages import Assistant, Message, User
 from changeover.observe.hooks import EVENTS
@@ -20,6 +19,7 @@ from changeover.relay.state import State
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, delegates, hands_off, says
 from changeover.testing.scripted import Line
 from changeover.tools.tool import Tool, ToolDefinition
+from tests.relay.world import dispatcher_of
 
 NEXT = "and now?"
 TURNS = {
@@ -229,11 +229,11 @@ async def test_what_must_happen_at_most_once_does_not_begin_when_it_is_wanted_no
     async def cancel(record: Recorded) -> None:
         """Before anything that follows from the reply is begun: whoever goes on waits for the hooks."""
         cancelling.append(asyncio.ensure_future(team.cancel("c")))
-        while not await team.on_engine(over):  # noqa: ASYNC110 - nobody tells when it is over, but hooks that wait
+        while not await over():  # noqa: ASYNC110 - nobody tells when it is over, but hooks that wait
             await asyncio.sleep(0)
 
-    async def over(engine: LocalEngine) -> bool:
-        return bool((await engine.lives.get("c")).state.outcomes)
+    async def over() -> bool:
+        return bool((await dispatcher_of(team).conversations.get("c")).state.outcomes)
 
     model = ScriptedModel({"solo": [calls(("stamp", {})), says("never")]})
     async with Team([Agent("solo", tools=[stamp])], model=model, hooks={"model_replied": cancel}) as team:

@@ -16,11 +16,12 @@ from changeover.errors import EngineError
 from changeover.messages import Message, User
 from changeover.relay.events import Entry, Event, HandoffAccepted, ModelReplied, RunCompleted, ToolFinished, UserSpoke
 from changeover.relay.ports import World
+from changeover.relay.requests import Say
 from changeover.relay.run import Outcome
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, hands_off, says
 from changeover.tools.tool import ToolDefinition
-from tests.relay.world import a_world
+from tests.relay.world import a_world, an_engine, dispatcher_of
 
 SCRIPT = {
     "triage": [calls(("look", {})), hands_off("billing", "x")],
@@ -52,8 +53,7 @@ def the_world(model: ScriptedModel | None = None) -> World:
 
 async def say(engine: LocalEngine, text: str, key: str = "") -> RunResult:
     async with asyncio.timeout(2):
-        _, answer = await engine.speak("c", UserSpoke(text), key)
-        return await answer
+        return await engine.result(Say("c", UserSpoke(text), key))
 
 
 async def recorded(log: MemoryLog) -> list[Event]:
@@ -73,7 +73,7 @@ async def test_whoever_waits_is_told_when_the_log_fails_and_the_conversation_goe
     kind: type, caplog: pytest.LogCaptureFixture
 ):
     log = BrokenLog(holds(kind))
-    engine = LocalEngine(log, the_world())
+    engine = an_engine(log, the_world())
     with pytest.raises(EngineError, match="the disk is full"):
         await say(engine, "hello", "one")
     log.refuses = never
@@ -87,7 +87,7 @@ async def test_whoever_waits_is_told_when_the_log_fails_and_the_conversation_goe
 
 async def test_a_log_that_fails_again_and_again_is_asked_again_with_every_message():
     log = BrokenLog(holds(ModelReplied))
-    engine = LocalEngine(log, the_world())
+    engine = an_engine(log, the_world())
     for key in ("one", "two", "one"):
         with pytest.raises(EngineError):
             await say(engine, "hello", key)
@@ -107,7 +107,7 @@ async def test_a_log_that_cannot_be_read_is_told_to_whoever_speaks():
             return await super().read(*asked, **named)
 
     log = Unreadable()
-    engine = LocalEngine(log, the_world())
+    engine = an_engine(log, the_world())
     with pytest.raises(EngineError, match="no such table"):
         await say(engine, "hello")
     log.broken = False
@@ -120,8 +120,9 @@ async def test_whoever_waits_is_told_when_the_engine_is_closed():
         await asyncio.sleep(60)
         return says("never")
 
-    engine = LocalEngine(MemoryLog(), the_world(ScriptedModel(never_answers)))
-    _, answer = await engine.speak("c", UserSpoke("hello"), "")
+    engine = an_engine(MemoryLog(), the_world(ScriptedModel(never_answers)))
+    answer = asyncio.ensure_future(engine.result(Say("c", UserSpoke("hello"))))
+    await asyncio.sleep(0.01)
     await engine.close()
     with pytest.raises((EngineError, asyncio.CancelledError)):
         await asyncio.wait_for(answer, 0.5)
@@ -147,7 +148,7 @@ def counting(effects: list[str]) -> World:
 
 async def test_two_engines_on_one_log_record_every_outcome_once():
     log, effects = MemoryLog(), list[str]()
-    engines = [LocalEngine(log, counting(effects)) for _ in range(2)]
+    engines = [an_engine(log, counting(effects)) for _ in range(2)]
     texts = [str(number) for number in range(12)]
     results = await asyncio.gather(*(say(engines[number % 2], text) for number, text in enumerate(texts)))
     assert [result.output for result in results] == [f"An answer to {text}." for text in texts]
@@ -167,7 +168,7 @@ async def test_two_engines_on_one_log_record_every_outcome_once():
 
 async def test_the_same_key_said_to_two_engines_is_one_run():
     log, effects = MemoryLog(), list[str]()
-    engines = [LocalEngine(log, counting(effects)) for _ in range(2)]
+    engines = [an_engine(log, counting(effects)) for _ in range(2)]
     results = await asyncio.gather(*(say(engine, "one", "k") for engine in engines))
     assert [result.output for result in results] == ["An answer to one."] * 2
     assert len({result.run_id for result in results}) == 1
@@ -179,12 +180,12 @@ async def test_the_same_key_said_to_two_engines_is_one_run():
 @pytest.mark.parametrize("kept", range(1, 8))
 async def test_wherever_a_log_ends_a_new_engine_takes_it_up_and_ends_it_the_same(kept: int):
     whole, cut, model = MemoryLog(), BrokenLog(never), ScriptedModel(SCRIPT)
-    first = LocalEngine(whole, the_world())
+    first = an_engine(whole, the_world())
     expected = await say(first, "hello", "k")
     await first.close()
     appends = iter(range(100))
     cut.refuses = lambda entry: next(appends) >= kept
-    dying = LocalEngine(cut, the_world())
+    dying = an_engine(cut, the_world())
     if kept < len(await whole.read("c")):
         with pytest.raises(EngineError):
             await say(dying, "hello", "k")
@@ -193,8 +194,8 @@ async def test_wherever_a_log_ends_a_new_engine_takes_it_up_and_ends_it_the_same
     await dying.close()
     assert len(await cut.read("c")) == min(kept, len(await whole.read("c")))
     cut.refuses = never
-    second = LocalEngine(cut, the_world(model))
-    await second.recover()
+    second = an_engine(cut, the_world(model))
+    await second.take_up()
     result = await say(second, "hello", "k")
     await second.close()
     assert (result.output, result.handoff_chain) == (expected.output, expected.handoff_chain)
@@ -227,7 +228,7 @@ class Backwards(ValuesView[Outcome]):
 async def test_the_end_of_a_run_looks_at_no_earlier_one():
     team = Team([Agent("solo")], model=ScriptedModel(lambda agent, messages, tools: says("hello")))
     await team.run("hello", conversation="c")
-    live = team._running().lives.here("c")
+    live = dispatcher_of(team).conversations.cached("c")
     assert live is not None
     live.state.outcomes = FromTheEnd(live.state.outcomes)
     result = await team.run("hello again", conversation="c")

@@ -9,6 +9,7 @@ from changeover import Agent, Approve, Recorded, Reject, RunFinished, Team, Text
 from changeover.errors import ApprovalError, ConversationNotFound, ModelError
 from changeover.relay.events import ApprovalDecided, RunCompleted, RunResumed, UserSpoke
 from changeover.testing import ScriptedModel, calls, delegates, fails, says
+from tests.relay.world import dispatcher_of
 
 
 @tool(approval=True)
@@ -97,7 +98,7 @@ async def test_what_goes_wrong_is_raised_and_nobody_reads_on():
         [item async for item in team.follow("ada", wrong)]
     with pytest.raises(ConversationNotFound):
         [item async for item in team.follow("nobody")]
-    assert team._running().lives.here("ada").readers == []  # type: ignore[union-attr]
+    assert dispatcher_of(team).conversations.cached("ada").readers == []  # type: ignore[union-attr]
 
 
 async def test_whoever_stops_reading_cancels_nothing():

@@ -7,8 +7,7 @@ import pytest
 
 from changeover import Agent, Routing, Team, specialist
 from changeover.engines.lessons import CAPABILITIES, MANY, OVERLAP, PAUSE, folded, reset, standings
-from changeover.engines.local.directory import LiveDirectory
-from changeover.engines.local.engine import LocalEngine
+from changeover.engines.local.dispatcher import Dispatcher
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import RollbackRequested
 from changeover.relay.ports import Log
@@ -20,7 +19,7 @@ from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
 from changeover.tools.tool import ToolDefinition
 from tests.databases import KINDS, postgres, sqlite_file
-from tests.relay.world import a_world
+from tests.relay.world import a_world, dispatcher_of
 from tests.stores.test_experience import BROKEN, CALL, FOUND, ended, offered
 
 __all__ = ["postgres", "sqlite_file"]
@@ -61,7 +60,7 @@ async def receivers(team: Team, prefix: str, times: int, clock: ManualClock | No
 
 async def known(team: Team) -> dict[str, tuple[int, int]]:
     """How many tasks each had, and how many of them succeeded."""
-    found = await team.on_engine(lambda engine: standings(engine.log.experience))
+    found = await standings(team.log.experience)
     return {each.agent: (each.tasks, each.successes) for each in found}
 
 
@@ -110,9 +109,9 @@ async def test_teams_on_one_store_learn_from_each_other(store: str | Log):
 async def test_what_one_team_resets_another_has_forgotten_too(store: str | Log):
     first, second = (office({"good": 1.0, "bad": 0.0}, store=store) for _ in range(2))
     await receivers(first, "mine", 6)
-    assert await second.on_engine(learned) != Learned()
-    await first.on_engine(lambda engine: reset(engine.log.experience, engine.world.clock.now()))
-    assert await second.on_engine(learned) == Learned()
+    assert await learned(dispatcher_of(second)) != Learned()
+    await reset(first.log.experience, first.clock.now())
+    assert await learned(dispatcher_of(second)) == Learned()
     await first.close()
     await second.close()
 
@@ -127,10 +126,9 @@ async def test_who_takes_no_handoffs_is_not_asked_however_well_it_did():
     await shy.close()
 
 
-async def learned(engine: LocalEngine, capability: str = "refunds") -> Learned:
+async def learned(engine: Dispatcher, capability: str = "refunds") -> Learned:
     """What an engine knows when somebody is looked for."""
-    assert engine.world.directory is not None
-    return await engine.world.directory.learned(capability)
+    return await engine.directory.learned(capability)
 
 
 def tasks(found: Learned) -> int:
@@ -138,19 +136,19 @@ def tasks(found: Learned) -> int:
 
 
 @pytest.fixture
-async def engine() -> LocalEngine:
+async def engine() -> Dispatcher:
     """An engine on a log in memory, with a clock that stands still."""
-    return LocalEngine(MemoryLog(), a_world([Agent("front")], ScriptedModel({})))
+    return Dispatcher(MemoryLog(), a_world([Agent("front")], ScriptedModel({})))
 
 
-async def test_while_little_is_known_every_outcome_counts_at_once(engine: LocalEngine):
+async def test_while_little_is_known_every_outcome_counts_at_once(engine: Dispatcher):
     for number in range(3):
         await offered(engine.log, f"c{number}", "refunds")
         await ended(engine.log, f"c{number}", FOUND)
         assert tasks(await learned(engine)) == number + 1
 
 
-async def test_where_much_is_known_the_store_is_asked_once_a_second(engine: LocalEngine):
+async def test_where_much_is_known_the_store_is_asked_once_a_second(engine: Dispatcher):
     for number in range(MANY):
         await offered(engine.log, f"c{number}", "refunds")
         await ended(engine.log, f"c{number}", FOUND)
@@ -158,11 +156,11 @@ async def test_where_much_is_known_the_store_is_asked_once_a_second(engine: Loca
     await offered(engine.log, "new", "refunds")
     await ended(engine.log, "new", FOUND, at=20.0)
     assert tasks(await learned(engine)) == MANY
-    await engine.world.clock.sleep_until(engine.world.clock.now() + PAUSE)
+    await engine.directory.world.clock.sleep_until(engine.directory.world.clock.now() + PAUSE)
     assert tasks(await learned(engine)) == MANY + 1
 
 
-async def test_an_outcome_that_is_seen_late_counts_in_its_place(engine: LocalEngine):
+async def test_an_outcome_that_is_seen_late_counts_in_its_place(engine: Dispatcher):
     for id in ("a", "b"):
         await offered(engine.log, id, "refunds")
     await ended(engine.log, "a", FOUND, at=20.0)
@@ -173,7 +171,7 @@ async def test_an_outcome_that_is_seen_late_counts_in_its_place(engine: LocalEng
     assert await learned(engine) == folded(found, DEFAULT)
 
 
-async def test_a_failure_that_was_taken_back_is_held_against_nobody(engine: LocalEngine):
+async def test_a_failure_that_was_taken_back_is_held_against_nobody(engine: Dispatcher):
     for id in ("a", "b"):
         await offered(engine.log, id, "refunds")
     await ended(engine.log, "a", FOUND)
@@ -183,7 +181,7 @@ async def test_a_failure_that_was_taken_back_is_held_against_nobody(engine: Loca
     assert tasks(await learned(engine)) == 1
 
 
-async def test_what_is_long_over_is_forgotten_too_when_somebody_resets_it(engine: LocalEngine):
+async def test_what_is_long_over_is_forgotten_too_when_somebody_resets_it(engine: Dispatcher):
     for number, at in enumerate((100.0, 300.0)):
         await offered(engine.log, f"c{number}", "refunds", at=at - 4)
         await ended(engine.log, f"c{number}", FOUND, at=at)
@@ -205,7 +203,7 @@ async def test_what_is_long_over_is_not_read_again():
             super().__init__()
             self._lessons = Noting(self._lock, self._entries, self._cost)
 
-    engine = LocalEngine(NotingLog(), a_world([Agent("front")], ScriptedModel({})))
+    engine = Dispatcher(NotingLog(), a_world([Agent("front")], ScriptedModel({})))
     for number, at in enumerate((100.0, 200.0)):
         await offered(engine.log, f"c{number}", "refunds", at=at - 4)
         await ended(engine.log, f"c{number}", FOUND, at=at)
@@ -214,9 +212,7 @@ async def test_what_is_long_over_is_not_read_again():
     assert lessons == [-inf, 100.0 - OVERLAP, 200.0 - OVERLAP]
 
 
-async def test_of_what_models_make_up_not_everything_is_kept(engine: LocalEngine):
+async def test_of_what_models_make_up_not_everything_is_kept(engine: Dispatcher):
     for number in range(CAPABILITIES + 5):
         assert await learned(engine, f"kind-{number}") == Learned()
-    directory = engine.world.directory
-    assert isinstance(directory, LiveDirectory)
-    assert len(directory._recollection._known) == CAPABILITIES
+    assert len(engine.directory._recollection._known) == CAPABILITIES

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 from changeover import Agent, Limits, Recorded, RunFinished, RunResult, Team, TextDelta, ThinkingDelta
-from changeover.engines.local.engine import LocalEngine
 from changeover.errors import ChangeoverError, KeyConflict
 from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, ModelReplied, RunCompleted, RunFailed, RunStarted, UserSpoke
 from changeover.relay.stream import StreamItem
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition
+from tests.relay.world import dispatcher_of
 
 Script = dict[str, list[Reply]]
 
@@ -109,14 +109,11 @@ async def test_a_failed_attempt_is_told_from_the_one_that_works():
 
 
 async def test_whoever_was_refused_a_run_reads_along_in_no_other():
-    async def readers(engine: LocalEngine) -> int:
-        return len((await engine.lives.get("c")).readers)
-
     async with a_team(SCRIPTS["an answer"]) as team:
         await team.run("hello", conversation="c", key="k")
         with pytest.raises(KeyConflict):
             _ = [item async for item in team.stream("something else", conversation="c", key="k")]
-        assert await team.on_engine(readers) == 0
+        assert (await dispatcher_of(team).conversations.get("c")).readers == []
 
 
 async def test_leaving_a_stream_does_not_cancel_the_run():

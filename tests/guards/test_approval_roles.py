@@ -19,11 +19,11 @@ from changeover import (
     handoff,
     tool,
 )
-from changeover.engines.local.approvals import unauthorised
 from changeover.errors import ApprovalError, MisconfiguredError
 from changeover.facts import RequestKind
 from changeover.guards.approval import Decision, approval_faults
 from changeover.relay.events import ApprovalDecided
+from changeover.relay.requests import unauthorised
 from changeover.testing import ManualClock, ScriptedModel, calls, hands_off, says
 from tests.stories.stage import events
 
@@ -114,7 +114,7 @@ async def test_roles_are_a_list_of_names(roles: Any):
     ]
     async with by_tool() as team:
         request = await waiting(team)
-        with pytest.raises(ApprovalError, match="is no list of names"):
+        with pytest.raises(ApprovalError, match="is not a list of names"):
             await team.decide(request, Approve(), roles=roles)
 
 

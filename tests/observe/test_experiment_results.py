@@ -63,7 +63,7 @@ async def team(request: pytest.FixtureRequest) -> AsyncIterator[Team]:
 
 
 async def measured(team: Team, experiment: str = "words") -> list[Measured]:
-    return await team.on_engine(lambda engine: engine.log.trials.measured(experiment))
+    return await team.log.trials.measured(experiment)
 
 
 async def test_results_of_experiments_are_the_same_on_every_store(team: Team):
@@ -96,7 +96,7 @@ async def test_an_unknown_cost_is_left_out(team: Team):
 async def test_conversations_outside_an_experiment_are_not_counted(team: Team):
     await team.run("plain", conversation="a")
     assert await measured(team, "another") == []
-    assert await team.on_engine(lambda engine: engine.log.trials.variants()) == {"words": [variant_of(WORDS, "a")]}
+    assert await team.log.trials.variants() == {"words": [variant_of(WORDS, "a")]}
 
 
 async def test_a_root_that_is_not_there_cannot_be_measured(team: Team):

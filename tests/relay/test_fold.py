@@ -30,9 +30,7 @@ from changeover import (
     tool,
 )
 from changeover.agent.roster import Trial, Trials
-from changeover.engines.local import claims
-from changeover.engines.local.claims import take
-from changeover.engines.local.engine import LocalEngine
+from changeover.engines.local.dispatcher import Dispatcher
 from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, Expected, Spent
 from changeover.faults import (
@@ -64,6 +62,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.queue import Taken
+from changeover.relay.requests import Say
 from changeover.relay.run import Thinking
 from changeover.relay.state import Scale, State
 from changeover.stores.memory.log import MemoryLog
@@ -443,28 +442,29 @@ def decides(request: ApprovalRequest) -> Decision:
     return Edit(receiver="a") if request.kind == "escalation" else Respond("Here I am.")
 
 
-async def serve(engine: LocalEngine) -> None:
+async def serve(engine: Dispatcher) -> None:
     """Work on all that waits to be claimed."""
     while True:
-        for taken in await take(engine, list(ROSTER.seats), "worker", 60, 10):
+        for taken in await engine.claims.take(list(ROSTER.seats), "worker", 60, 10):
             engine.soon(worked(engine, taken))
         await asyncio.sleep(0.001)
 
 
-async def worked(engine: LocalEngine, taken: Taken) -> None:
-    await claims.work(engine, taken, "worker")
+async def worked(engine: Dispatcher, taken: Taken) -> None:
+    await engine.claims.serve(taken, "worker")
 
 
 async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: bool) -> list[tuple[float, Any]]:
     """The events of a conversation that really took place, and when each did."""
     log, model = MemoryLog(), ScriptedModel(script)
     world = msgspec.structs.replace(WORLD, models=dict.fromkeys(("a", "b", "q"), model), ask=decides)
-    engine = LocalEngine(log, world)
+    engine = Dispatcher(log, world)
     serving = engine.begin(serve(engine))
     answers = []
     for spoken in messages:
-        _, answer = await engine.speak("c", spoken, "")
+        answer = asyncio.ensure_future(engine.result(Say("c", spoken)))
         answers.append(answer)
+        await asyncio.sleep(0)
         if not at_once:
             await asyncio.wait([answer])
     for answer in answers:

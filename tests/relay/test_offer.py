@@ -49,7 +49,9 @@ def outcome(team: Roster, origin: Any, receiver: str = "billing", mode: Mode = M
     assert state.run is not None
     [call] = turn.asked
     id = f"{call.id}.0" if origin == "branch" else call.id
-    due = propose(state, state.run, Proposal(turn, call, Intent(receiver, "Please.", mode=mode), origin, id), team)
+    due = propose(
+        state, state.run, Proposal(turn, call, None, Intent(receiver, "Please.", mode=mode), origin, id), team
+    )
     return due.event if isinstance(due, Record) else due
 
 
@@ -107,7 +109,7 @@ def test_a_person_is_asked_before_limits_and_guards():
     [call] = turn.asked
     move = team.move_of("triage", "delegate_to_expert")
     assert move is not None
-    proposal = Proposal(turn, call, Intent("expert", "Look."), "call", call.id, approval=move.approval)
+    proposal = Proposal(turn, call, move, Intent("expert", "Look."), "call", call.id, approval=move.approval)
     due = propose(state, state.run, proposal, team)
     assert isinstance(due, SeekApproval)
     assert (due.receiver, due.message) == ("expert", "Look.")

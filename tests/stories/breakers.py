@@ -280,7 +280,7 @@ async def each_branch_to_a_receiver_with_an_open_breaker_is_refused(stage: Stage
     if stage.lives == 1:
         await team.force_breaker("clerk")
     assert (await stage.say(team, "how many?")).output == f"20: { ({FORCED}) }"
-    entries = await team.on_engine(lambda engine: engine.log.read("story"))
+    entries = await team.log.read("story")
     found = [sum(isinstance(each, CircuitFound) for each in entry.events) for entry in entries]
     assert [count for count in found if count] == [20]  # in one entry, and so by one retry
 

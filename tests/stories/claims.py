@@ -238,7 +238,7 @@ async def a_claim_that_is_renewed_holds_for_longer(stage: Stage) -> None:
     ticket = await team.submit(package())
 
     async def until() -> float:
-        [queued] = await team.on_engine(lambda engine: engine.log.queue.tickets(ticket.id))
+        [queued] = await team.log.queue.tickets(ticket.id)
         assert queued.until is not None
         return queued.until
 

@@ -46,7 +46,7 @@ async def asked(stage: Stage, team: Team, times: int = TIMES, prefix: str = "tas
 
 async def known(team: Team) -> dict[str, Standing]:
     """The records of all agents that have one."""
-    return {each.agent: each for each in await team.on_engine(lambda engine: standings(engine.log.experience))}
+    return {each.agent: each for each in await standings(team.log.experience)}
 
 
 @story
@@ -70,7 +70,7 @@ async def a_reset_removes_everything_that_was_learnt(stage: Stage) -> None:
     await asked(stage, team)
     # The clock of this story stands still: all that ever ends in it, in whichever life, is over by then.
     over = ManualClock().now() + 1
-    gone = await team.on_engine(lambda engine: reset(engine.log.experience, over))
+    gone = await reset(team.log.experience, over)
     assert stage.lives > 1 or sum(each.tasks for each in gone) == TIMES
     assert await known(team) == {}
     [first] = await asked(stage, team, 1, "later")
@@ -83,7 +83,7 @@ async def the_record_of_one_agent_can_be_reset_alone(stage: Stage) -> None:
     receivers = {each.receiver for each in await asked(stage, team)}
     assert receivers == {"bad", "good"}
     over = ManualClock().now() + 1
-    await team.on_engine(lambda engine: reset(engine.log.experience, over, "Refunds", "bad"))
+    await reset(team.log.experience, over, "Refunds", "bad")
     assert list(await known(team)) == ["good"]
 
 

@@ -328,7 +328,7 @@ async def with_a_fallback_an_agent_that_names_no_known_receiver_goes_on_alone(st
     team = stage.team([Agent("triage"), Agent("billing")], ScriptedModel(play), fallback=True)
     result = await stage.say(team, "Help!")
     assert (result.final_agent, result.fell_back) == ("triage", True)
-    assert result.output == "alone: nobody is called 'nobody'; go on by yourself"
+    assert result.output == "alone: no agent is called 'nobody'; go on by yourself"
 
 
 @story

@@ -111,7 +111,7 @@ async def instructions_that_come_to_no_text_are_a_failure_of_the_call(stage: Sta
     for number, writes in enumerate(writers):
         team = stage.team([Agent("solo", instructions=writes)], ScriptedModel({"solo": [says("never")]}))
         error = await stage.error(ModelError, team, "hello", conversation=f"odd-{number}")
-        assert "TypeError: the function that writes its instructions gave None, and no text" in str(error)
+        assert "TypeError: the function that writes its instructions returned None, not a text" in str(error)
 
 
 @story

@@ -129,7 +129,7 @@ async def expired_references_are_deleted_when_the_next_one_is_stored(stage: Stag
     ref = address([Note(first.output)]).removeprefix("context://")
     await clock.advance(61)
     await stage.say(team, ORDER, conversation="second")
-    kept = await team.on_engine(lambda engine: engine.log.contexts.get("first", ref))
+    kept = await team.log.contexts.get("first", ref)
     assert kept is None or stage.lives > 1
 
 

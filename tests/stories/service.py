@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from changeover import Agent, HandoffResult, RunResult, Team, Ticket, TicketClaim, Worker
-from changeover.engines.local.tickets import retry
 from changeover.errors import ClaimLost
 from changeover.guards.approval import Decision
+from changeover.ticket import retry
 from tests.stories.approvals import Rule, must_wait
 from tests.stories.stage import Stage
 
@@ -137,7 +137,7 @@ async def outcome(team: Team, ticket: Ticket | str) -> HandoffResult:
 
 async def assert_alive(team: Team) -> None:
     """Fail if the process is dead, so that the test does not wait for ever."""
-    await team.on_engine(lambda engine: engine.log.find("", ""))
+    await team.log.find("", "")
 
 
 async def brought(stage: Stage, team: Team, ticket: Ticket, verdict: Verdict = None, **works: Work) -> HandoffResult:
@@ -180,12 +180,12 @@ async def claims_of(stage: Stage, team: Team, agent: str, conversation: str) -> 
 
 async def free(team: Team, ticket: str) -> None:
     """Free a ticket as if it had never been claimed."""
-    await team.on_engine(lambda engine: retry(engine.log, ticket))
+    await retry(team.log, ticket)
 
 
 async def open_tickets(team: Team, conversation: str) -> list[str]:
     """What waits in a conversation and below it, or is claimed."""
-    queued = await team.on_engine(lambda engine: engine.log.queue.tickets())
+    queued = await team.log.queue.tickets()
     return [each.ticket.id for each in queued if each.ticket.root == conversation]
 
 

@@ -103,7 +103,7 @@ async def an_answer_of_the_judge_that_names_no_profile_selects_no_agent(stage: S
 @story
 async def a_judge_that_fails_selects_no_agent(stage: Stage) -> None:
     result = await stage.say(answers(stage, fails("busy")), "Help!")
-    assert result.output.startswith("no specialist: nobody fits clearly, and the model that was asked failed")
+    assert result.output.startswith("no specialist: no agent fits clearly, and the model that was asked failed")
 
 
 @story
@@ -187,7 +187,7 @@ async def an_offer_says_by_what_its_receiver_was_found(stage: Stage) -> None:
 async def without_a_helper_model_no_specialist_is_guessed(stage: Stage) -> None:
     team = desk(stage, calls(wants("somebody", "Help me.")), routing=Routing(judge=False))
     result = await stage.say(team, "go")
-    assert result.output.startswith("no specialist: nobody fits clearly, and there is no helper_model to ask")
+    assert result.output.startswith("no specialist: no agent fits clearly, and there is no helper_model to ask")
 
 
 @story

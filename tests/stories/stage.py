@@ -6,12 +6,11 @@ from typing import Any, TypeVar
 
 from changeover import Agent, RunResult, Team, TicketClaim, Worker
 from changeover.agent.agent import Member
-from changeover.engines.local.engine import LocalEngine
-from changeover.engines.local.tickets import retry
 from changeover.errors import ChangeoverError
 from changeover.relay.events import Event
-from changeover.relay.ports import Request
+from changeover.relay.ports import Log, Request
 from changeover.testing import ManualClock, ScriptedModel
+from changeover.ticket import retry
 
 CONVERSATION = "story"
 
@@ -86,7 +85,7 @@ class Stage:
         """Free the tickets of dead workers: once in each life, before a worker of this life claims anything."""
         async with self._burying:
             if self._buried < self.lives:
-                await team.on_engine(_free_all)
+                await _free_all(team.log)
                 self._buried = self.lives
 
     def requests(self, agent: str) -> list[Request]:
@@ -139,10 +138,10 @@ class Stage:
         self._models += [each for each in (model, *own) if isinstance(each, ScriptedModel)]
 
 
-async def _free_all(engine: LocalEngine) -> None:
-    for queued in await engine.log.queue.tickets():
+async def _free_all(log: Log) -> None:
+    for queued in await log.queue.tickets():
         if queued.owner:
-            await retry(engine.log, queued.ticket.id)
+            await retry(log, queued.ticket.id)
 
 
 Story = Callable[[Stage], Coroutine[Any, Any, None]]

@@ -167,10 +167,10 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def strategy_for(self, sender: str, receiver: str, mode: Mode, tool: str) -> ContextStrategy:
-        """How much the receiver sees: as the declaration of the sender's tool says, else the receiver's, else the
+    def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None) -> ContextStrategy:
+        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else the
         team's, else the default of the mode."""
-        move, seat = self.move_of(sender, tool), self.seats.get(receiver)
+        seat = self.seats.get(receiver)
         declared: Strategy | None = None
         if isinstance(move, DelegateTo):
             declared, mode = move.delegate.strategy, Mode.DELEGATE

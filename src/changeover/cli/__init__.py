@@ -1,4 +1,4 @@
-"""The command line `changeover`: its commands, which import heavy libraries only when they run."""
+"""The command line `changeover`. Commands import heavy libraries when they run, so that help is fast."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router
-from changeover.cli.demo.demo import demo
+from changeover.cli import agents, approvals, breakers, db, experiments, handoffs, router, tasks
+from changeover.cli.chat import chat
+from changeover.cli.conversations import conversations
+from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.exits import EXITS
 from changeover.cli.graph import graph
 from changeover.cli.init import init
 from changeover.cli.metrics import metrics
-from changeover.cli.run import chat, resume, run
+from changeover.cli.run import resume, run
 from changeover.cli.worker import worker
 
 app = typer.Typer(
@@ -25,11 +27,11 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """What the console script calls."""
+    """The entry point of the console script."""
     app()
 
 
-def _say_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"changeover {version('changeover')}")
         raise typer.Exit
@@ -39,24 +41,27 @@ def _say_version(wanted: bool) -> None:
 def _front(
     context: typer.Context,
     _: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-for command in (demo, init, run, chat, resume, worker, conversations.conversations):
+COMMANDS = (demo, init, run, chat, resume, worker, conversations)
+GROUPS = {
+    "tasks": tasks.app,
+    "handoffs": handoffs.app,
+    "approvals": approvals.app,
+    "breakers": breakers.app,
+    "agents": agents.app,
+    "router": router.app,
+    "experiments": experiments.app,
+}
+for command in COMMANDS:
     app.command()(command)
-app.add_typer(conversations.tasks, name="tasks")
-for verb in (handoffs.stuck, handoffs.retry, handoffs.cancel):
-    conversations.handoffs.command()(verb)
-app.add_typer(conversations.handoffs, name="handoffs")
-app.add_typer(approvals.app, name="approvals")
-app.add_typer(breakers.app, name="breakers")
-app.add_typer(agents.app, name="agents")
-app.add_typer(router.app, name="router")
-app.add_typer(experiments.app, name="experiments")
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
 app.command()(graph)
 app.command()(metrics)
 app.add_typer(db.app, name="db")

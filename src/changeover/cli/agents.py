@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from changeover.cli.exits import Mistake, plainly, tell
-from changeover.cli.handoffs import at_store
-from changeover.cli.options import JsonOption, StoreOption, is_store_here
+from changeover.cli.exits import Mistake, errors_reported, one_line, say
+from changeover.cli.options import JsonOption, StoreOption, for_agent, has_default_store, in_store
 
 if TYPE_CHECKING:
-    from changeover.cli.terminal.agent_status import Enrolled
-    from changeover.relay.ports import Log
     from changeover.relay.tables import KeptAgent
-    from changeover.stores.views import Views
+    from changeover.routing.profile import Profile
 
-
-def at_agent(store: str | None, agent: str, work: Callable[[Log], Awaitable[object]]) -> None:
-    """Do something about an agent; if the store has never heard of it, that is said too."""
-    if not at_store(store, lambda log, views: _done(log, views, agent, work)):
-        tell(f"nobody called {agent!r} has worked in this store yet; mind the spelling")
-
-
-async def _done(log: Log, views: Views, agent: str, work: Callable[[Log], Awaitable[object]]) -> bool:
-    from changeover.relay.lists import TaskRow
-
-    described = any(each.id == agent for each in await log.agents.all())
-    known = described or bool(await views.listed(TaskRow, {"agent": agent}, limit=1))
-    await work(log)
-    return known
-
-
-app = typer.Typer(help="Agents: who there is, what each is for, and who takes handoffs.", no_args_is_help=True)
+app = typer.Typer(help="List, describe, enable and disable agents.", no_args_is_help=True)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="ID", help="The agent's id.", show_default=False)]
 OptionalTeam = Annotated[
     str | None,
     typer.Argument(
         metavar="TEAM",
-        help="file.py:name, package.module:name or a YAML file, to see whom it declares too.",
+        help="file.py:name, package.module:name or a YAML file, to include the agents that it declares.",
         show_default=False,
     ),
 ]
@@ -49,31 +30,29 @@ OptionalTeam = Annotated[
 
 @app.command("list")
 def list_agents(team: OptionalTeam = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List agents: those that the store describes and, if a team is given, those that it declares."""
-    found = _found(team, store)
+    """List the agents that the store describes and the team declares."""
+    from changeover.cli.terminal.render import print_json, print_table
+
+    found = _listed(team, store)
     if as_json:
-        from changeover.cli.terminal.render import print_json
-
-        print_json([_plain(each) for each in found])
+        print_json([_data(each) for each in found])
     else:
-        from changeover.cli.terminal.render import print_table
-
         print_table([_row(each) for each in found], "no agents")
 
 
 @app.command()
 def show(id: AgentArgument, team: OptionalTeam = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Show all that is known of an agent."""
+    """Show an agent: its profile, and whether it gets handoffs."""
     from changeover.cli.terminal.render import print_json, print_record
 
-    found = {each.id: each for each in _found(team, store)}
-    with plainly():
+    found = {each.id: each for each in _listed(team, store)}
+    with errors_reported():
         if id not in found:
-            raise Mistake(f"nothing is known of {id!r}; there are: {', '.join(found) or 'none'}")
+            raise Mistake(f"no agent is called {id!r}; there are: {', '.join(found) or 'none'}")
     if as_json:
-        print_json(_plain(found[id]))
+        print_json(_data(found[id]))
     else:
-        print_record({name: _text(value) for name, value in _plain(found[id]).items()})
+        print_record({name: _text(value) for name, value in _data(found[id]).items()})
 
 
 @app.command()
@@ -82,94 +61,144 @@ def add(  # noqa: PLR0913 - each is a declared option
     description: Annotated[str, typer.Option("--description", help="What it is for.", show_default=False)] = "",
     capability: Annotated[
         list[str] | None,
-        typer.Option("--capability", help="What it can do. May be given several times.", show_default=False),
+        typer.Option("--capability", help="Something that it can do. May be repeated.", show_default=False),
     ] = None,
-    specialization: Annotated[str, typer.Option("--specialization", help="Its field.", show_default=False)] = "",
+    specialization: Annotated[
+        str, typer.Option("--specialization", help="Its field of work.", show_default=False)
+    ] = "",
     example: Annotated[
         list[str] | None,
-        typer.Option("--example", help="A task for it. May be given several times.", show_default=False),
+        typer.Option("--example", help="An example of a task for it. May be repeated.", show_default=False),
     ] = None,
     *,
     max_concurrency: Annotated[
-        int | None, typer.Option("--max-concurrency", min=1, help="How much it does at once.", show_default=False)
+        int | None,
+        typer.Option("--max-concurrency", min=1, help="The most tasks it works on at once.", show_default=False),
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Describe an agent, in the place of what was declared or said before. Teams on the store know within seconds."""
-    with plainly():
+    """Describe an agent, in place of its profile in code or store.
+
+    Teams on the store see the change within seconds.
+    """
+    with errors_reported():
         from changeover.errors import MisconfiguredError
         from changeover.routing.profile import Profile, profile_faults
 
-        able, tasks = tuple(capability or ()), tuple(example or ())
-        profile = Profile(id, "", description, specialization, able, tasks, max_concurrency=max_concurrency)
+        capabilities, examples = tuple(capability or ()), tuple(example or ())
+        profile = Profile(id, "", description, specialization, capabilities, examples, max_concurrency=max_concurrency)
         if faults := profile_faults(profile):
             raise MisconfiguredError(*faults)
-    at_store(store, lambda log, views: log.agents.put(profile))
-    typer.echo(f"{id} is described; see: changeover agents show {id}")
+    in_store(store, lambda opened: opened.log.agents.put(profile))
+    say(f"{id} is described; see: changeover agents show {id}")
 
 
 @app.command()
 def remove(id: AgentArgument, store: StoreOption = None) -> None:
-    """Leave an agent out, whoever declared it: teams on the store hand nothing to it any more."""
-    at_agent(store, id, lambda log: log.agents.remove(id))
-    typer.echo(f"{id} is left out; to have it back, type: changeover agents enable {id}")
+    """Remove an agent: no team on the store hands over to it.
+
+    This holds for agents that are declared in code too.
+    """
+    for_agent(store, id, lambda opened: opened.log.agents.remove(id))
+    say(f"{id} is removed; to undo that: changeover agents enable {id}")
 
 
 @app.command()
 def enable(id: AgentArgument, store: StoreOption = None) -> None:
-    """Let an agent have handoffs again, whether it was disabled or removed."""
-    at_store(store, lambda log, views: log.agents.switch(id, True))
-    typer.echo(f"{id} may have handoffs")
+    """Let an agent get handoffs again after it was disabled or removed."""
+    in_store(store, lambda opened: opened.log.agents.switch(id, True))
+    say(f"{id} gets handoffs")
 
 
 @app.command()
 def disable(id: AgentArgument, store: StoreOption = None) -> None:
-    """Hand nothing to an agent until it is enabled. What it has begun it goes on with."""
-    at_agent(store, id, lambda log: log.agents.switch(id, False))
-    typer.echo(f"{id} gets no handoffs until somebody types: changeover agents enable {id}")
+    """Hand nothing to an agent until it is enabled.
+
+    It finishes the work that it has.
+    """
+    for_agent(store, id, lambda opened: opened.log.agents.switch(id, False))
+    say(f"{id} gets no handoffs; to change that: changeover agents enable {id}")
 
 
-def _found(team: str | None, store: str | None) -> list[Enrolled]:
-    from changeover.cli.terminal.agent_status import enrolled
+class ListedAgent(NamedTuple):
+    """An agent as the team declares it and the store describes it."""
 
+    id: str
+    handoffs: str
+    """"yes", or why it gets none."""
+    source: str
+    """Where its profile comes from: code, store or nobody."""
+    profile: Profile
+    updated_at: float | None = None
+    """When its row in the store was last changed."""
+
+
+@errors_reported()
+def _listed(team: str | None, store: str | None) -> list[ListedAgent]:
     if team is None:
-        return enrolled(None, at_store(store, lambda log, views: log.agents.all()))
-    with plainly():
-        from changeover.cli.teams import load_team
-        from changeover.routing.profile import profile_of
+        return _joined(None, in_store(store, lambda opened: opened.log.agents.all()))
+    from changeover.cli.teams import load_team
+    from changeover.routing.profile import profile_of
 
-        declared = load_team(team)._declared
-        # Whoever only looks makes no store.
-        has_one = store is not None or declared.store is not None or is_store_here()
-        kept = asyncio.run(_kept(team, store)) if has_one else []
-        return enrolled([profile_of(member) for member in declared.members], kept)
-    raise AssertionError("it returns or raises")
+    declared = load_team(team).declared
+    # A command that only reads creates no store.
+    has_store = store is not None or declared.store is not None or has_default_store()
+    stored = asyncio.run(_stored(team, store)) if has_store else []
+    return _joined([profile_of(member) for member in declared.members], stored)
 
 
-async def _kept(team: str, store: str | None) -> list[KeptAgent]:
-    """What the store of a team says."""
+async def _stored(team: str, store: str | None) -> list[KeptAgent]:
+    """The agents that the store of this team describes."""
     from changeover.cli.teams import working_team
 
-    meant, _ = working_team(team, store)
+    found, _ = working_team(team, store)
     try:
-        return await meant.on_engine(lambda engine: engine.log.agents.all())
+        return await found.log.agents.all()
     finally:
-        await meant.close()
+        await found.close()
 
 
-def _row(each: Enrolled) -> dict[str, str]:
-    from changeover.cli.terminal.render import line_of
+def _joined(declared: Sequence[Profile] | None, stored: Sequence[KeptAgent]) -> list[ListedAgent]:
+    """All agents of the team and of the store, by id; `declared` is None if no team was given."""
+    from changeover.routing.profile import Profile
+    from changeover.routing.registry import Registry, registry_over
 
+    described = {each.id: each.profile for each in stored if each.profile is not None}
+    registry = registry_over(Registry(declared or ()), described, frozenset())
+    rows = {each.id: each for each in stored}
+    team = None if declared is None else {profile.id for profile in declared}
+    ids = sorted({*rows, *(profile.id for profile in registry)})
+    return [_agent(registry.get(id) or Profile(id), rows.get(id), team) for id in ids]
+
+
+def _agent(profile: Profile, stored: KeptAgent | None, team: set[str] | None) -> ListedAgent:
+    described = stored is not None and stored.profile is not None
+    source = "store" if described else "code" if team is None or profile.id in team else "nobody"
+    updated_at = stored.updated_at if stored else None
+    return ListedAgent(profile.id, _handoffs(profile, stored, team), source, profile, updated_at)
+
+
+def _handoffs(profile: Profile, stored: KeptAgent | None, team: set[str] | None) -> str:
+    if stored is not None and stored.removed:
+        return "removed"
+    if stored is not None and not stored.enabled:
+        return "disabled"
+    if team is not None and profile.id not in team:
+        return "not in the team"
+    return "yes" if profile.accepts_handoffs else "it takes none"
+
+
+def _row(each: ListedAgent) -> dict[str, str]:
     return {
         "agent": each.id,
         "handoffs": each.handoffs,
         "source": each.source,
-        "capabilities": line_of(", ".join(each.profile.capabilities)),
-        "description": line_of(each.profile.description or each.profile.specialization),
+        "capabilities": one_line(", ".join(each.profile.capabilities)),
+        "description": one_line(each.profile.description or each.profile.specialization),
     }
 
 
-def _plain(each: Enrolled) -> dict[str, Any]:
+def _data(each: ListedAgent) -> dict[str, Any]:
     from changeover.cli.terminal.render import json_time
 
     profile = each.profile
@@ -188,8 +217,6 @@ def _plain(each: Enrolled) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    from changeover.cli.terminal.render import line_of
-
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "; ".join(map(line_of, value)) if isinstance(value, list) else "" if value is None else line_of(str(value))
+    return "; ".join(map(one_line, value)) if isinstance(value, list) else "" if value is None else one_line(str(value))

@@ -7,32 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from changeover.cli.conversations import IdArgument, given, look, show_list
-from changeover.cli.exits import EXITS, plainly
-from changeover.cli.options import JsonOption, LimitOption, RoleOption, StoreOption, TeamStoreOption, WithinOption
+from changeover.cli.exits import add_exits, errors_reported
+from changeover.cli.options import (
+    ByOption,
+    DecidingTeamOption,
+    IdArgument,
+    JsonOption,
+    LimitOption,
+    OpenStore,
+    RoleOption,
+    StoreOption,
+    TeamStoreOption,
+    WithinOption,
+    in_store,
+)
 
 if TYPE_CHECKING:
     from changeover.guards.approval import Decision
-    from changeover.stores.views import Views
     from changeover.team import Team
 
 Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "withdrawn", "all"]
 
-app = typer.Typer(help="Approvals: what waits for a person's decision.", no_args_is_help=True)
-
-DecidingTeam = Annotated[
-    str | None,
-    typer.Option(
-        "--team",
-        metavar="TEAM",
-        envvar="CHANGEOVER_TEAM",
-        help="The team whose run goes on; without one nothing can follow from a decision.",
-        show_default=False,
-    ),
-]
-ByOption = Annotated[
-    str | None, typer.Option("--by", help="Who decides. Without it: the user's name.", show_default=False)
-]
+app = typer.Typer(help="List and decide requests that wait for a person.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -43,18 +39,18 @@ def list_approvals(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what people were asked; without --status, what still waits."""
-    from changeover.cli.terminal.prompt import kind_words, what_words
-    from changeover.cli.terminal.render import when
+    """List requests to people, by default those that are pending."""
+    from changeover.cli.terminal.prompt import kind_words, matter_words
+    from changeover.cli.terminal.render import print_list, when
 
-    async def find(views: Views) -> list[Any]:
+    async def find(opened: OpenStore) -> list[Any]:
         from changeover.relay.lists import ApprovalRow
 
-        wanted = given({"status": None if status == "all" else status})
-        return await views.listed(ApprovalRow, wanted, conversation, limit + 1)
+        wanted = {} if status == "all" else {"status": status}
+        return await opened.views.listed(ApprovalRow, wanted, conversation, limit + 1)
 
-    show_list(
-        look(store, find),
+    print_list(
+        in_store(store, find),
         limit,
         as_json,
         lambda row: {
@@ -64,22 +60,22 @@ def list_approvals(
             "kind": kind_words(row),
             "for": " or ".join(row.roles),
             "asked": when(row.requested_at),
-            "what": what_words(row),
+            "what": matter_words(row),
         },
-        "nothing waits for a decision" if status == "pending" else "no approvals",
+        "no request is pending" if status == "pending" else "no approvals",
     )
 
 
 @app.command()
 def approve(
     id: IdArgument,
-    team: DecidingTeam = None,
+    team: DecidingTeamOption = None,
     by: ByOption = None,
     role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have it done: an approval, or a permission. The run goes on here."""
+    """Approve a request, or grant a permission."""
     from changeover.guards.approval import Approve
 
     _decide(id, Approve(), (by, role), (team, store), as_json)
@@ -88,15 +84,15 @@ def approve(
 @app.command()
 def reject(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
-    team: DecidingTeam = None,
-    note: Annotated[str, typer.Option("--note", help="For the agent: why not.", show_default=False)] = "",
+    team: DecidingTeamOption = None,
+    note: Annotated[str, typer.Option("--note", help="The reason, for the agent.", show_default=False)] = "",
     *,
     by: ByOption = None,
     role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have it left undone, or give it back; the agent reads the note. The run goes on here."""
+    """Reject a request, with a note for the agent."""
     from changeover.guards.approval import Reject
 
     _decide(id, Reject(note), (by, role), (team, store), as_json)
@@ -105,15 +101,15 @@ def reject(  # noqa: PLR0913 - each is a declared option
 @app.command()
 def answer(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer, or the result.", show_default=False)],
-    team: DecidingTeam = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)],
+    team: DecidingTeamOption = None,
     *,
     by: ByOption = None,
     role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer it yourself: a task, what nobody took, or a call that is not made then. The run goes on here."""
+    """Answer a task, an escalation, or in place of a call."""
     from changeover.guards.approval import Respond
 
     _decide(id, Respond(text), (by, role), (team, store), as_json)
@@ -122,22 +118,25 @@ def answer(  # noqa: PLR0913 - each is a declared option
 @app.command()
 def route(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
-    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Who gets it.", show_default=False)],
-    team: DecidingTeam = None,
+    receiver: Annotated[
+        str, typer.Argument(metavar="RECEIVER", help="The member that gets the work.", show_default=False)
+    ],
+    team: DecidingTeamOption = None,
     *,
     by: ByOption = None,
     role: RoleOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have another member take it: a task, what nobody took, or a handoff to be approved. The run goes on here."""
+    """Give a task, an escalation or a handoff to another member."""
     from changeover.guards.approval import Edit
 
     _decide(id, Edit(receiver=receiver), (by, role), (team, store), as_json)
 
 
 for command in (approve, reject, answer, route):
-    command.__doc__ = f"{command.__doc__}\n\n{EXITS}"
+    command.__doc__ = f"{command.__doc__}\n\nThe run continues here."
+add_exits(approve, reject, answer, route)
 
 
 def _decide(
@@ -150,39 +149,39 @@ def _decide(
     (by, roles), (address, store) = who, where
     if address is None:
         raise typer.BadParameter(
-            "a decision is recorded with what follows from it, and only the team knows that: give it as --team TEAM,"
-            " or set CHANGEOVER_TEAM",
+            "only the team knows what follows from a decision: give it as --team TEAM, or set CHANGEOVER_TEAM",
             param_hint="--team",
         )
-    with plainly():
-        from changeover.cli.run import resumed
+    with errors_reported():
         from changeover.cli.teams import working_team
         from changeover.cli.terminal.prompt import user_name
-        from changeover.cli.terminal.run_report import Place, finish, told
+        from changeover.cli.terminal.run_report import NextCommands, RunReport, resume_shown
         from changeover.facts import RunResult
+        from changeover.ids import conversation_of, root_of
 
         team, _ = working_team(address, store)
-        # The run is the root's, whichever of its delegates asked.
-        conversation = id.partition(":")[0].partition("/")[0]
+        # The run belongs to the root, whichever delegate made the request.
+        conversation = root_of(conversation_of(id))
 
         async def decide() -> None:
             await team.decide(id, decision, by=by if by is not None else user_name(), roles=roles or ())
 
         async def decided() -> RunResult:
-            if not await _awaited(team, id, decision):
-                await decide()  # which says what is wrong; the same decision once more is not
-                return await resumed(team, conversation)
-            return await resumed(team, conversation, decide)
+            if not await _is_pending(team, id, decision):
+                await decide()  # raises, unless the same decision was made before
+                return await resume_shown(team, conversation)
+            return await resume_shown(team, conversation, decide)
 
-        finish(asyncio.run(told(team, decided, Place(address, store), as_json)))
+        report = RunReport(team, NextCommands(address, store))
+        raise typer.Exit(asyncio.run(report.print(decided, as_json)))
 
 
-async def _awaited(team: Team, id: str, decision: Decision) -> bool:
-    """Whether this request waits for a decision; raises ApprovalError if another command would fit it."""
-    from changeover.cli.terminal.prompt import VERBS, misfit
+async def _is_pending(team: Team, id: str, decision: Decision) -> bool:
+    """True if this request is pending; raises ApprovalError if the decision does not fit it."""
+    from changeover.cli.terminal.prompt import VERBS, verb_fault
     from changeover.errors import ApprovalError
 
     request = next((each for each in await team.approvals() if each.id == id), None)
-    if request is not None and (fault := misfit(request, VERBS[type(decision)])):
+    if request is not None and (fault := verb_fault(request, VERBS[type(decision)])):
         raise ApprovalError(fault, approval=id)
     return request is not None

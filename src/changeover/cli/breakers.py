@@ -7,25 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from changeover.cli.agents import at_agent
-from changeover.cli.exits import tell
-from changeover.cli.handoffs import at_store
-from changeover.cli.options import JsonOption, StoreOption
+from changeover.cli.exits import say, tell
+from changeover.cli.options import JsonOption, StoreOption, for_agent, in_store
 
 if TYPE_CHECKING:
     from changeover.guards.breaker import Circuit
 
-app = typer.Typer(help="Circuit breakers: who failed too often, and is left alone.", no_args_is_help=True)
+app = typer.Typer(help="List, open and reset the circuit breakers of receivers.", no_args_is_help=True)
 
-ReceiverArgument = Annotated[
-    str, typer.Argument(metavar="RECEIVER", help="The agent whose circuit it is.", show_default=False)
-]
+ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The id of the agent.", show_default=False)]
 
 
 @app.command("list")
 def list_breakers(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List the receivers that ever failed: how each does now, how often it failed in a row, how often it fell out."""
-    found = at_store(store, lambda log, views: log.breakers.listed())
+    """List the receivers that ever failed: state, failures in a row, and number of outages."""
+    found = in_store(store, lambda opened: opened.log.breakers.listed())
     if as_json:
         _print_json(found)
     else:
@@ -34,18 +30,18 @@ def list_breakers(store: StoreOption = None, as_json: JsonOption = False) -> Non
 
 @app.command("open")
 def open_breaker(receiver: ReceiverArgument, store: StoreOption = None) -> None:
-    """Leave a receiver alone: nobody on this store hands over to it, until it is reset."""
-    at_agent(store, receiver, lambda log: log.breakers.force(receiver, time.time()))
-    typer.echo(f"{receiver} gets no handoffs until somebody types: changeover breakers reset {receiver}")
+    """Open a breaker: the receiver gets no handoffs until it is reset."""
+    for_agent(store, receiver, lambda opened: opened.log.breakers.force(receiver, time.time()))
+    say(f"{receiver} gets no handoffs; to change that: changeover breakers reset {receiver}")
 
 
 @app.command("reset")
 def reset_breaker(receiver: ReceiverArgument, store: StoreOption = None) -> None:
-    """Let a receiver have handoffs again at once, as if it had never failed."""
-    if at_store(store, lambda log, views: log.breakers.reset(receiver, time.time())):
-        typer.echo(f"{receiver} gets handoffs again")
+    """Reset a breaker: the receiver gets handoffs again at once."""
+    if in_store(store, lambda opened: opened.log.breakers.reset(receiver, time.time())):
+        say(f"{receiver} gets handoffs again")
     else:
-        tell(f"nothing is amiss with {receiver!r}; see: changeover breakers list")
+        tell(f"{receiver!r} has no failures; see: changeover breakers list")
 
 
 def _print_json(found: list[Circuit]) -> None:
@@ -77,19 +73,19 @@ def _print(found: list[Circuit]) -> None:
             "failures": str(each.failures),
             "outages": str(each.openings),
             "since": when(each.opened_at),
-            "tried": _tried(each, now),
+            "retry": _retry(each, now),
         }
         for each in found
     ]
-    print_table(rows, "nobody has failed")
+    print_table(rows, "no receiver has failed")
 
 
-def _tried(circuit: Circuit, now: float) -> str:
-    """When a receiver that is left alone is tried again."""
+def _retry(circuit: Circuit, now: float) -> str:
+    """When an open breaker lets a handoff through again."""
     from changeover.cli.terminal.render import when
 
     if circuit.forced:
-        return "when somebody resets it"
+        return "after a reset"
     if circuit.until is None:
         return ""
     if circuit.until <= now:

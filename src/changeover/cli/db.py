@@ -7,16 +7,19 @@ from contextlib import closing
 
 import typer
 
-from changeover.cli.exits import Exit, plainly, tell
+from changeover.cli.exits import Exit, errors_reported, say, tell
 from changeover.cli.options import JsonOption, StoreOption, store_of, store_to_make
 
-app = typer.Typer(help="The store: its tables, and whether all it holds can be read.", no_args_is_help=True)
+app = typer.Typer(help="Create, upgrade and check the tables of a store.", no_args_is_help=True)
 
 
 @app.command()
 def upgrade(store: StoreOption = None) -> None:
-    """Make the tables, or bring them up to date. Do so while no older process uses the store."""
-    with plainly():
+    """Create the tables, or upgrade them.
+
+    Run it while no older process uses the store.
+    """
+    with errors_reported():
         from changeover.errors import ChangeoverError, StoreUnavailable
         from changeover.stores.store import database_of, upgrade_store
 
@@ -26,23 +29,26 @@ def upgrade(store: StoreOption = None) -> None:
             before, after = upgrade_store(chosen)
         except ChangeoverError:
             raise
-        except Exception as error:  # of whichever driver it is
+        except Exception as error:  # each driver has errors of its own
             raise StoreUnavailable(f"the store {shown} cannot be upgraded: {error}") from error
         if before == after:
-            typer.echo(f"{shown}: already at {after}")
+            say(f"{shown}: already at {after}")
         else:
-            typer.echo(f"{shown}: {'made' if before is None else f'brought from {before}'}, now at {after}")
+            say(f"{shown}: {'created' if before is None else f'upgraded from {before}'}, now at {after}")
 
 
 @app.command()
 def current(store: StoreOption = None) -> None:
-    """Print the version of the tables. Exit code 1 unless this version of changeover reads it."""
-    with plainly():
+    """Print the version of the tables.
+
+    Exit code 1 if this version of changeover cannot read them.
+    """
+    with errors_reported():
         from changeover.stores.sql.schema import VERSION
         from changeover.stores.views import existing, version_of
 
         found = version_of(existing(store_of(store)))
-    typer.echo(found or "no tables")
+    say(found or "no tables")
     if found != VERSION:
         tell(f"changeover: this version reads tables of version {VERSION}; see: changeover db upgrade --help")
         raise typer.Exit(Exit.FAILED)
@@ -50,17 +56,20 @@ def current(store: StoreOption = None) -> None:
 
 @app.command()
 def check(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Read every conversation from its log. Exit code 1 if the tables are not current or one cannot be read."""
+    """Read every conversation from its log.
+
+    Exit code 1 if the tables are not current or a conversation is damaged.
+    """
     from changeover.cli.terminal.render import print_json
 
-    with plainly():
+    with errors_reported():
         count, faults = asyncio.run(_checked(store))
     if as_json:
         print_json({"conversations": count, "faults": faults})
     else:
         for id, fault in faults.items():
-            typer.echo(f"{id}: {fault}")
-        typer.echo(f"{count} conversations, {len(faults) or 'none'} of them with a fault")
+            say(f"{id}: {fault}")
+        say(f"{count} conversations, {len(faults) or 'none'} of them with a fault")
     if faults:
         raise typer.Exit(Exit.FAILED)
 

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import typer
 
-from changeover.cli.exits import Exit, lined
-from changeover.cli.options import FILE, VARIABLE, JsonOption, StoreOption
+from changeover.cli.exits import Exit, error_text
+from changeover.cli.options import FILE, VARIABLE, JsonOption, StoreOption, has_default_store, store_to_make
 
 OLDEST = (3, 11)
 NEEDED = ("alembic", "msgspec", "pydantic", "pydantic-ai-slim", "rich", "sqlalchemy", "typer")
@@ -30,7 +29,7 @@ EXTRAS = {
     "otel": "opentelemetry.sdk",
     "wordllama": "wordllama",
 }
-"""Each extra, and a module that comes with it."""
+"""Each extra, and a module that it installs."""
 KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
     *("GROQ_API_KEY", "MISTRAL_API_KEY", "CO_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
@@ -39,7 +38,7 @@ KEYS = (
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at; `note` says what is neither right nor wrong."""
+    """The result of one check; a `note` is not a fault."""
 
     what: str
     verdict: Literal["ok", "note", "wrong"]
@@ -47,7 +46,10 @@ class Finding(NamedTuple):
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Look at Python, packages, providers' keys (by name only) and the store. Exit code 1 if something is wrong."""
+    """Check Python, packages, API keys and the store.
+
+    Keys are shown by name only. Exit code 1 if something is wrong.
+    """
     from changeover.cli.terminal.render import print_json, print_table
 
     findings = list(_findings(store))
@@ -65,7 +67,7 @@ def _findings(store: str | None) -> Iterator[Finding]:
     yield from map(_package, NEEDED)
     yield from (_extra(name, module) for name, module in EXTRAS.items())
     names = [name for name in KEYS if os.environ.get(name)]
-    yield Finding("keys", "ok" if names else "note", ", ".join(names) or "none is set; model='offline' needs none")
+    yield Finding("keys", "ok" if names else "note", ", ".join(names) or "none is set; model='offline' needs no key")
     yield _store(store)
 
 
@@ -79,36 +81,34 @@ def _package(name: str) -> Finding:
     try:
         return Finding(name, "ok", version(name))
     except PackageNotFoundError:
-        return Finding(name, "wrong", "missing; install changeover again: pip install --force-reinstall changeover")
+        return Finding(name, "wrong", "missing; reinstall with: pip install --force-reinstall changeover")
 
 
 def _extra(name: str, module: str) -> Finding:
-    if _there(module):
+    if _is_installed(module):
         return Finding(f"extra {name}", "ok", "installed")
     return Finding(f"extra {name}", "note", f"not installed: pip install 'changeover[{name}]'")
 
 
-def _there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it would lie in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 def _store(url: str | None) -> Finding:
     from changeover.errors import ChangeoverError
     from changeover.stores.sql.schema import VERSION
-    from changeover.stores.store import Store
     from changeover.stores.views import existing, version_of
 
-    given = url or os.environ.get(VARIABLE)
-    if not given and not Path(FILE).exists():
+    if not url and not has_default_store():
         return Finding("store", "note", f"none: no --store, no {VARIABLE}, no {FILE} here")
     try:
-        database = existing(Store(given or f"sqlite:///{FILE}"))
+        database = existing(store_to_make(url))
         found = version_of(database)
     except ChangeoverError as error:
-        return Finding("store", "wrong", lined(error))
+        return Finding("store", "wrong", error_text(error))
     if found != VERSION:
         has = "has no tables" if found is None else f"has tables of version {found}, not {VERSION}"
         return Finding("store", "wrong", f"{database.shown} {has}; see: changeover db upgrade")

@@ -1,26 +1,31 @@
-"""Exit codes, and how errors become one line on standard error."""
+"""Exit codes, messages that are safe to print on a terminal, and errors as one line on standard error."""
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from inspect import cleandoc
 
 import typer
 
+CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+"""An escape sequence, or a control character other than a newline."""
+
 
 class Exit(IntEnum):
-    """What the command tells a script."""
+    """Exit codes of all commands."""
 
     FINE = 0
     FAILED = 1
     WRONG_USE = 2
-    """Typer's own."""
+    """Set by Typer."""
     WAITING = 3
     INTERRUPTED = 130
-    """As shells have it."""
+    """The convention of shells for Ctrl-C."""
 
 
 EXITS = (
@@ -29,30 +34,51 @@ EXITS = (
 )
 
 
+def add_exits(*commands: Callable[..., None]) -> None:
+    """Append the exit codes to the help of commands that run a team."""
+    for command in commands:
+        command.__doc__ = f"{cleandoc(command.__doc__ or '')}\n\n{EXITS}"
+
+
 class Mistake(Exception):
-    """Something that the user can put right; its text says how."""
+    """An error that the user can correct; its text says how."""
+
+
+def clean(text: str) -> str:
+    """The text without control characters; newlines stay. Everything that commands print passes through here."""
+    return CONTROL.sub("", text.replace("\t", " ").replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The text on one line, without control characters."""
+    return clean(" ".join(text.split()))
+
+
+def say(text: str) -> None:
+    """Print a result on standard output."""
+    typer.echo(clean(text))
 
 
 def tell(text: str) -> None:
-    """Say something that is no result, where it is in nobody's way."""
-    typer.echo(text, err=True)
+    """Print a message that is not a result on standard error."""
+    typer.echo(clean(text), err=True)
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
-    """Turn what can go wrong in the world into a line on standard error and exit code 1."""
+def errors_reported() -> Iterator[None]:
+    """Print a Mistake or a ChangeoverError on standard error, and exit with code 1."""
     from changeover.errors import ChangeoverError
 
-    _log_plainly()
+    _configure_log()
     try:
         yield
     except (Mistake, ChangeoverError) as error:
-        tell(f"changeover: {lined(error)}")
+        tell(f"changeover: {error_text(error)}")
         raise typer.Exit(Exit.FAILED) from None
 
 
-def lined(error: BaseException) -> str:
-    """An error as people read it; several faults stand below one another."""
+def error_text(error: BaseException) -> str:
+    """An error on one line; several faults of a team as a list."""
     from changeover.errors import MisconfiguredError
 
     if isinstance(error, MisconfiguredError) and len(error.faults) > 1:
@@ -60,18 +86,18 @@ def lined(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-class _Lines(logging.Formatter):
-    """A line for each record: what was raised stands at its end, and not as a traceback."""
+class _LineFormatter(logging.Formatter):
+    """One line per record: an exception is appended to the line, without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         raised = f": {type(record.exc_info[1]).__name__}: {record.exc_info[1]}" if record.exc_info else ""
-        return f"changeover: {record.getMessage()}{raised}"
+        return clean(f"changeover: {record.getMessage()}{raised}")
 
 
-def _log_plainly() -> None:
-    # What the user configured, in the module of a team or before, stays as it is.
-    ours = logging.getLogger("changeover")
-    if not ours.handlers and not logging.getLogger().handlers:
+def _configure_log() -> None:
+    # A configuration made by the team's module or by the environment is kept.
+    logger = logging.getLogger("changeover")
+    if not logger.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_Lines())
-        ours.addHandler(handler)
+        handler.setFormatter(_LineFormatter())
+        logger.addHandler(handler)

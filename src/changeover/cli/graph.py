@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from changeover.cli.conversations import look
-from changeover.cli.exits import Mistake, plainly
-from changeover.cli.options import StoreOption
+from changeover.cli.exits import Mistake, errors_reported, say
+from changeover.cli.options import OpenStore, StoreOption, in_store
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.observe.drawing import Course, Plan
-    from changeover.stores.views import Views
 
 Format = Literal["text", "mermaid", "svg"]
 
 LEAD = re.compile(r"[ │├└─▶]*(?:(?:tool|hands to|asks)  +)?")
-"""The branches before a line, and the column that says what it is."""
+"""The branches at the start of a line, and the column with the kind of its node."""
 HANGING = 4
 
 
@@ -30,19 +28,19 @@ def graph(
         str,
         typer.Argument(
             metavar="TEAM|CONVERSATION",
-            help="file.py:name, package.module:name, a YAML file; or the id of a recorded conversation.",
+            help="file.py:name, package.module:name or a YAML file; or the id of a conversation.",
             show_default=False,
         ),
     ],
-    format: Annotated[Format, typer.Option("--format", help="SVG and Mermaid are for files and pages.")] = "text",
+    format: Annotated[Format, typer.Option("--format", help="The format of the drawing.")] = "text",
     store: StoreOption = None,
 ) -> None:
-    """Draw a team (agents, tools, handoffs, delegates), or a conversation (who handed to whom, and why)."""
+    """Draw a team, or the handoffs of a conversation."""
     from changeover.cli.teams import is_team
 
-    with plainly():
+    with errors_reported():
         drawn = _team(what, format) if is_team(what) else _course(what, format, store)
-        typer.echo(_typable(_fitted(drawn) if format == "text" else drawn))
+        say(_encodable(_wrapped(drawn) if format == "text" else drawn))
 
 
 def _team(address: str, format: Format) -> str:
@@ -53,14 +51,14 @@ def _team(address: str, format: Format) -> str:
 
 
 def _course(id: str, format: Format, store: str | None) -> str:
-    async def find(views: Views) -> Course | None:
+    async def find(opened: OpenStore) -> Course | None:
         from changeover.observe.drawing import course_of
         from changeover.relay.lists import ConversationRow
 
-        found = await views.one(ConversationRow, id)
-        return course_of(id, found.agent, await views.handoffs(id)) if found else None
+        found = await opened.views.one(ConversationRow, id)
+        return course_of(id, found.agent, await opened.views.handoffs(id)) if found else None
 
-    course = look(store, find)
+    course = in_store(store, find)
     if course is None:
         raise Mistake(f"no conversation has the id {id!r}; a team is given as file.py:name or package.module:name")
     return _drawn_course(course, format)
@@ -80,17 +78,17 @@ def _drawn_course(course: Course, format: Format) -> str:
     return {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](course)
 
 
-def _fitted(text: str) -> str:
-    """On a terminal, lines that are too long go on below themselves, and the branches beside them do too."""
+def _wrapped(text: str) -> str:
+    """The drawing with long lines wrapped to the terminal, and the branches continued beside them."""
     from changeover.cli.terminal.render import console
 
     out = console()
     if not out.is_terminal:
         return text
-    return "\n".join(part for line in text.splitlines() for part in _wrapped(line, out))
+    return "\n".join(part for line in text.splitlines() for part in _wrapped_line(line, out))
 
 
-def _wrapped(line: str, out: Console) -> Iterator[str]:
+def _wrapped_line(line: str, out: Console) -> Iterator[str]:
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -100,14 +98,14 @@ def _wrapped(line: str, out: Console) -> Iterator[str]:
     found = LEAD.match(line)
     lead = found[0] if found else ""
     below = re.sub(r"[^│]", " ", lead.replace("├", "│")) or " " * HANGING
-    # Of a terminal that is too narrow for the branches, the terminal itself makes the best.
+    # At least 1: a terminal narrower than the branches wraps the line itself.
     room = max(out.width - cell_len(below), 1)
     for index, part in enumerate(Text(line[len(lead) :]).wrap(out, room)):
         yield f"{below if index else lead}{part.plain}".rstrip()
 
 
-def _typable(text: str) -> str:
-    """The same in the letters that standard output can write."""
+def _encodable(text: str) -> str:
+    """The drawing in characters that the encoding of standard output has."""
     import sys
 
     if (sys.stdout.encoding or "").lower().startswith("utf"):

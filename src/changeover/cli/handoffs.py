@@ -1,161 +1,221 @@
-"""Commands `handoffs stuck|retry|cancel`: find work that does not progress, and retry or cancel it."""
+"""Command `handoffs`: list and show handoffs, find work that does not progress, and retry or cancel it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from changeover.cli.approvals import ByOption, DecidingTeam
-from changeover.cli.conversations import IdArgument
-from changeover.cli.exits import EXITS, Exit, Mistake, plainly, tell
-from changeover.cli.options import JsonOption, StoreOption, TeamStoreOption, seconds, store_of
+from changeover.cli.exits import Exit, Mistake, add_exits, errors_reported, one_line, say, tell
+from changeover.cli.options import (
+    ByOption,
+    DecidingTeamOption,
+    IdArgument,
+    JsonOption,
+    LimitOption,
+    OpenStore,
+    StoreOption,
+    TeamStoreOption,
+    WithinOption,
+    in_store,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from changeover.cli.terminal.stuck_work import Stuck
-    from changeover.relay.ports import Log
+    from changeover.cli.terminal.stuck_work import StuckWork
+    from changeover.relay.lists import HandoffRow
     from changeover.stores.views import Views
     from changeover.team import Team
 
-T = TypeVar("T")
+State = Literal["PENDING", "ACCEPTED", "REJECTED", "WORKING", "COMPLETE", "FAILED", "TIMEOUT", "RETURNED"]
+
+app = typer.Typer(help="List and show handoffs; find, retry and cancel stuck ones.", no_args_is_help=True)
 
 
-def stuck(
-    older: Annotated[
-        float, typer.Option("--older", metavar="SECONDS", callback=seconds, help="Only what is stuck for so long.")
-    ] = 0.0,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most, oldest first.")] = 20,
+@app.command("list")
+def list_handoffs(
+    state: Annotated[State | None, typer.Option("--state", "--status", case_sensitive=False)] = None,
+    mode: Annotated[Literal["transfer", "delegate"] | None, typer.Option("--mode", show_default=False)] = None,
+    conversation: WithinOption = None,
+    *,
+    limit: LimitOption = 20,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what has no owner and does not move by itself, why, and what to do about it.
+    """List handoffs, newest first."""
+    from changeover.cli.terminal.render import print_list
 
-    Exit codes: 0 nothing is stuck, 1 it cannot be known, 2 wrong use, 3 something is stuck.
-    """
-    found = at_store(store, lambda log, views: _found(log, views, older, store))
+    async def find(opened: OpenStore) -> list[HandoffRow]:
+        from changeover.relay.lists import HandoffRow
+
+        wanted = {name: value for name, value in (("state", state), ("mode", mode)) if value is not None}
+        return await opened.views.listed(HandoffRow, wanted, conversation, limit + 1)
+
+    print_list(
+        in_store(store, find),
+        limit,
+        as_json,
+        lambda row: {
+            "handoff": row.id,
+            "state": row.state,
+            "mode": row.mode,
+            "from": row.sender,
+            "to": row.receiver,
+            "try": str(row.attempt) if row.retry_of else "",
+            "message": _message(row),
+        },
+        "no handoffs",
+    )
+
+
+def _message(row: HandoffRow) -> str:
+    """The message of a handoff, the handoff that it retries, and the reason if it failed."""
+    after = f" (after {row.retry_of})" if row.retry_of else ""
+    return one_line(f"{row.message}{after}{f' ({row.reason})' if row.reason else ''}")
+
+
+@app.command("show")
+def show_handoff(id: IdArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show a handoff: its message, its variables and its two tasks."""
+    from changeover.cli.terminal.render import as_data, as_texts, print_json, print_record
+
+    async def find(opened: OpenStore) -> Any:
+        from changeover.relay.lists import HandoffRow
+
+        if (found := await opened.views.one(HandoffRow, id)) is None:
+            raise Mistake(f"there is no handoff {id!r}; see: changeover handoffs list")
+        return found
+
+    row = in_store(store, find)
     if as_json:
-        _print_json(found[:limit])
+        print_json(as_data(row))
     else:
-        _print(found[:limit])
-    if len(found) > limit:
-        tell(f"There are more than {limit}: --limit shows more of them.")
+        print_record(as_texts(row))
+
+
+@app.command()
+def stuck(
+    older: Annotated[
+        float, typer.Option("--older", metavar="SECONDS", callback=seconds, help="Only work stuck for that long.")
+    ] = 0.0,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The most entries to show, oldest first.")] = 20,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List work that no process owns, why it does not progress, and the command that helps.
+
+    Exit codes: 0 nothing is stuck, 1 something is wrong, 2 wrong use, 3 something is stuck.
+    """
+    from changeover.cli.terminal.render import warn_of_more
+
+    async def find(opened: OpenStore) -> list[StuckWork]:
+        from changeover.cli.terminal.run_report import NextCommands
+        from changeover.cli.terminal.stuck_work import find_stuck
+
+        now = time.time()
+        commands = NextCommands(os.environ.get("CHANGEOVER_TEAM") or "TEAM", store)
+        found = await find_stuck(opened.log, opened.views, commands, now)
+        return [each for each in found if each.since <= now - older]
+
+    found = in_store(store, find)
+    if as_json:
+        _print_stuck_json(found[:limit])
+    else:
+        _print_stuck(found[:limit])
+    warn_of_more(found, limit)
     if found:
         raise typer.Exit(Exit.WAITING)
 
 
+@app.command()
 def retry(id: IdArgument, store: StoreOption = None) -> None:
-    """Let workers take a handoff's ticket again, now and as if nobody ever had."""
-    typer.echo(at_store(store, lambda log, views: _retried(log, views, id)))
+    """Let workers claim the ticket of a handoff again, at once and with its attempts reset."""
+    say(in_store(store, lambda opened: _retry(opened, id)))
 
 
+@app.command()
 def cancel(
     id: IdArgument,
-    team: DecidingTeam = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the log.", show_default=False)] = "",
+    team: DecidingTeamOption = None,
+    reason: Annotated[str, typer.Option("--reason", help="The reason, for the log.", show_default=False)] = "",
     *,
     by: ByOption = None,
     store: TeamStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """End a handoff that is under way, or that waits in the queue. Where its sender goes on, it does so here."""
+    """Cancel a handoff that is under way or waits in the queue.
+
+    If its sender continues, it continues here.
+    """
     if team is None:
         raise typer.BadParameter(
-            "what follows when a handoff ends, only its team knows: give it as --team TEAM, or set CHANGEOVER_TEAM",
+            "only its team knows what follows when a handoff ends: give it as --team TEAM, or set CHANGEOVER_TEAM",
             param_hint="--team",
         )
-    with plainly():
-        from changeover.cli.run import resumed
+    with errors_reported():
         from changeover.cli.teams import working_team
         from changeover.cli.terminal.prompt import user_name
-        from changeover.cli.terminal.run_report import Place, finish, told
+        from changeover.cli.terminal.run_report import NextCommands, RunReport, resume_shown
         from changeover.facts import RunResult
+        from changeover.ids import conversation_of, root_of
 
         found, _ = working_team(team, store)
 
-        async def ended() -> RunResult:
+        async def cancelled() -> RunResult:
             await _cancel(found, id, by if by is not None else user_name(), reason)
-            return await resumed(found, id.partition(":")[0].partition("/")[0])
+            return await resume_shown(found, root_of(conversation_of(id)))
 
-        finish(asyncio.run(told(found, ended, Place(team, store), as_json, fine=("completed", "cancelled"))))
+        report = RunReport(found, NextCommands(team, store), success=("completed", "cancelled"))
+        raise typer.Exit(asyncio.run(report.print(cancelled, as_json)))
 
 
-cancel.__doc__ = f"{cancel.__doc__}\n\n{EXITS}"
+add_exits(cancel)
 
 
 async def _cancel(team: Team, id: str, by: str, reason: str) -> None:
     if ":" not in id:
-        raise Mistake(f"{id!r} is no id of a handoff; see: changeover handoffs list")
+        raise Mistake(f"{id!r} is not the id of a handoff; see: changeover handoffs list")
     status = await team.status(id)
     if not await team.cancel(id, by=by, reason=reason):
-        raise Mistake(f"{id} is over: {status.state}")
+        raise Mistake(f"{id} has ended: {status.state}")
 
 
-async def _found(log: Log, views: Views, least: float, store: str | None) -> list[Stuck]:
-    from changeover.cli.terminal.run_report import Place
-    from changeover.cli.terminal.stuck_work import all_stuck, older
+async def _retry(opened: OpenStore, id: str) -> str:
+    """Release a ticket; returns a sentence about it. Raises Mistake if there is no ticket to release."""
+    from changeover.ids import worker_of
+    from changeover.ticket import retry
 
-    now = time.time()
-    place = Place(os.environ.get("CHANGEOVER_TEAM") or "TEAM", store)
-    return older(await all_stuck(log, views, place, now), least, now)
-
-
-async def _retried(log: Log, views: Views, id: str) -> str:
-    """Who had it, and who may take it now; raises Mistake if there is nothing to take."""
-    from changeover.engines.local import tickets
-    from changeover.relay.queue import worker_of
-
-    found = await log.queue.tickets(id)
+    found = await opened.log.queue.tickets(id)
     if found and found[0].rests:
-        raise Mistake(f"{id} waits for a person or a delegate, and for no worker; see: changeover approvals list")
-    if not found or not await tickets.retry(log, id):
-        raise Mistake(await _why_not(views, id))
-    had = f"{worker_of(found[0].owner)} has {id} no longer: it" if found[0].owner else id
-    return f"{had} waits for a worker of {found[0].ticket.agent}, as if nobody had ever taken it"
+        raise Mistake(f"{id} waits for a person or a delegate, not for a worker; see: changeover approvals list")
+    if not found or not await retry(opened.log, id):
+        raise Mistake(await _why_no_ticket(opened.views, id))
+    taken = f"was taken from {worker_of(found[0].owner)}; it " if found[0].owner else ""
+    return f"{id} {taken}waits for a worker of {found[0].ticket.agent}, and its attempts are reset"
 
 
-async def _why_not(views: Views, id: str) -> str:
-    """Why there is no ticket of this id."""
+async def _why_no_ticket(views: Views, id: str) -> str:
+    from changeover.ids import split_handoff, task_id
     from changeover.relay.lists import HandoffRow, TaskRow
 
     row = await views.one(HandoffRow, id)
     if row is not None and row.ended_at is None and row.state in ("PENDING", "ACCEPTED", "WORKING"):
-        return f"{id} is {row.state}, and waits for no worker; see: changeover handoffs stuck"
+        return f"{id} is {row.state} and does not wait for a worker; see: changeover handoffs stuck"
     if row is not None:
         why = f" ({row.reason})" if row.reason else ""
-        return f"{id} is over: {row.state}{why}; to have it done after all, hand it over again"
-    conversation, _, position = id.rpartition(":")
-    task = await views.one(TaskRow, f"{conversation}#{position}")
+        return f"{id} has ended: {row.state}{why}; to have it done after all, hand it over again"
+    task = await views.one(TaskRow, task_id(*split_handoff(id)))
     if task is not None:
-        return f"{id} is over: {task.status}"
+        return f"{id} has ended: {task.status}"
     return f"there is no handoff {id!r}; see: changeover handoffs list"
 
 
-def at_store(store: str | None, work: Callable[[Log, Views], Awaitable[T]]) -> T:
-    """Do something in the store that is meant."""
-    with plainly():
-        from changeover.stores.store import open_log
-        from changeover.stores.views import open_views
-
-        async def done() -> T:
-            with closing(open_views(chosen := store_of(store))) as views:
-                log = open_log(chosen)
-                try:
-                    return await work(log, views)
-                finally:
-                    await log.close()
-
-        return asyncio.run(done())
-    raise AssertionError("it returns or raises")
-
-
-def _print_json(found: list[Stuck]) -> None:
+def _print_stuck_json(found: list[StuckWork]) -> None:
     import msgspec
 
     from changeover.cli.terminal.render import json_time, print_json
@@ -163,7 +223,7 @@ def _print_json(found: list[Stuck]) -> None:
     print_json([{**msgspec.to_builtins(each), "since": json_time(each.since)} for each in found])
 
 
-def _print(found: list[Stuck]) -> None:
+def _print_stuck(found: list[StuckWork]) -> None:
     from changeover.cli.terminal.render import console
 
     if not found:
@@ -173,14 +233,14 @@ def _print(found: list[Stuck]) -> None:
         _print_one(out, each)
 
 
-def _print_one(out: Console, each: Stuck) -> None:
+def _print_one(out: Console, each: StuckWork) -> None:
     from rich.text import Text
 
-    from changeover.cli.terminal.render import line_of, when
+    from changeover.cli.terminal.render import when
 
     about = Text(f"  {each.kind} for {each.agent}, since {when(each.since)}", "dim")
-    out.print(Text.assemble((each.id, "bold"), about), soft_wrap=True)
-    why = Text(f"  {line_of(each.why)}", "yellow")
+    out.print(Text.assemble((one_line(each.id), "bold"), about), soft_wrap=True)
+    why = Text(f"  {one_line(each.why)}", "yellow")
     for line in why.wrap(out, out.width) if out.is_terminal else [why]:
         out.print(line, soft_wrap=True)
-    out.print(Text(f"    {each.what_to_do}"), soft_wrap=True)
+    out.print(Text(f"    {one_line(each.what_to_do)}"), soft_wrap=True)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from changeover.cli.exits import Mistake, plainly
+from changeover.cli.exits import Mistake, errors_reported, say
 
-TEAM = '''"""A support desk: triage finds out what is wanted, and hands over to whoever can do it."""
+TEAM = '''"""A support desk: triage finds out what the customer needs, and hands over to the right agent."""
 
 from changeover import Agent, Team, Variable, handoff, tool
 
@@ -36,7 +36,7 @@ to_billing = handoff(
 
 triage = Agent(
     "triage",
-    instructions="Find out what the customer needs. Hand over to whoever can do it.",
+    instructions="Find out what the customer needs. Hand over to the agent that can help.",
     handoffs=[to_billing, "technical"],
 )
 billing = Agent(
@@ -115,13 +115,16 @@ FILES = {"team.py": TEAM, "test_team.py": TEST, "README.md": README, ".gitignore
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The folder to make.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The folder to create.", show_default=False)],
 ) -> None:
-    """Make a small project: a team that works offline, a test for it, and a README. Overwrites nothing."""
-    with plainly():
+    """Create a small project with a team, a test and a README.
+
+    The team works offline. Existing files are never overwritten.
+    """
+    with errors_reported():
         folder = Path(name)
         if not name or not re.fullmatch(r"[A-Za-z0-9._ -]+", folder.resolve().name):
-            raise Mistake(f"{name!r} is no good name for a project; use letters, digits, '.', '_' and '-'")
+            raise Mistake(f"{name!r} is not a usable name for a project; use letters, digits, '.', '_' and '-'")
         taken = [file for file in FILES if (folder / file).exists()] if folder.is_dir() else []
         if taken or (folder.exists() and not folder.is_dir()):
             raise Mistake(f"{folder / taken[0] if taken else folder} exists already; nothing was written")
@@ -130,7 +133,7 @@ def init(
             for file, text in FILES.items():
                 (folder / file).write_text(text.replace("{name}", folder.resolve().name), encoding="utf-8")
         except OSError as error:
-            raise Mistake(f"{folder} cannot be made: {error.strerror}") from error
-    typer.echo(f"Made {folder}: {', '.join(FILES)}. Next:")
-    typer.echo(f"\n  cd {shlex.quote(str(folder))}")
-    typer.echo('  changeover run team.py "I was charged twice for order 1042"\n  python -m pytest')
+            raise Mistake(f"{folder} cannot be created: {error.strerror}") from error
+    say(f"Created {folder}: {', '.join(FILES)}. Next:")
+    say(f"\n  cd {shlex.quote(str(folder))}")
+    say('  changeover run team.py "I was charged twice for order 1042"\n  python -m pytest')

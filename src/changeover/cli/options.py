@@ -1,21 +1,31 @@
-"""Options that several commands share, and which store a command uses."""
+"""Arguments and options that several commands share, and the store that they choose."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from changeover.cli.exits import Mistake
+from changeover.cli.exits import Mistake, errors_reported, tell
 
 if TYPE_CHECKING:
+    from changeover.stores.sql.log import SqlLog
     from changeover.stores.store import Store
+    from changeover.stores.views import Views
+
+T = TypeVar("T")
 
 VARIABLE = "CHANGEOVER_STORE"
 FILE = "changeover.db"
+ALL_ROWS = 10_000
+"""The limit of a list that is read whole, to count or to search in it."""
 
 TeamArgument = Annotated[
     str,
@@ -25,12 +35,13 @@ TeamArgument = Annotated[
         show_default=False,
     ),
 ]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An id from the list.", show_default=False)]
 StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="URL",
-        help=f"sqlite:///file.db or postgresql://user@host/name. Without it: ${VARIABLE}, else ./{FILE} if it exists.",
+        help=f"sqlite:///file.db or postgresql://user@host/name. Default: ${VARIABLE}, else ./{FILE} if it exists.",
         show_default=False,
     ),
 ]
@@ -39,61 +50,146 @@ TeamStoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help=f"Another store than the team's own. Without either: ${VARIABLE}, else ./{FILE}, made if need be.",
+        help=f"A store instead of the team's own. Default: the team's own, else ${VARIABLE}, else ./{FILE} (created if"
+        " missing).",
         show_default=False,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-NoHandoffsOption = Annotated[bool, typer.Option("--no-handoffs", help="Each agent works alone.")]
+DecidingTeamOption = Annotated[
+    str | None,
+    typer.Option(
+        "--team",
+        metavar="TEAM",
+        envvar="CHANGEOVER_TEAM",
+        help="The team whose run continues: file.py:name, package.module:name or a YAML file. Required.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+NoHandoffsOption = Annotated[bool, typer.Option("--no-handoffs", help="Switch handoffs off: each agent works alone.")]
 RoleOption = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
         metavar="NAME",
-        help="A role of whoever decides, where one is asked for. May be given several times.",
+        help="A role of the person who decides, where a request needs one. May be repeated.",
         show_default=False,
     ),
 ]
-UserOption = Annotated[str | None, typer.Option("--user", help="Who is speaking.", show_default=False)]
+ByOption = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="The person who decides. Default: the login name.", show_default=False),
+]
+UserOption = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="The user who speaks.", show_default=False)
+]
+ConversationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation",
+        metavar="ID",
+        help="The conversation to continue, or the id of a new one. Default: a new id.",
+        show_default=False,
+    ),
+]
+AgentOption = Annotated[
+    str | None,
+    typer.Option("--agent", metavar="ID", help="The agent that answers. Default: the active one.", show_default=False),
+]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context",
+        metavar="KEY=VALUE",
+        help="A context variable; a value that is not JSON is text. May be repeated.",
+        show_default=False,
+    ),
+]
 WithinOption = Annotated[
     str | None,
-    typer.Option("--conversation", metavar="ID", help="Only this one and its delegates.", show_default=False),
+    typer.Option("--conversation", metavar="ID", help="Only this conversation and its delegates.", show_default=False),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="How many at most, newest first.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to show, newest first.")]
 
 
 def seconds(value: float) -> float:
-    """A number of seconds that an option takes."""
+    """Callback of an option that takes seconds."""
     if not isfinite(value) or value < 0:
-        raise typer.BadParameter(f"{value:g} is no number of seconds")
+        raise typer.BadParameter(f"{value:g} is not a number of seconds")
     return value
 
 
-def some_seconds(value: float) -> float:
-    """The same, and not none."""
+def positive_seconds(value: float) -> float:
+    """Callback of an option that takes seconds above 0."""
     if not seconds(value):
-        raise typer.BadParameter("it must be more than 0 seconds")
+        raise typer.BadParameter("give more than 0 seconds")
     return value
 
 
-def is_store_here() -> bool:
-    """Whether there is a store that is meant where none is named."""
+def has_default_store() -> bool:
+    """True if the environment or the current folder has a store for commands that name none."""
     return bool(os.environ.get(VARIABLE)) or Path(FILE).exists()
 
 
 def store_of(url: str | None) -> Store:
-    """The store that a command looks at."""
-    from changeover.stores.store import Store
-
-    if given := url or os.environ.get(VARIABLE):
-        return Store(given)
-    if Path(FILE).exists():
-        return Store(f"sqlite:///{FILE}")
-    raise Mistake(f"which store? Give --store URL or set {VARIABLE}; there is no {FILE} here")
+    """The store that a command reads; raises Mistake if none is given and there is no default."""
+    if not url and not has_default_store():
+        raise Mistake(f"which store? Give --store URL or set {VARIABLE}; there is no {FILE} here")
+    return store_to_make(url)
 
 
 def store_to_make(url: str | None) -> Store:
-    """The store that a command may begin."""
+    """The store that a command may create."""
     from changeover.stores.store import Store
 
     return Store(url or os.environ.get(VARIABLE) or f"sqlite:///{FILE}")
+
+
+class OpenStore:
+    """An existing store that a command has opened, without a team."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store, self.views = store, views
+
+    @cached_property
+    def log(self) -> SqlLog:
+        """Opened when it is first used: commands that only read lists do not need it."""
+        from changeover.stores.store import open_log
+
+        return open_log(self._store)
+
+    async def close(self) -> None:
+        if "log" in self.__dict__:
+            await self.log.close()
+
+
+@errors_reported()
+def in_store(url: str | None, work: Callable[[OpenStore], Awaitable[T]]) -> T:
+    """Open the store that this URL or the environment names, do the work, close it."""
+    from changeover.stores.views import open_views
+
+    async def done() -> T:
+        chosen = store_of(url)
+        with closing(open_views(chosen)) as views:
+            store = OpenStore(chosen, views)
+            try:
+                return await work(store)
+            finally:
+                await store.close()
+
+    return asyncio.run(done())
+
+
+def for_agent(url: str | None, agent: str, work: Callable[[OpenStore], Awaitable[object]]) -> None:
+    """Do the work in a store, and warn if the store has no record of this agent: its id may be misspelled."""
+
+    async def done(store: OpenStore) -> bool:
+        from changeover.relay.lists import TaskRow
+
+        described = any(each.id == agent for each in await store.log.agents.all())
+        known = described or bool(await store.views.listed(TaskRow, {"agent": agent}, limit=1))
+        await work(store)
+        return known
+
+    if not in_store(url, done):
+        tell(f"no agent called {agent!r} has worked in this store yet; check the spelling")

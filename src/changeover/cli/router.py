@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from changeover.cli.exits import tell
-from changeover.cli.handoffs import at_store
-from changeover.cli.options import JsonOption, StoreOption
+from changeover.cli.exits import one_line, say, tell
+from changeover.cli.options import JsonOption, StoreOption, in_store
 
 if TYPE_CHECKING:
     from changeover.routing.experience import Standing
 
-app = typer.Typer(help="The router: how well agents did what they were found for.", no_args_is_help=True)
+app = typer.Typer(help="Show and reset what the router has learned about agents.", no_args_is_help=True)
 
-WIDTH = 10
-"""Of the bar that shows what somebody is worth."""
+BAR_WIDTH = 10
 
 CapabilityOption = Annotated[
-    str | None, typer.Option("--capability", metavar="NAME", help="Only at this.", show_default=False)
+    str | None, typer.Option("--capability", metavar="NAME", help="Only this capability.", show_default=False)
 ]
-AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this one.", show_default=False)]
+AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this agent.", show_default=False)]
 
 
 @app.command("show")
@@ -32,11 +30,13 @@ def show_standings(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who did what how well: by capability, the best first. Between the numbers of the range its worth lies with a
-    likelihood of 90 %."""
+    """Show how well agents did, by capability, the best first.
+
+    The range is the 90 % interval of the worth.
+    """
     from changeover.engines.lessons import standings
 
-    found = at_store(store, lambda log, views: standings(log.experience, capability, agent))
+    found = in_store(store, lambda opened: standings(opened.log.experience, capability, agent))
     if as_json:
         _print_json(found)
     else:
@@ -45,17 +45,17 @@ def show_standings(
 
 @app.command("reset")
 def reset_learning(capability: CapabilityOption = None, agent: AgentOption = None, store: StoreOption = None) -> None:
-    """Begin anew: what became of tasks until now counts no longer, at all capabilities and of all agents unless one is
-    named. The conversations stay as they are."""
+    """Forget the outcomes of past tasks.
+
+    Without options, of all capabilities and agents. Conversations are kept.
+    """
     from changeover.engines.lessons import reset
 
-    gone = at_store(store, lambda log, views: reset(log.experience, time.time(), capability, agent))
+    gone = in_store(store, lambda opened: reset(opened.log.experience, time.time(), capability, agent))
     if not gone:
-        tell("nothing was learnt of that; see: changeover router show")
+        tell("nothing to forget; see: changeover router show")
     for each in gone:
-        typer.echo(
-            f"{each.tasks} {'task' if each.tasks == 1 else 'tasks'} of {each.agent} at {each.capability} forgotten"
-        )
+        say(f"{each.tasks} {'task' if each.tasks == 1 else 'tasks'} of {each.agent} at {each.capability} forgotten")
 
 
 def _print_json(found: list[Standing]) -> None:
@@ -67,25 +67,19 @@ def _print_json(found: list[Standing]) -> None:
 
 
 def _print(found: list[Standing]) -> None:
-    from changeover.cli.terminal.render import line_of, print_table
+    from changeover.cli.terminal.render import bar, print_table
 
     rows = [
         {
-            "capability": line_of(each.capability),
+            "capability": one_line(each.capability),
             "agent": each.agent,
             "tasks": str(each.tasks),
             "successes": str(each.successes),
-            "worth": f"{each.worth:.2f} {_bar(each.worth)}",
+            "worth": f"{each.worth:.2f} {bar(each.worth, BAR_WIDTH)}",
             "range": f"{each.low:.2f}-{each.high:.2f}",
             "seconds": "" if each.seconds is None else f"{each.seconds:.1f}",
             "cost": "" if each.cost is None else f"${each.cost:.4f}",
         }
         for each in found
     ]
-    print_table(rows, "nobody was looked for yet, or nothing has come of it")
-
-
-def _bar(share: float) -> str:
-    # Signs that every terminal and every encoding has.
-    full = round(share * WIDTH)
-    return "#" * full + "." * (WIDTH - full)
+    print_table(rows, "no routed task has an outcome yet")

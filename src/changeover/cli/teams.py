@@ -1,11 +1,16 @@
-"""Load the team that the argument TEAM names, from Python or YAML, and put it on a store."""
+"""The team that the argument TEAM names: imported from Python or read from YAML, and put on a store."""
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from changeover.cli.documents.import_path import attribute_of, module_at, split
 from changeover.cli.exits import Mistake
 from changeover.cli.options import store_to_make
 
@@ -18,53 +23,81 @@ YAML = (".yaml", ".yml")
 
 
 def load_team(address: str, folder: Path | None = None) -> Team:
-    """The team at this address; raises Mistake, or MisconfiguredError if it cannot work."""
+    """The team at this address; raises Mistake, or MisconfiguredError if its declarations are wrong."""
     from changeover.errors import MisconfiguredError
 
-    folder = folder or Path()
+    build = _from_yaml if address.endswith(YAML) else _from_python
     try:
-        if address.endswith(YAML):
-            from changeover.cli.documents.team_file import read_team
-
-            return read_team(folder / address)
-        return _from_python(address, folder)
+        return build(address, folder or Path())
     except MisconfiguredError as error:
         raise MisconfiguredError(*(f"{address}: {fault}" for fault in error.faults)) from error
 
 
 def working_team(address: str, store: str | None, handoffs: bool = True) -> tuple[Team, Store | None]:
-    """The team, on a store that lasts; and that store, unless the team brought a log of its own."""
+    """The team on a durable store, and that store; None if the team brought a log of its own."""
     from changeover.stores.store import Store
 
     team = load_team(address)
-    own = team._declared.store
+    own = team.declared.store
     chosen: Any = store_to_make(store) if store or own is None else own
-    shown = Store(chosen) if isinstance(chosen, str) else chosen
-    return team.on(chosen, None if handoffs else _alone), shown if isinstance(shown, Store) else None
+    opened = Store(chosen) if isinstance(chosen, str) else chosen
+    return team.on(chosen, None if handoffs else _without_handoffs), opened if isinstance(opened, Store) else None
 
 
-def _alone(world: World) -> World:
-    """The same with agents that work alone, whatever the team and the environment say."""
+def is_team(address: str) -> bool:
+    """True if this can only be the address of a team; a dotted name may also be a conversation's id."""
+    return address.endswith((".py", *YAML)) or ":" in address
+
+
+def _without_handoffs(world: World) -> World:
+    """The same world with handoffs switched off, whatever the team and the environment say."""
     from msgspec.structs import replace
 
     return replace(world, roster=replace(world.roster, handoffs_enabled=False))
 
 
-def is_team(address: str) -> bool:
-    """Whether this can only be a team's address; a dotted name could also be the id of a conversation."""
-    return address.endswith((".py", *YAML)) or ":" in address
+def _from_yaml(address: str, folder: Path) -> Team:
+    from changeover.documents.team_document import read_team
+    from changeover.documents.yaml_value import DocumentError
+    from changeover.team import Team
+
+    file = folder / address
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise Mistake(f"there is no file {file}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Mistake(f"{file} cannot be read: {error}") from error
+
+    def imported(module: str, name: str) -> Any:
+        try:
+            return attribute_of(module_at(module, file.parent), name, module)
+        except Mistake as mistake:
+            raise ImportError(str(mistake)) from mistake
+
+    try:
+        document = read_team(text, str(file), imported)
+    except DocumentError as error:
+        raise Mistake(str(error)) from error
+    return Team(document.members, **document.options)
 
 
 def _from_python(address: str, folder: Path) -> Team:
-    where, name = split(address)
+    where, name = _split(address)
     module = module_at(where, folder)
     if not name:
-        return _only_one(vars(module), where)
-    found = attribute_of(module, name, where)
-    return _checked(found, address)
+        return _only_team(vars(module), where)
+    return _checked(attribute_of(module, name, where), address)
 
 
-def _only_one(names: dict[str, Any], where: str) -> Team:
+def _split(address: str) -> tuple[str, str]:
+    """The module and the name within it, which may be empty."""
+    module, colon, name = address.rpartition(":")
+    # The drive of a Windows path is not a module.
+    return (module, name) if colon and len(module) > 1 else (address, "")
+
+
+def _only_team(names: dict[str, Any], where: str) -> Team:
     from changeover.team import Team
 
     teams = {name: value for name, value in names.items() if isinstance(value, Team)}
@@ -72,7 +105,7 @@ def _only_one(names: dict[str, Any], where: str) -> Team:
         return next(iter(teams.values()))
     if teams:
         raise Mistake(f"{where} has several teams: {', '.join(sorted(teams))}; say which, as in {where}:{min(teams)}")
-    raise Mistake(f"{where} has no Team; if a function makes it, name that: {where}:function")
+    raise Mistake(f"{where} has no Team; if a function returns it, name the function: {where}:function")
 
 
 def _checked(found: Any, address: str) -> Team:
@@ -87,5 +120,80 @@ def _checked(found: Any, address: str) -> Team:
         except Exception as error:
             raise Mistake(f"{address}() raised {type(error).__name__}: {error}") from error
     if not isinstance(found, Team):
-        raise Mistake(f"{address} is no Team, and gives none: it is of type {type(found).__name__}")
+        raise Mistake(f"{address} is not a Team and does not return one: it is of type {type(found).__name__}")
     return found
+
+
+def module_at(address: str, folder: Path) -> ModuleType:
+    """The module of a file or of a dotted name, relative to this folder; raises Mistake."""
+    _search_in(folder)
+    if not address.endswith(".py"):
+        return _guarded(address, lambda: _named(address))
+    path = folder / address
+    if not path.is_file():
+        raise Mistake(f"there is no file {path}")
+    _search_in(path.resolve().parent)
+    return _guarded(str(path), lambda: _from_file(path.resolve()))
+
+
+def attribute_of(module: ModuleType, name: str, address: str) -> Any:
+    """The object of this name in a module; raises Mistake that lists the objects it has."""
+    if hasattr(module, name):
+        return getattr(module, name)
+    from changeover.team import Team
+
+    # Functions that the module defines and teams that it builds, not names that it imports.
+    public = {other: value for other, value in vars(module).items() if not other.startswith("_")}
+    own = [
+        other
+        for other, value in public.items()
+        if isinstance(value, Team) or getattr(value, "__module__", "") == module.__name__
+    ]
+    raise Mistake(f"{address} has no {name!r}; it has: {', '.join(sorted(own)) or 'no function and no team'}")
+
+
+def _named(name: str) -> ModuleType:
+    package = name.partition(".")[0]
+    if find_spec(package) is None:
+        raise Mistake(f"there is no module {package!r} here or among the installed packages")
+    return import_module(name)
+
+
+def _from_file(path: Path) -> ModuleType:
+    # Under its own name, as `import` would: two files of a project that import it get one module, not two.
+    known = sys.modules.get(path.stem)
+    if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == path:
+        return known
+    name = path.stem if known is None else f"_changeover_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Mistake(f"{path} cannot be imported")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _search_in(folder: Path) -> None:
+    if (entry := str(folder.resolve())) not in sys.path:
+        sys.path.insert(0, entry)
+
+
+def _guarded(shown: str, load: Callable[[], ModuleType]) -> ModuleType:
+    """Load a module; whatever it raises becomes a Mistake with file and line."""
+    from changeover.errors import ChangeoverError
+
+    try:
+        return load()
+    except (Mistake, ChangeoverError):
+        raise
+    except SyntaxError as error:
+        raise Mistake(f"{error.filename or shown}, line {error.lineno}: {error.msg}") from error
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise Mistake(f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: {error}") from error
+    except SystemExit as error:
+        raise Mistake(f"{shown} ends the program when it is imported; put that under `if __name__ == ...`") from error

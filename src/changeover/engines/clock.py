@@ -10,7 +10,7 @@ from changeover.relay.ports import Clock
 
 
 class SystemClock:
-    """Time as the machine tells it."""
+    """The time of the machine."""
 
     now = staticmethod(time.time)
 
@@ -21,8 +21,8 @@ class SystemClock:
         await self.sleep_until(at)
 
 
-async def in_time(clock: Clock, deadline: float | None, work: asyncio.Future[Any]) -> bool:
-    """Wait for this work until then; whether it was done by then. It is not cancelled."""
+async def done_by(clock: Clock, deadline: float | None, work: asyncio.Future[Any]) -> bool:
+    """Wait for work until a deadline; True if it is done then. It is not cancelled."""
     if deadline is None:
         await asyncio.wait([work])
         return True

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from changeover.relay.ports import Log
 from changeover.relay.tables import MOST, Lesson, Lessons, Unlearned
 from changeover.routing.experience import DEFAULT, Learned, Learning, Standing, summary, update
 from changeover.routing.profile import key
 
-if TYPE_CHECKING:
-    from changeover.engines.local.engine import LocalEngine
-
 MANY = 100
-"""From so many outcomes on, one more changes little, and need not be known at once."""
+"""From this number of outcomes on, one more changes little, and the cache may be slightly old."""
 PAUSE = 1.0
-"""How many seconds what was learnt from so many is good for."""
+"""For how many seconds the cache of a capability with many outcomes is used."""
 OVERLAP = 30.0
-"""So many seconds are looked at again: what others recorded may be seen late, and what failed may be taken back."""
+"""How many seconds are read again at each look: outcomes of other processes may become visible late, and a failure
+may be taken back."""
 CAPABILITIES = 256
-"""What is learnt of more of them is not kept in the process: what models ask for is in their own words."""
+"""How many capabilities are cached; models name them in their own words, so there is no end to them."""
 
 
 class Known(Struct, frozen=True):
-    """What this process has seen of a capability."""
+    """The cached lessons of one capability."""
 
     lessons: tuple[Lesson, ...] = ()
     unlearned: tuple[Unlearned, ...] = ()
@@ -38,18 +36,17 @@ NOTHING = Known()
 
 
 class Recollection:
-    """What an engine has learnt, from its store."""
+    """A cache of lessons, by capability."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self._known: dict[str, Known] = {}
 
-    async def learned(self, capability: str) -> Learned:
-        """What is known of those who did tasks that needed this; if it is much, a moment ago."""
-        known, now = self._known.get(capability, NOTHING), self._engine.world.clock.now()
+    async def learned(self, capability: str, now: float, learning: Learning = DEFAULT) -> Learned:
+        """What outcomes of tasks that needed this capability teach; with many outcomes it may be a second old."""
+        known = self._known.get(capability, NOTHING)
         if len(known.lessons) < MANY or not 0 <= now - known.looked < PAUSE:
-            learning = self._engine.world.routing.learning or DEFAULT
-            known = await _looked(self._engine.log.experience, capability, known, now, learning)
+            known = await _updated(self._log.experience, capability, known, now, learning)
         self._known.pop(capability, None)
         if len(self._known) >= CAPABILITIES:
             del self._known[next(iter(self._known))]
@@ -60,15 +57,14 @@ class Recollection:
 async def standings(
     lessons: Lessons, capability: str | None = None, agent: str | None = None, learning: Learning = DEFAULT
 ) -> list[Standing]:
-    """How everybody stands, by capability, the best first; only at this capability, and only this agent, if named."""
+    """How well agents did by capability, the best first; of one capability or one agent if named."""
     names = await lessons.capabilities() if capability is None else [key(capability)]
     found = [each for name in names for each in summary(folded(await lessons.outcomes(name), learning), learning)]
     return [each for each in found if agent in (None, each.agent)]
 
 
 async def reset(lessons: Lessons, at: float, capability: str | None = None, agent: str | None = None) -> list[Standing]:
-    """Count no longer what was until then, at this capability and of this agent, if they are named; how those stood
-    of whom that forgets something."""
+    """Ignore outcomes until `at`, of one capability or one agent if named; returns the standings that this forgets."""
     before = await standings(lessons, capability, agent)
     if before:
         await lessons.reset(at, key(capability) if capability is not None else "", agent or "")
@@ -76,14 +72,14 @@ async def reset(lessons: Lessons, at: float, capability: str | None = None, agen
 
 
 def folded(lessons: Sequence[Lesson], learning: Learning, learned: Learned = NOTHING.learned) -> Learned:
-    """What these outcomes teach whoever knows this already."""
+    """What is learned with these outcomes added."""
     for lesson in lessons:
         learned = update(learned, lesson.outcome, learning)
     return learned
 
 
-async def _looked(lessons: Lessons, capability: str, known: Known, now: float, learning: Learning) -> Known:
-    """The same, with what came since."""
+async def _updated(lessons: Lessons, capability: str, known: Known, now: float, learning: Learning) -> Known:
+    """The cached lessons with those that came since."""
     unlearned = tuple(await lessons.unlearned())
     anew = not known.lessons or unlearned != known.unlearned
     since = -inf if anew else known.lessons[-1].at - OVERLAP

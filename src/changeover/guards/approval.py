@@ -10,6 +10,8 @@ from typing import Any, Literal, assert_never
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from changeover.facts import RequestKind
+
 OnExpiry = Literal["reject", "approve"]
 
 
@@ -91,6 +93,21 @@ class Respond(Verdict, frozen=True, tag="respond"):
 
 
 Decision = Approve | Reject | Edit | Respond
+
+POSSIBLE: dict[RequestKind, tuple[type[Decision], ...]] = {
+    "approval": (Approve, Reject, Edit, Respond),
+    "permission": (Approve, Reject),
+    "escalation": (Reject, Edit, Respond),
+    "task": (Reject, Edit, Respond),
+}
+"""The decisions that fit each kind of request."""
+KINDS: dict[RequestKind, str] = {
+    "approval": "an approval",
+    "permission": "a permission",
+    "escalation": "an escalation",
+    "task": "a task",
+}
+"""Each kind of request with its article, for error texts."""
 
 
 HELD: dict[str, type] = {"note": str, "text": str, "receiver": str, "arguments": dict}

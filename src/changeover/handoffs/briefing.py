@@ -14,7 +14,7 @@ from changeover.handoffs.template import quoted, render, template_faults
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 
 LONGEST = 2_000
-"""Of a message, more is not quoted."""
+"""Number of characters of a message that are quoted."""
 
 TEMPLATE = """\
 Why you:
@@ -70,17 +70,17 @@ If you get stuck:
 
 
 class Brief(Struct, frozen=True, kw_only=True):
-    """All that a receiver may be told. What is empty is left out."""
+    """Everything that a receiver may be told; empty parts are left out."""
 
     original_request: str = ""
     why_you: str = ""
     your_task: str = ""
-    """Empty where the task is what the receiver reads next."""
+    """Empty if the receiver reads its task as the next message."""
     required_capabilities: Sequence[str] = ()
     requirements: Sequence[str] = ()
     story: str = ""
     chapters: tuple[Chapter, ...] = ()
-    """What was made of earlier messages; they fill in the story, the facts and the references."""
+    """Chapters of earlier messages; they fill in the story, the facts and the references."""
     work_done: Sequence[str] = ()
     decisions: Sequence[str] = ()
     current_state: str = ""
@@ -92,8 +92,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     if_you_get_stuck: Sequence[str] = ()
 
     def parts(self) -> dict[str, str]:
-        """Each part in words, by its name in a template. What others said is quoted, line by line, and of the rest no
-        line begins where a title does: so nothing in a part can pass for another part."""
+        """Each part as a text, by its name in a template. Messages are quoted line by line and other lines indented, so
+        that nothing in a part can pass for another part."""
         facts = dict.fromkeys(fact for chapter in self.chapters for fact in chapter.facts)
         told = [quoted(chapter.text, LONGEST * 5) for chapter in self.chapters if chapter.text]
         return {
@@ -118,16 +118,16 @@ class Brief(Struct, frozen=True, kw_only=True):
 
 
 Briefing: TypeAlias = str | Callable[[Brief], str | Awaitable[str]]
-"""How a receiver is briefed: a template of named parts, or a function of all there is to tell."""
+"""How a receiver is briefed: a template of named parts, or a function of the Brief."""
 
 
 def briefed_by(template: str, brief: Brief) -> str:
-    """The briefing in words."""
+    """The brief rendered with a template."""
     return render(template, brief.parts())
 
 
 def briefing_faults(briefing: object) -> list[str]:
-    """What is wrong with what was declared as a briefing."""
+    """What is wrong with a value that was declared as a briefing."""
     if isinstance(briefing, str):
         return [f"has a briefing in which {fault}" for fault in template_faults(briefing, Brief().parts())]
     if briefing is None or callable(briefing):
@@ -136,7 +136,7 @@ def briefing_faults(briefing: object) -> list[str]:
 
 
 def brief_of(package: HandoffPackage) -> Brief:
-    """What a package says of the task beside its description."""
+    """The brief of a package, without the task's description."""
     known, metadata = package.context, package.metadata
     return Brief(
         why_you=metadata.reason,
@@ -177,8 +177,8 @@ def _sentence(what: str, who: str, more: str) -> str:
 
 
 def _said(message: Message | Said) -> str:
-    """Who said what, quoted; of several lines each is a quotation in the quotation, so that none can pass for somebody
-    else's."""
+    """The author and the text of a message, quoted. Several lines are a quotation inside the quotation, so that none
+    can pass for another author's."""
     who, text = _words(message)
     if len(text.splitlines()) <= 1:
         return quoted(f"{who}: {text}", LONGEST)

@@ -28,7 +28,7 @@ def selector_faults(include: Sequence[str], exclude: Sequence[str]) -> list[str]
 
 
 def select_messages(messages: Sequence[Message], include: Sequence[str], exclude: Sequence[str]) -> Sequence[Message]:
-    """The messages that are shown: the very same sequence, if that is all of them."""
+    """The messages that the selectors show; the same sequence if they show all."""
     if not any(_patterns(kind, [*include, *exclude]) for kind in ("author", "tool")):
         return messages
     said_by, came_from = _admits("author", include, exclude), _admits("tool", include, exclude)
@@ -37,7 +37,7 @@ def select_messages(messages: Sequence[Message], include: Sequence[str], exclude
 
 
 def select_variables(variables: Mapping[str, Any], include: Sequence[str], exclude: Sequence[str]) -> Mapping[str, Any]:
-    """The variables that are shown: the very same mapping, if that is all of them."""
+    """The variables that the selectors show; the same mapping if they show all."""
     admits = _admits("variable", include, exclude)
     shown = {name: value for name, value in variables.items() if admits(name)}
     return variables if len(shown) == len(variables) else shown
@@ -73,7 +73,7 @@ def _admitted(message: Message, came_from: Admits) -> bool:
 
 
 def _admits(kind: str, include: Sequence[str], exclude: Sequence[str]) -> Admits:
-    """Whether a name is shown by what the selectors say of its kind."""
+    """A test whether the selectors of a kind show a name."""
     wanted, unwanted = _patterns(kind, include), _patterns(kind, exclude)
     return cache(lambda name: (not wanted or _fits(name, wanted)) and not _fits(name, unwanted))
 
@@ -83,7 +83,7 @@ def _patterns(kind: str, selectors: Sequence[str]) -> list[str]:
 
 
 def _fits(name: str, patterns: list[str]) -> bool:
-    # A name may hold brackets, and then it is no pattern that fits itself.
+    # A name with brackets does not match itself as a pattern.
     return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -106,7 +106,7 @@ def _fault(selector: object) -> str:
 PLAIN = re.compile(r"[\w. @-]{1,100}")
 
 BREAKS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
-"""Where some readers see the end of a line, though JSON does not say so."""
+"""Characters that some readers take for a line end, and that JSON does not escape."""
 
 METADATA = frozenset({"_handoff_from", "_handoff_tool", "_handoff_instructions", "_handoff_chain"})
 
@@ -114,14 +114,14 @@ Merge = Literal["merge", "replace"]
 
 
 def strip_metadata(args: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A model's arguments without the keys that are ours to write, and the names of those it tried."""
+    """A model's arguments without reserved keys, and the reserved keys that it set."""
     if METADATA.isdisjoint(args):
         return args, ()
     return {key: value for key, value in args.items() if key not in METADATA}, tuple(sorted(METADATA & args.keys()))
 
 
 def strip_forged(args: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The same for the arguments of a handoff, and for the variables that stand in its `context`."""
+    """The same for the arguments of a handoff and the variables in its `context`."""
     args, dropped = strip_metadata(args)
     context = args.get("context")
     if not isinstance(context, dict) or METADATA.isdisjoint(context):
@@ -131,14 +131,14 @@ def strip_forged(args: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
 
 
 def merge_variables(before: dict[str, Any], new: Mapping[str, Any], how: Merge) -> dict[str, Any]:
-    """The variables after a handoff: a new dict, or the old one untouched when nothing changed."""
+    """The variables after a handoff: a new dict, or the old one if nothing changed."""
     if how == "replace":
         return dict(new)
     return {**before, **new} if new else before
 
 
 def briefed(instructions: str, variables: Mapping[str, Any], handed: Handed | None) -> str:
-    """An agent's instructions, and what it may know of the handoff: who sent it, with which words and variables."""
+    """An agent's instructions with the handoff's sender, instructions, expectations and variables."""
     parts = [instructions] if instructions else []
     if handed is not None:
         parts.append(_passed(handed))
@@ -161,12 +161,12 @@ def _passed(handed: Handed) -> str:
 
 
 def named(sender: str) -> str:
-    """Who handed over, as a name in a sentence: whoever is no agent may be called anything."""
+    """A sender's name in a sentence, quoted if it is not plain: code may have any name."""
     return sender if PLAIN.fullmatch(sender) else json.dumps(sender)
 
 
 def _wanted(expected: Expected) -> str:
-    """What an answer has to be like, in words for the model that gives it."""
+    """The expectations of an answer, as a text for the model."""
     parts = []
     if expected.schema:
         parts.append(f"Your answer must be JSON, and nothing else, that fits this schema:\n{fence(expected.schema)}")
@@ -177,7 +177,7 @@ def _wanted(expected: Expected) -> str:
 
 
 def fence(variables: Mapping[str, Any]) -> str:
-    """The variables as a JSON block whose fence nothing inside it can close."""
+    """The variables as a JSON block, with a fence that its content cannot close."""
     body = json.dumps(variables, ensure_ascii=False, indent=2, default=str).translate(BREAKS)
     ticks = "```"
     while ticks in body:

@@ -1,4 +1,4 @@
-"""Essentials: the sentences that are kept word for word when messages are left out, chosen without a model."""
+"""Essentials: the sentences that are quoted when messages are left out, chosen without a model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Message, ToolResult, User, with_labels
 
 FIELDS = 240
-"""Fields of one object stand together as long as they are not longer than this."""
+"""Number of characters up to which the fields of one object stay together."""
 NAME = 60
-"""A key that is longer is text, and names nothing."""
+"""Number of characters of a key; a longer one is a text, not a name."""
 
-# A line that was broken in the middle of a sentence: it is long, and the next one goes on in small letters.
+# A line break inside a sentence: the line is long, and the next one goes on in small letters.
 WRAPPED = re.compile(r"(?<=[^\n]{39}[a-z,;])\r?\n(?=[a-z(])")
 BULLET = re.compile(r"\s*(?:[-*+•>#]+|\(?\d{1,2}[.)])\s+")
-# A full stop ends a sentence unless it belongs to a short form, or to dots after which a text goes on.
+# A full stop ends a sentence unless it belongs to an abbreviation or an ellipsis.
 SENTENCE = re.compile(
     r"[.!?…](?<!\b(?:No|no|Nr|nr|Mr|Ms|Dr|St|vs|ca|cf)\.)(?<!\b(?:Mrs|etc|Inc|Ltd|e\.g|i\.e|fig|Fig|ref|Ref|tel|Tel|est)\.)"
     r"(?<!\b(?:incl|excl|Dept|dept)\.)(?<!approx\.)(?:[\"'”\u2019)\]*_]{0,3}\s+(?![a-z])|(?<=\w{3}.)\s+)|[。\uff01\uff1f]"
@@ -31,14 +31,14 @@ SENTENCE = re.compile(
 
 
 class Statement(Struct, frozen=True, gc=False):
-    """A sentence, a line or some fields, and whose they are."""
+    """A sentence, a line or some fields, with the author."""
 
     author: str
     text: str
 
 
 def statements(message: Message) -> Iterator[Statement]:
-    """What a message states, in its order; no text has line ends or needless blanks."""
+    """The statements of a message, in order, without line ends and extra blanks."""
     said = with_labels(message.text, message.files) if isinstance(message, User) else message.text
     for text in _stated(said):
         yield Statement(message.author, text)
@@ -49,8 +49,8 @@ def statements(message: Message) -> Iterator[Statement]:
 
 
 def _stated(value: Any) -> Iterator[str]:
-    """The sentences of a text, or of what JSON holds the fields, those of one object together, from the top down."""
-    # A stack and no recursion: whoever wrote the value says how deep it is.
+    """The sentences of a text, or the fields of a JSON value, those of one object together, top down."""
+    # A stack, not recursion: the depth of the value is not ours to bound.
     waiting = [("", _opened(value))]
     while waiting:
         path, value = waiting.pop()
@@ -63,7 +63,7 @@ def _stated(value: Any) -> Iterator[str]:
 
 
 def _opened(value: Any) -> Any:
-    """What a text holds if it is an object or an array; figures stay as they were written."""
+    """The value of a text that is a JSON object or array; numbers stay as they were written."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
@@ -88,7 +88,7 @@ def _field(name: str, value: Any) -> str:
 
 
 def _flat(value: Any) -> bool:
-    """Whether a value is told in a field of its object, and not for itself."""
+    """Whether a value is quoted as a field of its object."""
     return not isinstance(value, dict | list) and not (isinstance(value, str) and len(value) > FIELDS)
 
 
@@ -105,7 +105,7 @@ def _shown(value: Any) -> str:
 
 
 def _together(fields: Iterable[str]) -> Iterator[str]:
-    """The fields in as few pieces as their length allows."""
+    """The fields in as few pieces as the length allows."""
     piece = ""
     for field in fields:
         if piece and len(piece) + len(field) > FIELDS:
@@ -127,49 +127,49 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 PIECE = 300
-"""So many characters of a sentence are kept; of a longer one, what stands around the things in it."""
+"""Number of characters of a sentence that are quoted; of a longer one, the text around the things in it."""
 MARGIN = 50
 CLOSE = 12
-"""Things that stand closer together are probably one, such as a date or a telephone number."""
+"""Number of characters within which things are taken for one, such as a date or a telephone number."""
 
 OPEN = 3
-"""A question in so many of the last messages is taken to be open."""
+"""Number of last messages whose questions are taken to be open."""
 
 SHARE = 8
-"""So many pieces of one message count in full: a long one, such as a log, must not drown the others."""
+"""Number of pieces of one message that count in full, so that a long message does not crowd out the others."""
 LESS = 3
-"""What tells nothing new is worth so many times less, and so is a decision of a message that had its share."""
+"""Divisor for the worth of a piece without news, and of a decision beyond its message's share."""
 
 LASTING = ("decision", "resolve", "question")
 
 TELLING = 2
-"""What is worth less, such as a number in passing, is kept only where there is little else."""
+"""Worth below which a piece, such as a number in passing, is quoted only if there is little else."""
 
 SHORTEST = 4
-"""No piece with its author has fewer tokens."""
+"""Least number of tokens of a piece with its author."""
 
 
 class Piece(Struct, frozen=True, gc=False):
-    """A statement that may be kept."""
+    """A statement that may be quoted."""
 
     message: int
     number: int
     line: str
     worth: int
     names: frozenset[str]
-    """What it tells of."""
+    """The names of the things in it."""
     lasting: bool
-    """Whether it counts also if all that it tells of is told elsewhere."""
+    """Whether it counts even if other pieces name all its things."""
 
 
 def essentials(messages: Sequence[Message], most: int = 1_000) -> tuple[str, ...]:
-    """Decisions, figures, ids, files, open questions: in their authors' words, oldest first, in so many tokens."""
+    """Decisions, figures, ids, files and open questions in their authors' words, oldest first, up to `most` tokens."""
     kept = _within(most, _ranked(list(_pieces(messages))))
     return tuple(piece.line for piece in sorted(kept, key=lambda piece: (piece.message, piece.number)))
 
 
 def _pieces(messages: Sequence[Message]) -> Iterator[Piece]:
-    """What is worth anything, the last message first; what was said twice, as it was said last."""
+    """The pieces with any worth, last message first; of repeated ones, the last."""
     heard: set[str] = set()
     turns = 0
     for at in range(len(messages) - 1, -1, -1):
@@ -184,7 +184,7 @@ def _pieces(messages: Sequence[Message]) -> Iterator[Piece]:
 
 
 def _told(message: Message, recent: bool) -> Iterator[tuple[str, str, list[Thing]]]:
-    """The author, the text and the things of every statement that holds any."""
+    """The author, the text and the things of every statement that holds things."""
     for statement in statements(message):
         author, whole = " ".join(statement.author.split()), statement.text
         held = _held(whole, recent)
@@ -198,7 +198,7 @@ def _held(text: str, recent: bool) -> list[Thing]:
     held = things(text)
     if not asked(text):
         return held
-    # What is only asked is not decided.
+    # A question decides nothing.
     named = [thing for thing in held if thing.name]
     opened = recent and not courteous(text)
     return [*named, Thing("question", len(text) - 1, len(text))] if opened else named
@@ -206,18 +206,18 @@ def _held(text: str, recent: bool) -> list[Thing]:
 
 def _piece(message: int, number: int, line: str, held: list[Thing]) -> Piece:
     lasting = any(thing.kind in LASTING for thing in held)
-    # What was asked and is not open any more is told by its answer.
+    # An answered question is covered by its answer.
     value = worth(line, held) // (2 if asked(line) and not lasting else 1)
     return Piece(message, number, line, value, frozenset(thing.name for thing in held if thing.name), lasting)
 
 
 def _windows(text: str, held: Sequence[Thing]) -> Iterator[str]:
-    """What stands around the things of a text that is too long, with marks where it goes on; no thing is cut."""
+    """The parts of a long text around its things, with marks where it was cut; no thing is cut."""
     before = 0
     groups = list(_groups(held))
     for (start, end), (after, _) in zip(groups, [*groups[1:], (len(text), 0)], strict=True):
         left, right = max(before, start - MARGIN), min(after, end + MARGIN)
-        # At the blank that is farthest from the things, or close to them if there is none.
+        # At the blank that is farthest from the things, or right at them without one.
         left = left if left == 0 else text.find(" ", left, start) + 1 or start
         right = right if right == len(text) else max(text.rfind(" ", end, right), end)
         yield f"{'… ' if left else ''}{text[left:right].strip()}{' …' if right < len(text) else ''}"
@@ -225,11 +225,11 @@ def _windows(text: str, held: Sequence[Thing]) -> Iterator[str]:
 
 
 def _groups(held: Sequence[Thing]) -> Iterator[tuple[int, int]]:
-    """Where things stand that fit into one piece together."""
+    """The spans of things that fit into one piece."""
     start, end = held[0].start, held[0].end
     for thing in held[1:]:
         most = PIECE if thing.start - end < CLOSE else PIECE - 2 * MARGIN
-        # What overlaps stays together, however long it gets.
+        # Overlapping things stay together, however long the span gets.
         if thing.start > end and thing.end - start > most:
             yield start, end
             start = thing.start
@@ -238,7 +238,7 @@ def _groups(held: Sequence[Thing]) -> Iterator[tuple[int, int]]:
 
 
 def _ranked(pieces: list[Piece]) -> list[Piece]:
-    """The most telling first, and the later of two that tell as much."""
+    """The pieces by worth, highest first; of equal ones the later first."""
     pieces.sort(key=_rank)
     told: set[str] = set()
     shares: Counter[int] = Counter()
@@ -250,7 +250,7 @@ def _rank(piece: Piece) -> tuple[int, int, int]:
 
 
 def _discounted(piece: Piece, told: set[str], shares: Counter[int]) -> Piece:
-    """The piece at what it is worth beside those that are worth more."""
+    """The piece with its worth reduced by the pieces before it."""
     shares[piece.message] += 1
     crowded = shares[piece.message] > SHARE
     fresh = piece.lasting or not piece.names <= told
@@ -262,7 +262,7 @@ def _discounted(piece: Piece, told: set[str], shares: Counter[int]) -> Piece:
 
 
 def _within(most: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """As many pieces as fit, each a line of its own."""
+    """As many pieces as fit, one on each line."""
     spent = 0
     for piece in pieces:
         if most - spent < SHORTEST:

@@ -23,7 +23,7 @@ SHARE, LEAST = 8, 60
 """Quoted facts may take this fraction of the tokens of all messages, but always this many tokens."""
 
 Ranking = Callable[[Sequence[str], str], Sequence[int]]
-"""Which of some passages fit what is looked for, the best first."""
+"""Ranks passages by a query: the indexes of those that match, best first."""
 
 
 class Kept(ContextStrategy, frozen=True, kw_only=True):
@@ -92,16 +92,16 @@ class Reference(Kept, frozen=True):
 
 
 class Document(Struct, frozen=True, omit_defaults=True):
-    """The messages in their order, each in words, and the text files that came with them."""
+    """A conversation that can be read in parts: its messages as texts, and its text files."""
 
     messages: tuple[str, ...] = ()
     tools: dict[str, tuple[int, ...]] = {}
-    """Which of them are results of each tool."""
+    """Indexes of the results of each tool."""
     files: dict[str, str] = {}
 
 
 def document_of(messages: Sequence[Message]) -> Document:
-    """What can be read of these messages."""
+    """The document of these messages."""
     tools: dict[str, tuple[int, ...]] = {}
     files: dict[str, str] = {}
     for index, message in enumerate(messages):
@@ -121,9 +121,9 @@ def read_body(body: str) -> Document:
 
 
 def sections_of(document: Document) -> tuple[str, ...]:
-    """What can be asked for by name: stretches of messages, results of tools, files and their headings."""
+    """The sections that can be read by name: ranges of messages, results of tools, files and their headings."""
     said = len(document.messages)
-    stretches = range(0, said, CHUNK) if said > CHUNK else ()  # of a few, all come at once
+    stretches = range(0, said, CHUNK) if said > CHUNK else ()  # a short conversation is one section
     named = [f"messages {first + 1}-{min(first + CHUNK, said)}" for first in stretches]
     named += [f"tool {name}" for name in document.tools]
     for name, text in document.files.items():
@@ -132,7 +132,7 @@ def sections_of(document: Document) -> tuple[str, ...]:
 
 
 def read_section(document: Document, section: str) -> str | None:
-    """This part of it; None if there is none of this name."""
+    """The text of a section; None if there is no such section."""
     wanted = section.strip()
     if found := re.fullmatch(r"messages?\s+(\d{1,9})(?:\s*-\s*(\d{1,9}))?", wanted, re.IGNORECASE):
         first, last = int(found[1]), int(found[2] or found[1])
@@ -148,7 +148,7 @@ def read_section(document: Document, section: str) -> str | None:
 
 
 def search(document: Document, query: str, rank: Ranking, most: int) -> str:
-    """The passages that fit best what is looked for, as many as go into so many tokens; nothing if none does."""
+    """The passages that match a query best, up to `most` tokens; empty if none matches."""
     passages = [*_message_passages(document), *_file_passages(document)]
     found: list[str] = []
     for index in rank(passages, query):
@@ -159,7 +159,7 @@ def search(document: Document, query: str, rank: Ranking, most: int) -> str:
 
 
 def overview(document: Document, most: int) -> str:
-    """All of it if it is short, else its sections and how it begins."""
+    """The whole document if it is short, else its sections and its beginning."""
     whole = "\n\n".join([_numbered(document, range(len(document.messages))), *_file_passages(document)])
     if count(whole) <= most:
         return whole
@@ -168,7 +168,7 @@ def overview(document: Document, most: int) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or as much of it as goes into so many tokens, with a mark where it was cut."""
+    """The text, cut to `most` tokens with a mark."""
     if count(text) <= most:
         return text
     low, high = 0, len(text)
@@ -195,13 +195,13 @@ def _worded(message: Message) -> str:
 
 
 def _text_of(file: File) -> str:
-    """What stands in a file, if it is text."""
+    """The content of a text file; empty for other files."""
     textual = file.media_type.startswith("text/") or file.media_type in ("application/json", "application/yaml")
     return file.data.decode("utf-8", "replace") if textual else ""
 
 
 def _number(index: int, text: str) -> str:
-    # Only a message begins where its number stands.
+    # Further lines are indented, so that only a message begins with a number.
     return "\n    ".join(f"[{index + 1}] {text}".splitlines())
 
 
@@ -210,14 +210,14 @@ def _numbered(document: Document, indexes: Sequence[int]) -> str:
 
 
 def _headed(text: str) -> Iterator[tuple[str, str]]:
-    """The parts of a text that has headings, each with its own."""
+    """The headings of a text, each with its part."""
     marks = list(re.finditer(r"^#{1,6}[ \t]+(.+?)[ \t]*$", text, re.MULTILINE))
     for mark, following in zip(marks, [*marks[1:], None], strict=True):
         yield mark[1], text[mark.start() : following.start() if following else len(text)].strip()
 
 
 def _message_passages(document: Document) -> list[str]:
-    """The messages, with each result in one passage with what it was asked for."""
+    """The messages as passages; a result is in one passage with its call."""
     results = {index for indexes in document.tools.values() for index in indexes}
     passages: list[str] = []
     for index, text in enumerate(document.messages):

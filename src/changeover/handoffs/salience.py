@@ -39,7 +39,7 @@ ENDINGS = _split(
     " tiff heic mp3 mp4 wav mov zip gz tgz tar 7z rar bak pem crt key sh bat ps1 exe dll jar java kt go rs rb php cpp"
     " hpp cs swift lua proto tf diff patch"
 )
-"""By what the names of files end."""
+"""Endings of file names."""
 
 NUMBERED = _split(
     "order ticket invoice customer client account acct case booking reservation receipt transaction tracking shipment"
@@ -48,16 +48,16 @@ NUMBERED = _split(
     " extension port zip postcode room gate payment card vat model revision record document project task device asset"
     " meter phone version release"
 )
-"""What usually has a number by which it is known."""
+"""Nouns that usually have an identifying number."""
 
 NUMBERS = _split("no nos nr number numbers num code key ending ends")
-"""What such a number is called; it may also just count."""
+"""Words for such a number; they may also count something."""
 
 IDS = _split("id ids uuid guid sku iban pin pnr serial ref reference hash sha token")
-"""What a number is called that never just counts."""
+"""Words for a number that always identifies."""
 
 LINKS = frozenset(_split("is was are in with"))
-"""What may stand between a name and its number."""
+"""Words that may stand between a noun and its number."""
 
 STEPS = frozenset(
     _split(
@@ -65,7 +65,7 @@ STEPS = frozenset(
         " message number top line item"
     )
 )
-"""Before a small number: it says where in a list we are, and nothing of the matter."""
+"""Words before a small number that is only a place in a list."""
 
 DECISION = (
     r"decid\w+|decision|agreed|agreement|chose|chosen|opt(?:ed)? (?:for|to)|settled|settle on|sign(?:s|ed)? off"
@@ -76,7 +76,7 @@ DECISION = (
     r"|in favou?r of|final(?:ised|ized)|verdict|veto(?:ed)?"
     r"|^(?:please |so |and |but )?(?:do not|don['\u2019]t|never|always)(?= (?!worry|mind|hesitate|know|think))"
 )
-"""What settles something, or forbids it."""
+"""Phrases that decide or forbid something."""
 
 RESOLVE = (
     r"we(?: will|['\u2019]ll| are going to|['\u2019]re going to)(?= (?!see|look|get back|be |check|let you|try|do our))"
@@ -84,7 +84,7 @@ RESOLVE = (
     r"|picked(?! up)|no later than|at the latest|insist(?:s|ed)?|prefer(?:s|red)?|only (?:if|wants?)"
     r"|does(?:n['\u2019]t| not) want|let(?:['\u2019]s| us)(?= (?!see|look|check|try|know|have))"
 )
-"""What says how somebody wants it, or how it is going to be."""
+"""Phrases that state a wish or a plan."""
 
 DAYS = (
     "(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight"
@@ -97,16 +97,16 @@ MEANING = (
     r"|refund\w*|owe[sd]?|amount|address|phone|password|port|deposit|salary|stock|left|remaining|capacity"
     r"|quantity|qty|size|version|timeout|weight|dose"
 )
-"""What gives a figure in the same sentence its meaning."""
+"""Phrases that give a figure in the same sentence its meaning."""
 
 COURTESY = (
     "how (?:can|may) (?:i|we)|anything else|how are you|can i help|do for you|make sense|(?:that|this) (?:ok|okay|fine)"
 )
-"""By what questions are known that nobody has to answer."""
+"""Phrases of questions that need no answer."""
 
 
 LONGEST = 1_000
-"""A word that is longer is no name and no figure, but data."""
+"""Number of characters above which a word is data, not a name or a figure."""
 
 
 def _any(words: Iterable[str]) -> str:
@@ -136,10 +136,10 @@ SHAPES = (
     ("measure", r"\d+(?:[-/:]\d+)+"),
     ("number", rf"{FIGURE}|#\d"),
 )
-"""What a word is by how it is written; the first that fits. What only counts is worth nothing."""
+"""The kind of a word by its spelling, first match first; a bare count is worth nothing."""
 
 FIGURES = ("measure", "number", "count")
-"""What the words around it may make something else of."""
+"""Kinds that the surrounding words may change."""
 
 PRECEDED = {**dict.fromkeys(MONTHS, "date"), **dict.fromkeys(CURRENCIES, "amount")}
 FOLLOWED = {
@@ -149,7 +149,7 @@ FOLLOWED = {
     **PRECEDED,
     **{f"of {month}": "date" for month in MONTHS},
 }
-"""What a figure is by the words before it and behind it."""
+"""The kind of a figure by the words around it."""
 
 SHAPE = re.compile("|".join(f"({shape})" for _, shape in SHAPES))
 CODE = re.compile(r"(?=\D*\d)[\w/-]+", re.ASCII)
@@ -160,7 +160,7 @@ PART = re.compile(r"\d+ (?:out )?of \d+")
 
 
 def kind_of(word: str, words: Sequence[str], at: int) -> str:
-    """What a word is that stands at this place among others in small letters; nothing, if it is just a word."""
+    """The kind of a word at this index among lower-case words; empty for an ordinary word."""
     if word.isalpha() or len(word) > LONGEST:
         return "id" if _stands_alone(word) and _labelled(words, at, True) else ""
     shape = SHAPE.fullmatch(words[at])
@@ -179,7 +179,7 @@ def _by_neighbours(kind: str, words: Sequence[str], at: int) -> str:
 
 
 def _counts(words: Sequence[str], at: int) -> bool:
-    """Whether a number stands alone, or says where in a list we are, or how many of how many."""
+    """Whether a number stands alone, is a place in a list, or counts (1 of 3)."""
     if len(words) == 1 or (at and words[at - 1] in STEPS):
         return True
     around = words[max(at - 3, 0) : at + 4]
@@ -187,7 +187,7 @@ def _counts(words: Sequence[str], at: int) -> bool:
 
 
 def _labelled(words: Sequence[str], at: int, long: bool) -> bool:
-    """Whether the words before say that something is known by this; by a short number only if they leave no doubt."""
+    """Whether the words before mark a number as an identifier; a short number needs an unambiguous word."""
     at -= 2 if at > 1 and words[at - 1] in LINKS else 1
     label = LABEL.fullmatch(words[at]) if at >= 0 and len(words[at]) <= LONGEST else None
     if label is None:
@@ -200,7 +200,7 @@ def _stands_alone(word: str) -> bool:
 
 
 def _is_mixed(word: str) -> bool:
-    """Whether letters and digits are mixed as only codes mix them."""
+    """Whether letters and digits are mixed as in a code."""
     digits, large = sum(map(str.isdigit, word)), sum(map(str.isupper, word))
     return digits > 2 or (digits > 1 and large > 0) or (digits > 0 and large > 1)
 
@@ -220,39 +220,39 @@ WEIGHTS = {
     "day": 2,
     "number": 1,
 }
-"""What a sentence gains by each kind of thing in it. A decision outweighs whatever it is about."""
+"""Worth of each kind of thing in a sentence; a decision outweighs the things in it."""
 
 PHRASES = (("decision", DECISION), ("resolve", RESOLVE), ("day", DAYS))
-"""What a sentence does by its words, wherever they stand in it."""
+"""Kinds that phrases give to the whole sentence."""
 
 PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(f'({words})' for _, words in PHRASES)})(?!\w)")
 POLITE = re.compile(COURTESY)
 MEANS = re.compile(rf"(?<![a-z])(?:{MEANING})(?![a-z])")
 
-# What stands between blanks, brackets and the marks of JSON. A comma or a colon between figures belongs to them.
+# Text between blanks, brackets and JSON punctuation. A comma or a colon between digits belongs to the number.
 WORD = re.compile(r"[^\s\"{}\[\]()<>|;,:=`]+(?:(?:(?<=\d)[,:](?=\d)|:(?=\\))[^\s\"{}\[\]()<>|;,:=`]+|://[^\s\"'<>`]+)*")
 BEFORE, BEHIND = "*'\u2018“«_", ".!?…*'\u2019”»_"
 CLOSING = " )]*_\"'\u2019”»"
 
 
 class Thing(Struct, frozen=True, gc=False):
-    """Something that must be neither lost nor changed, and where it stands."""
+    """A span of text that must be neither lost nor changed."""
 
     kind: str
     start: int
     end: int
     name: str = ""
-    """By what it is known again elsewhere, if it can be."""
+    """Name by which it is recognized in other statements, if it has one."""
 
 
 def things(text: str) -> list[Thing]:
-    """What there is in a text, in its order."""
+    """The things in a text, in order."""
     low = _lowered(text)
     return sorted([*_phrases(low), *_words(text, low)], key=lambda thing: thing.start)
 
 
 def worth(text: str, held: list[Thing]) -> int:
-    """How telling a text is by the things that it holds."""
+    """The worth of a text with these things."""
     kinds = {thing.kind for thing in held}
     if any(thing.name for thing in held) and MEANS.search(_lowered(text)):
         kinds.add("meaning")
@@ -265,18 +265,18 @@ def asked(text: str) -> bool:
 
 
 def courteous(text: str) -> bool:
-    """Whether a question is asked out of courtesy."""
+    """Whether a question is a courtesy that needs no answer."""
     return bool(POLITE.search(_lowered(text)))
 
 
 def _lowered(text: str) -> str:
     low = text.lower()
-    # Some letters have no small one of the same length, and places in a text must stay what they are.
+    # Some letters have no lower case of the same length, and indexes into the text must stay valid.
     return low if len(low) == len(text) else text
 
 
 def _phrases(low: str) -> Iterator[Thing]:
-    # "Agreed!" decides nothing that could be understood without what it answers.
+    # "Agreed!" cannot be understood without the message that it answers.
     if low.count(" ") > 1:
         for found in PHRASE.finditer(low):
             kind = PHRASES[(found.lastindex or 1) - 1][0]
@@ -288,13 +288,13 @@ def _words(text: str, low: str) -> Iterator[Thing]:
     words = [low[start:end] for start, end in spans]
     for at, (start, end) in enumerate(spans):
         if (kind := kind_of(text[start:end], words, at)) in WEIGHTS:
-            # A bare figure is known again only with the word behind it.
+            # A bare figure is recognized only with the word after it.
             name = words[at : at + 2] if kind in FIGURES else words[at : at + 1]
             yield Thing(kind, start, end, " ".join(name))
 
 
 def _trimmed(found: re.Match[str]) -> tuple[int, int]:
-    """Where a word begins and ends without the marks around it."""
+    """The start and end of a word without the punctuation around it."""
     if found[0].isalnum():
         return found.span()
     word = found[0].lstrip(BEFORE)

@@ -19,16 +19,16 @@ from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 
 VERSION = 1
-"""Of the words below: whoever changes them raises it, so that summaries can be told apart by what was asked for."""
+"""Version of the prompt below; raise it with every change, so that summaries can be told apart."""
 
 LONGEST = 4_000
-"""So many characters of a message are quoted."""
+"""Number of characters of a message that are quoted."""
 WHOLE = 200_000
-"""So many of all messages together: a summary must not cost more than a long document does."""
+"""Number of characters of all messages that are quoted; it bounds the cost of a summary."""
 MANY = 1_000
-"""So many messages are quoted at all, the last ones; with more, too little would be left for each."""
+"""Number of last messages that are quoted; with more, too little would be left for each."""
 NAME = 100
-"""So many characters of a name."""
+"""Number of characters of a name."""
 
 INSTRUCTIONS = """\
 You sum up a conversation for an agent, the receiver, that takes over and has not read it. You are not part of that
@@ -66,7 +66,7 @@ The conversation to be summed up, oldest first:
 {transcript}"""
 
 ENDS = (re.compile(rf"{SENTENCE.pattern}|\n"), re.compile(r"\s"), re.compile(r"(?s)."))
-"""Where a text may be cut: at the end of a sentence or a line, or else of a word, or else anywhere."""
+"""Where a text may be cut: at the end of a sentence or a line, else of a word, else anywhere."""
 
 
 class Summary(Kept, frozen=True):
@@ -98,7 +98,7 @@ class Summary(Kept, frozen=True):
 
 
 def prompt_of(handover: Handover, needs: Sequence[str], most: int) -> tuple[str, str]:
-    """Instructions and a text for a model that is to sum up what is handed over in so many tokens."""
+    """The instructions and the text for a model that sums up a handover in `most` tokens."""
     instructions = render(INSTRUCTIONS, {"most": str(most), "words": str(most * 3 // 4)})
     parts = {
         "sender": _named(handover.sender),
@@ -108,22 +108,22 @@ def prompt_of(handover: Handover, needs: Sequence[str], most: int) -> tuple[str,
         "message": quoted(handover.message, LONGEST),
         "needs": _listed(needs),
         "request": quoted(handover.request, LONGEST),
-        "transcript": _together(item for message in _unsaid(handover) for item in _items(message)),
+        "transcript": _transcript(item for message in _without_message(handover) for item in _items(message)),
     }
     return instructions, render(TEXT, parts)
 
 
-def _unsaid(handover: Handover) -> Sequence[Message]:
-    """What was said, without what the sender says to the receiver: that is told already."""
+def _without_message(handover: Handover) -> Sequence[Message]:
+    """The messages without the sender's message, which the prompt holds already."""
     last = handover.messages[-1] if handover.messages else None
     known = isinstance(last, Note) and last.text == handover.message
     return handover.messages[:-1] if known else handover.messages
 
 
 def fitted(text: str, most: int) -> str:
-    """The answer of whoever summed up; one that is far too long is cut where a sentence or a line ends."""
+    """The model's summary; one that is far too long is cut at the end of a sentence or a line."""
     text = text.strip()
-    # A little over is no harm, and what stands last in a summary is what is open.
+    # A little too long does no harm, and the end of a summary holds what is open.
     room = most * 3 // 2
     return text if count(text) <= room else _cut(text, room - count(CUT) - 1)
 
@@ -132,25 +132,25 @@ def _cut(text: str, room: int) -> str:
     for end in ENDS:
         ends = [found.end() for found in end.finditer(text)]
         fitting = bisect_right(ends, room, key=lambda at: count(text[:at]))
-        # An end far from the limit is no place to stop at: too much would be lost.
+        # Not at an end far below the limit: too much would be lost.
         if fitting and count(kept := text[: ends[fitting - 1]]) * 2 > room:
             return f"{kept.rstrip()}{CUT}"
     return ""
 
 
-def _together(items: Iterable[tuple[str, str]]) -> str:
-    """Who said what, as a quotation of quotations: so nothing that is said can pass for who says it."""
+def _transcript(items: Iterable[tuple[str, str]]) -> str:
+    """Authors and texts as quotations inside a quotation, so that no text can pass for an author."""
     said = [(who, text) for who, text in items if text.strip()]
     shown = said[-MANY:]
-    longest = _share([len(text) for _, text in shown])
+    longest = _quota([len(text) for _, text in shown])
     lines = [f"{_named(who)}:\n{quoted(text, longest)}" for who, text in shown]
     if before := len(said) - len(shown):
         lines = [f"[{before} before that are left out]", *lines]
     return _marked("\n".join(lines))
 
 
-def _share(lengths: Sequence[int]) -> int:
-    """How many characters of each text are quoted, so that all of them together are not too many."""
+def _quota(lengths: Sequence[int]) -> int:
+    """Number of characters of each text that are quoted, so that all together stay within the bound."""
     left = WHOLE
     for number, length in enumerate(sorted(lengths)):
         if (share := left // (len(lengths) - number)) < length:
@@ -160,7 +160,7 @@ def _share(lengths: Sequence[int]) -> int:
 
 
 def _items(message: Message) -> Iterator[tuple[str, str]]:
-    """Who says something, and what."""
+    """The authors and texts of a message."""
     match message:
         case User():
             yield message.author, with_labels(message.text, message.files)
@@ -186,5 +186,5 @@ def _listed(items: Iterable[str]) -> str:
 
 
 def _named(name: str) -> str:
-    # A name that looks like a quotation would be read as one.
+    # A name must not look like a quotation.
     return " ".join(name.split()).lstrip("> ")[:NAME]

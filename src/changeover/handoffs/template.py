@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 CUT = " […]"
-"""Stands where a text goes on that is not shown to its end."""
+"""Marks the place where a text was cut."""
 
 BLANK = re.compile(r"\n(?:[^\S\n]*\n)+")
 BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}\n]*)\}|[{}]")
@@ -15,7 +15,7 @@ ESCAPED = {"{{": "{", "}}": "}"}
 
 
 def render(template: str, parts: Mapping[str, str]) -> str:
-    """The template with its parts put in, without the paragraphs whose parts are all empty."""
+    """The template with its parts filled in, without the paragraphs whose parts are all empty."""
     return "\n\n".join(
         BRACES.sub(lambda found: _put(found, parts), paragraph)
         for paragraph in _paragraphs(template)
@@ -24,12 +24,12 @@ def render(template: str, parts: Mapping[str, str]) -> str:
 
 
 def template_faults(template: str, known: Collection[str]) -> list[str]:
-    """What is wrong with a template that may name these parts."""
+    """What is wrong with a template that may use these parts."""
     return [fault for line, text in enumerate(template.split("\n"), 1) for fault in _faults(line, text, known)]
 
 
 def quoted(text: str, longest: int) -> str:
-    """The text with a mark before every line, so that nothing in it can pass for what stands around it."""
+    """The text with a mark before every line, so that nothing in it can pass for the text around it."""
     if not text.strip():
         return ""
     shown = text if len(text) <= longest else f"{text[:longest]}{CUT}"

@@ -1,4 +1,4 @@
-"""Budgets: what a run has left of its limits, and what an entry reserves of the budget that its whole tree shares."""
+"""Budgets: what a run has left of its limits, and what an entry reserves of the budget that a tree shares."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
 
 
-class Standing(NamedTuple):
-    """A run, and what it has taken by itself; nobody's, if there is none."""
+class Consumption(NamedTuple):
+    """What a run has consumed by itself; empty without a run."""
 
     run: Run | None = None
     turns: int = 0
@@ -27,16 +27,16 @@ class Standing(NamedTuple):
     delegates: bool = False
 
 
-NOTHING = Standing()
+NOTHING = Consumption()
 
 
 def in_tree(state: State) -> bool:
-    """Whether others spend of the same: a root without delegates alone knows what it may spend."""
+    """Whether other conversations share the budget; a root without delegates has its own."""
     return state.depth > 0 or (state.run is not None and state.run.delegates)
 
 
-def standing(state: State, roster: Roster) -> Standing:
-    """What a conversation has taken by now: the turns that were made, and the one that is due."""
+def standing(state: State, roster: Roster) -> Consumption:
+    """What a conversation has consumed, with the turn that is due."""
     run = state.run
     if run is None:
         return NOTHING
@@ -44,15 +44,15 @@ def standing(state: State, roster: Roster) -> Standing:
     return _taken(run, run.turns + due)
 
 
-def _taken(run: Run, turns: int) -> Standing:
+def _taken(run: Run, turns: int) -> Consumption:
     tokens = run.input_tokens + run.output_tokens
-    return Standing(run, turns, run.handoffs, tokens, run.cost, frozenset(run.agents), run.delegates)
+    return Consumption(run, turns, run.handoffs, tokens, run.cost, frozenset(run.agents), run.delegates)
 
 
-def reserve_of(before: Standing, state: State, roster: Roster) -> Reserve | None:
-    """What was taken since then; nothing to say if it is nothing, or concerns nobody else.
+def reserve_of(before: Consumption, state: State, roster: Roster) -> Reserve | None:
+    """What was consumed since `before`, to reserve on the root's row; None if nothing was, or the budget is not shared.
 
-    A root alone knows what it may spend. Once it delegates, all that it has taken is counted where the others look.
+    A root without delegates keeps its own count. Once it delegates, its whole consumption is added to the root's row.
     """
     if state.depth == 0:
         return _of_root(before, state, roster)
@@ -60,33 +60,33 @@ def reserve_of(before: Standing, state: State, roster: Roster) -> Reserve | None
     if now.run is None:
         if before.run is None:
             return None
-        now = _taken(before.run, before.run.turns)  # a turn that was not made is given back
+        now = _taken(before.run, before.run.turns)  # a turn that was reserved and not made is released
     elif now.run is not before.run:
         before = _taken(now.run, now.run.turns)._replace(agents=frozenset())
     return _difference(before, now, state, roster)
 
 
-def _of_root(before: Standing, state: State, roster: Roster) -> Reserve | None:
+def _of_root(before: Consumption, state: State, roster: Roster) -> Reserve | None:
     if state.run is None or not state.run.delegates:
         return None
     now = standing(state, roster)
     if now.run is before.run and before.delegates:
         return _difference(before, now, state, roster)
     below, usage = state.run.below, state.run.usage
-    so_far = Standing(state.run, -below.turns, -below.handoffs, now.tokens - usage.total_tokens)
+    so_far = Consumption(state.run, -below.turns, -below.handoffs, now.tokens - usage.total_tokens)
     return _reserve(so_far, now._replace(cost=state.run.whole_cost), state, roster, anew=True)
 
 
-def _difference(before: Standing, now: Standing, state: State, roster: Roster) -> Reserve | None:
-    # What a run counts of its own only grows, but for the turn that is due.
+def _difference(before: Consumption, now: Consumption, state: State, roster: Roster) -> Reserve | None:
+    # The counts of a run only grow, but for the turn that is due.
     return _reserve(before, now, state, roster) if before != now else None
 
 
-def _reserve(before: Standing, now: Standing, state: State, roster: Roster, anew: bool = False) -> Reserve:
+def _reserve(before: Consumption, now: Consumption, state: State, roster: Roster, anew: bool = False) -> Reserve:
     run = now.run
     assert run is not None
     limits = run.limits or roster.limits
-    # Whoever is told of a limit needs a last turn to answer: one is kept for each agent above this one.
+    # An agent that is told of a limit needs a last turn to answer: one is kept for each agent above this one.
     kept = state.depth if limits.on_limit == "tell" else 0
     return Reserve(
         now.turns - before.turns,
@@ -97,7 +97,7 @@ def _reserve(before: Standing, now: Standing, state: State, roster: Roster, anew
         now.tokens - before.tokens,
         None if now.cost is None or before.cost is None else now.cost - before.cost,
         tuple(sorted(now.agents - before.agents)),
-        # Who was told that all is spent says a last word.
+        # An agent that was told of an exhausted budget may reply once more.
         None if "max_tokens" in state.limits else limits.max_tokens,
         None if "max_cost" in state.limits else limits.max_cost,
         limits.max_agents,
@@ -105,8 +105,8 @@ def _reserve(before: Standing, now: Standing, state: State, roster: Roster, anew
 
 
 def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:
-    """These events, and that the tree may not spend what follows from them: that is not for this conversation to know,
-    so the verdict is an event."""
+    """The events with the limit that the store found exhausted: a conversation cannot know the budget of its tree, so
+    the verdict is an event."""
     reached = LimitReached(limit.limit, limit.figure, limit.left, limit.spent, limit.agents)
     others = [event for event in events if not (isinstance(event, LimitReached) and event.limit == limit.limit)]
     if limit.limit != "max_agents":
@@ -115,7 +115,7 @@ def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:
 
 
 def _declined(event: Event, limit: Exhausted) -> Event:
-    """Whoever took a task without being needed by anybody yet does not get it."""
+    """Reject the acceptance of an agent that the run does not have yet."""
     if not isinstance(event, HandoffAccepted) or event.receiver in limit.agents:
         return event
     reason = limit_words(limit.limit, limit.figure, None)
@@ -123,7 +123,7 @@ def _declined(event: Event, limit: Exhausted) -> Event:
 
 
 def handoffs_left(state: State, run: Run, limits: Limits) -> int:
-    """How many handoffs this run may still make."""
+    """Number of handoffs that this run may still make."""
     left = limits.max_handoffs - run.handoffs - run.below.handoffs
     if "max_handoffs" in state.limits:
         left = min(left, state.granted - run.handoffs)
@@ -131,7 +131,7 @@ def handoffs_left(state: State, run: Run, limits: Limits) -> int:
 
 
 def crowded(state: State, run: Run, receiver: str, limits: Limits) -> bool:
-    """Whether the run has as many agents as it may, and this would be one more."""
+    """Whether this receiver would be one agent more than the run may have."""
     if limits.max_agents is None or receiver in run.agents:
         return False
     found = state.limits.get("max_agents")
@@ -149,7 +149,7 @@ def exceeded(state: State, run: Run, limits: Limits, receiver: str, nested: bool
 
 
 def spent_up(state: State, run: Run, limits: Limits) -> LimitFault | None:
-    """The limit that a further call of a model would exceed."""
+    """The limit that one more model call would exceed."""
     given = run.spoken.given
     if given is not None and given.max_iterations and run.turns >= given.max_iterations:
         return LimitFault("max_iterations", given.max_iterations)

@@ -1,4 +1,4 @@
-"""Commands: what a state has outstanding. Derived from the state and never stored, so they may hold references."""
+"""Commands: the effects that a state has outstanding. They are derived and never stored, so may hold references."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class CallModel(Struct, frozen=True, gc=False):
     context: RunContext
     thread: View[Message]
     turn: int
-    """How often this agent's model was called in this conversation before."""
+    """Number of calls of this agent's model before this one, in this conversation."""
     attempt: int = 1
     not_before: float = 0.0
-    """The engine waits until then before it performs this."""
+    """Time before which the engine does not perform it."""
     handoffs: bool = True
     """Whether the model may hand off now."""
     last: bool = False
-    """Whether this is the last reply the run may take: no tools, an answer."""
+    """Whether the limits allow no further reply: the model gets no tools, and has to answer."""
     fetches: bool = False
-    """Whether there is something that the agent may fetch."""
+    """Whether the agent can fetch earlier messages."""
     variants: Mapping[str, str] = {}
-    """Which are tried here, by experiment."""
+    """Variants of this tree, by experiment."""
 
 
 class CallFunction(Struct, frozen=True, gc=False):
-    """Call the Function member that is active."""
+    """Call the active Function member."""
 
     id: str
     task: int
@@ -49,7 +49,7 @@ class CallFunction(Struct, frozen=True, gc=False):
 
 
 class RunTool(Struct, frozen=True, gc=False):
-    """Carry out one call of a tool."""
+    """Run one tool call."""
 
     id: str
     task: int
@@ -57,11 +57,11 @@ class RunTool(Struct, frozen=True, gc=False):
     call: Call
     at_most_once: bool = False
     begun: bool = False
-    """Its intent is recorded: somebody began it, perhaps in an earlier life."""
+    """Whether its intent is recorded: a process began it, and its outcome may be unknown."""
 
 
 class SeekApproval(Struct, frozen=True, gc=False):
-    """Find out whether a person has to be asked about a call, and if so, ask."""
+    """Find out whether a call needs approval, and request it."""
 
     id: str
     task: int
@@ -70,13 +70,13 @@ class SeekApproval(Struct, frozen=True, gc=False):
     approval: Approval
     receiver: str = ""
     message: str = ""
-    """Of a handoff; a tool has neither."""
+    """Receiver and message of a handoff; empty for a tool."""
     rule: str = ""
-    """The rule that wants it, if it is one."""
+    """The rule that demands it, if one does."""
 
 
 class JudgeResult(Struct, frozen=True, gc=False):
-    """Hold the answer of a receiver against what is expected of it."""
+    """Check the answer of a receiver against its expectations."""
 
     id: str
     task: int
@@ -84,13 +84,13 @@ class JudgeResult(Struct, frozen=True, gc=False):
     expected: Expected
     sender: str
     tool: str
-    """By whose tool it was handed over: its declaration says what is expected, functions included."""
+    """The sender's tool whose declaration holds the expectations, functions included."""
     call: str = ""
-    """The call that gave it, if it was one that ends the run."""
+    """The call that gave the answer, if a call ends the run."""
 
 
 class FindReceiver(Struct, frozen=True, gc=False):
-    """Find who fits a task."""
+    """Find a receiver for a task."""
 
     id: str
     task: int
@@ -98,13 +98,13 @@ class FindReceiver(Struct, frozen=True, gc=False):
     sender: str
     wish: Wish
     among: tuple[str, ...] = ()
-    """Who may be chosen; anybody but the sender, if nobody is named."""
+    """Agents that may be chosen; any but the sender if empty."""
     brokered: bool = False
-    """All who can do it are asked in turn, busy or not."""
+    """Whether all candidates are asked in turn, busy or not."""
 
 
 class JudgeTask(Struct, frozen=True, gc=False):
-    """Ask the helper model what kind of task a run has."""
+    """Ask the helper model for the tier of a run's task."""
 
     id: str
     task: int
@@ -113,11 +113,11 @@ class JudgeTask(Struct, frozen=True, gc=False):
     text: str
     limits: Limits
     found: Choice
-    """What its words say."""
+    """The tier by the words of the task."""
 
 
 class CleanUp(Struct, frozen=True, gc=False):
-    """Call what cleans up after a handoff that was rolled back."""
+    """Call the on_rollback function of a handoff that was rolled back."""
 
     id: str
     rollback: Rollback
@@ -126,7 +126,7 @@ class CleanUp(Struct, frozen=True, gc=False):
 
 
 class AwaitApproval(Struct, frozen=True, gc=False):
-    """Wait for a person's decision, or until nobody can decide any more."""
+    """Wait for a person's decision, or until the request expires."""
 
     id: str
     task: int
@@ -134,23 +134,23 @@ class AwaitApproval(Struct, frozen=True, gc=False):
 
 
 class AskReceiver(Struct, frozen=True, gc=False):
-    """Ask the receiver of a handoff whether it takes the task."""
+    """Ask the receiver of a handoff whether it accepts."""
 
     id: str
     task: int
     context: RunContext
-    """The sender's."""
+    """The sender's context."""
     offer: HandoffOffered
     thread: View[Message]
     deadline: float | None = None
     package: dict[str, Any] | None = None
-    """What code hands over, if it is code that offers."""
+    """The package, if code makes the offer."""
     packed: ContextPacked | None = None
-    """What the receiver gets of the thread, if that had to be made."""
+    """The receiver's context, if it had to be made."""
 
 
 class PackContext(Struct, frozen=True, gc=False):
-    """Make what the receiver of an offer gets of the sender's context."""
+    """Make the context of an offer's receiver by its strategy."""
 
     id: str
     task: int
@@ -159,18 +159,18 @@ class PackContext(Struct, frozen=True, gc=False):
     strategy: ContextStrategy
     handover: Handover
     brief: Brief
-    """What the receiver is told beside what is made of that."""
+    """What the receiver is told beside the packed context."""
     briefing: Briefing
     covered: int
-    """How many messages of the sender's thread are covered when it is done."""
+    """Number of messages of the sender's thread that the chapters cover afterwards."""
     turn: int
-    """How often the helper model was asked in this conversation before."""
+    """Number of calls of the helper model before this one, in this conversation."""
     fallback: int
-    """How many tokens the receiver gets if it cannot be made."""
+    """Number of tokens that the receiver gets if packing fails."""
 
 
 class FetchContext(Struct, frozen=True, gc=False):
-    """Bring what an agent wants to read of what was said before it took over."""
+    """Read stored messages from before an agent took over."""
 
     id: str
     task: int
@@ -179,7 +179,7 @@ class FetchContext(Struct, frozen=True, gc=False):
 
 
 class AwaitClaim(Struct, frozen=True, gc=False):
-    """Wait until somebody claims the ticket: what an engine makes of a command that only whoever holds it performs."""
+    """Wait until a worker claims the ticket: stands for a command that only the holder of the claim performs."""
 
     id: str
     task: int
@@ -187,7 +187,7 @@ class AwaitClaim(Struct, frozen=True, gc=False):
 
 
 class RunChild(Struct, frozen=True, gc=False):
-    """Let a delegate work in a conversation of its own, and bring back what comes of it."""
+    """Run a delegate in a child conversation and bring back its result."""
 
     id: str
     task: int
@@ -197,11 +197,11 @@ class RunChild(Struct, frozen=True, gc=False):
     receiver: str
     deadline: float | None = None
     queued: bool = False
-    """The delegate is served by claims."""
+    """Whether workers claim the delegate's work."""
 
 
 class CancelChild(Struct, frozen=True, gc=False):
-    """Call a delegate back."""
+    """Cancel a delegate."""
 
     id: str
     task: int
@@ -230,7 +230,7 @@ Effect = (
     | FetchContext
     | CleanUp
 )
-"""What `perform` carries out, the same for every engine."""
+"""Effects that `perform` carries out, the same for every engine."""
 
 Command = Effect | AwaitApproval | AskReceiver | AwaitClaim | RunChild | CancelChild
-"""The rest is each engine's own: it knows how to wait, and where other conversations live."""
+"""The others belong to each engine, which knows how to wait and where other conversations are."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from changeover.errors import UnknownAgentError
 from changeover.facts import DelegateResult, HandoffRecord, HandoffResult, Mode, RunResult, dated
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task, history_of
 from changeover.handoffs.tokens import count
@@ -22,7 +22,7 @@ from changeover.relay.state import State
 
 
 def package_of(command: AskReceiver) -> HandoffPackage:
-    """All that the sender would hand over."""
+    """The package of an offer, as its receiver reads it."""
     offer, context = command.offer, command.context
     if command.package is not None:
         return _given(command, command.package)
@@ -62,10 +62,10 @@ def package_of(command: AskReceiver) -> HandoffPackage:
 
 
 def task_of(state: State, run: Run) -> HandoffPackage:
-    """What the active agent has to do, as whoever claims it from outside is told."""
+    """The package of the active agent's task, as an external worker that claims it reads it."""
     if run.spoken.package is not None:
         given = _with(run.spoken.package, {"receiver": state.agent, "conversation": state.id}, {})
-        # What was said since is news to whoever takes it up again.
+        # Messages since then are new to a worker that claims it again.
         return replace(given, context=replace(given.context, history=history_of(View(state.thread))))
     handed, spoken = state.handed, run.spoken
     return HandoffPackage(
@@ -93,7 +93,7 @@ def task_of(state: State, run: Run) -> HandoffPackage:
 
 
 def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
-    """The package that code offers, as it stands at this attempt."""
+    """The package that code offers, with the figures of this attempt."""
     offer, where, task = command.offer, command.context.conversation, given["task"]
     who = {"sender": offer.sender, "receiver": offer.receiver, "attempt": offer.attempt, "conversation": where}
     if given.get("metadata", {}).get("estimated_tokens") is None:
@@ -104,7 +104,7 @@ def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
 
 
 def _with(given: dict[str, Any], metadata: dict[str, Any], task: dict[str, Any]) -> HandoffPackage:
-    """The package with these fields; put in before it is read, for every change to one that is read is checked anew."""
+    """The package with these fields, set before validation: each change to a parsed one would be validated again."""
     return HandoffPackage.from_dict(
         {**given, "task": {**given["task"], **task}, "metadata": {**given.get("metadata", {}), **metadata}}
     )
@@ -115,8 +115,8 @@ def _follows(handoff: str) -> dict[str, Any]:
 
 
 def offer_of(package: HandoffPackage, available: list[str] | None, now: float) -> UserSpoke:
-    """The event that records an offer; raises if nobody can be its receiver, before anything is recorded. Where the
-    receiver is still to be found, nobody is `available` yet."""
+    """The event that records an offer by code; raises if its receiver is not `available`, before anything is recorded.
+    `available` is None if a broker finds the receiver."""
     receiver, metadata = package.metadata.receiver, package.metadata
     if available is not None and receiver not in available:
         raise UnknownAgentError(receiver, available)
@@ -131,13 +131,15 @@ def offer_of(package: HandoffPackage, available: list[str] | None, now: float) -
 
 
 def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = False) -> HandoffResult:
-    """What came of the package that this run is about, whose receiver may have been found by a broker."""
+    """The handoff of the package that a run is about; `brokered` if a broker found the receiver."""
     back, tries = result.returned[0] if result.returned else None, _tries(result)
     if not tries:
         return _unoffered(result, package.metadata.receiver, back)
     record = tries[-1]
-    declined = record.state in (Standing.REJECTED, Standing.RETURNED, Standing.TIMEOUT) and not (back and back.success)
-    refused = brokered and record.state is Standing.REJECTED
+    declined = record.state in (HandoffState.REJECTED, HandoffState.RETURNED, HandoffState.TIMEOUT) and not (
+        back and back.success
+    )
+    refused = brokered and record.state is HandoffState.REJECTED
     why = "; ".join(f"{each.receiver}: {each.error}" for each in tries) if refused else _why(record, back)
     awaited = ", ".join(request.receiver or request.kind for request in result.pending)
     return HandoffResult(
@@ -156,12 +158,12 @@ def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = Fals
 
 
 def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) -> HandoffResult:
-    """What came of a package of which nobody was asked yet, or ever."""
-    state, reason = Standing.RETURNED, "cancelled"
+    """The handoff of a package that was not offered to any receiver."""
+    state, reason = HandoffState.RETURNED, "cancelled"
     if back:
-        state, reason = Standing.REJECTED, back.error
+        state, reason = HandoffState.REJECTED, back.error
     elif result.status == "waiting":
-        state, reason = Standing.PENDING, "waits until what was wanted before it is done"
+        state, reason = HandoffState.PENDING, "waits until what was wanted before it is done"
     id = result.conversation_id
     return HandoffResult(
         handoff_id="", agent=receiver, state=state, reason=reason, conversation_id=id, pending=result.pending
@@ -169,14 +171,14 @@ def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) ->
 
 
 def _why(record: HandoffRecord, back: DelegateResult | None) -> str:
-    """Why it came to nothing: what a person said who was asked in the end, else the receiver."""
+    """Why no receiver accepted: the reason of the person who was asked last, else the receiver's."""
     settled = back is not None and back.agent != record.receiver
     return back.error if back and settled else record.error
 
 
 def _tries(result: RunResult) -> list[HandoffRecord]:
-    """All attempts at what code offered: its first handoff of the run, and the ones that followed when it was declined;
-    none if it was called off before anybody was asked, or there was nobody to ask."""
+    """All attempts of an offer by code: the first handoff of the run and its retries; empty if it was cancelled before
+    a receiver was asked, or no receiver was found."""
     chain = result.handoff_chain
     if not chain:
         return []

@@ -14,21 +14,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from changeover.facts import Ticket
-from changeover.relay.sanitize import text_of
 
 SPACING = 1.0
 """Minimum seconds between the turns of two tickets of one tree: a fan-out to a hundred receivers does not delay all
 other conversations."""
-
-
-def token_of(worker: str, number: str) -> str:
-    """The token of a claim, in characters that every store keeps: the worker and a number of its own."""
-    return f"{text_of(worker)}#{number}".replace("\0", "\ufffd")
-
-
-def worker_of(token: str) -> str:
-    """The worker that made this token."""
-    return token.rpartition("#")[0] or token
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -49,6 +38,11 @@ class Taken(Struct, frozen=True, gc=False):
     token: str
     attempt: int
     """Claim number of this ticket, from 1; claims that were given back uncounted do not count."""
+
+    @property
+    def claim(self) -> Claim:
+        """The claim that the worker shows with every entry for this ticket."""
+        return Claim(self.ticket.id, self.token)
 
 
 class Queued(Struct, frozen=True, gc=False):

@@ -42,7 +42,7 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
 
 
 def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticket]) -> RunResult:
-    """The result, so far, of a run that cannot go on until somebody decides, or takes it up."""
+    """The interim result of a run that waits for a person's decision or a worker's claim."""
     current = state.run if state.run is not None and state.run.id == run else None
     return RunResult(
         output="",
@@ -63,8 +63,13 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
 
 
 def handoffs_of(state: State) -> list[HandoffRecord]:
-    """Every handoff of a conversation, those that nobody has answered yet last."""
+    """Every handoff of a conversation; open offers come last."""
     return [*state.handoffs, *open_offers(state, state.run)] if state.run else state.handoffs
+
+
+def handoff_in(state: State, id: str) -> HandoffRecord | None:
+    """The latest handoff of a conversation that has this id."""
+    return next((record for record in reversed(handoffs_of(state)) if record.id == id), None)
 
 
 def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
@@ -75,14 +80,14 @@ def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
 
 
 def head_of(state: State, working: bool, due: float | None = None) -> Head:
-    """How the conversation stands, for those who look from outside."""
+    """The head of a conversation, as readers of the store see it."""
     if state.run is not None or state.inbox or state.rollbacks:
         return Head("running" if working else "waiting", state.agent, working, due)
     return Head(_status(state.last) if state.last else "completed", state.agent, working)
 
 
 def spent_in(outcomes: Iterable[Outcome]) -> tuple[Spending, ...]:
-    """Who spent what in these runs, delegates aside: what they spend stands in their own conversations."""
+    """What each agent spent in these runs, without delegates: their own conversations hold that."""
     return tuple(
         Spending(outcome.run.id, agent, outcome.at - outcome.run.at, account.share())
         for outcome in outcomes
@@ -97,7 +102,7 @@ def _status(outcome: Outcome) -> Literal["completed", "failed", "cancelled"]:
 
 
 def returned_of(command: RunChild | CancelChild, outcome: Outcome, record: Sequence[Message] = ()) -> HandoffReturned:
-    """The end of a delegate's run; of one that was called back, what it had said last."""
+    """The return of a delegate; that of a cancelled one holds its last words."""
     run, given = outcome.run, outcome.run.spoken.given
     _, artifacts, workflow_state = outcome.travelling
     return HandoffReturned(

@@ -1,4 +1,4 @@
-"""Run: one run under way, with its phase, and an account of what each agent has spent in it."""
+"""Run: the state of one run, its phase, and an account of what each agent has spent in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from changeover.facts import ApprovalRequest, DelegateResult, Handed, HandoffRec
 from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
-from changeover.ids import run_id
+from changeover.ids import call_of, run_id
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
-from changeover.relay.turn import Travelling, Turn
+from changeover.relay.turn import Answered, OpenCall, Travelling, Turn
 
 
 class Account:
@@ -25,10 +25,10 @@ class Account:
         self.handoffs = self.turns = self.retries = 0
         self.input_tokens = self.output_tokens = self.requests = 0
         self.cost: float | None = 0.0
-        """None from the first call on whose price is unknown."""
+        """None once the price of one call is unknown."""
 
     def pay(self, usage: Usage) -> None:
-        """Count what a model was asked."""
+        """Add the usage of a model call."""
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
         self.requests += usage.requests
@@ -40,12 +40,12 @@ class Account:
         return Usage(self.input_tokens, self.output_tokens, self.requests, self.cost if self.requests else None)
 
     def share(self) -> Share:
-        """The same, to be kept."""
+        """The account as an immutable value."""
         return Share(self.handoffs, self.turns, self.retries, self.own_usage)
 
 
 class Unreckoned(Mapping[str, Share]):
-    """Who spent what, reckoned when somebody looks: most guards do not, and are asked with every handoff."""
+    """Shares by agent, computed on first access: guards run with every handoff, and most do not read them."""
 
     __slots__ = ("_found", "_reckon")
 
@@ -70,7 +70,7 @@ class Unreckoned(Mapping[str, Share]):
 
 
 def joined(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:
-    """What each spent of both."""
+    """The shares of both mappings, added by agent."""
     both = dict(one)
     for agent, share in other.items():
         both[agent] = both[agent] + share if agent in both else share
@@ -81,7 +81,7 @@ NOTHING = Spent()
 
 
 class Thinking(Struct, frozen=True, gc=False):
-    """The active agent owes a reply; `due` is the id of the command that gets it."""
+    """The active agent's reply is due; `due` is the id of the command that gets it."""
 
     due: str
     attempt: int = 1
@@ -89,7 +89,7 @@ class Thinking(Struct, frozen=True, gc=False):
 
 
 class Awaiting(Struct, frozen=True, gc=False):
-    """The active member is a person, who was asked and has not answered."""
+    """The active member is a person who has not answered yet."""
 
     due: str
     request: ApprovalRequest
@@ -102,14 +102,14 @@ class Acting(Struct, frozen=True, gc=False):
 
 
 class Replied(Struct, frozen=True, gc=False):
-    """The active agent said its last word."""
+    """The active agent has given its final answer."""
 
     text: str
     at: int = 0
-    """Where in the log it stands."""
+    """Position of the answer in the log."""
     judged: bool = False
     problem: str = ""
-    """What is wrong with it, by what was expected."""
+    """Why it does not meet the expectations; empty if it does."""
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -127,17 +127,17 @@ class Stopping(Struct, frozen=True, gc=False):
 
 Phase = Thinking | Awaiting | Acting | Replied | Broken | Stopping
 TURNING = (Acting, Stopping)
-"""Phases that have a turn. A tuple: a union would be made anew wherever it is asked for."""
+"""Phases that have a turn; a tuple, because a union would be built with every isinstance()."""
 
 
 class Refusal(Struct, frozen=True, gc=False):
-    """A handoff that was declined: the next one of the same task follows it."""
+    """A declined handoff, which the next one of the same task follows."""
 
     task: int
     handoff: str
     attempt: int
     by: tuple[str, ...]
-    """Everybody who declined so far."""
+    """All receivers that declined so far."""
 
 
 TaskStatus = Literal["pending", "running", "waiting", "completed", "failed", "cancelled"]
@@ -168,10 +168,10 @@ class Task(Struct, gc=False):
 
 
 class Waiting(Struct, gc=False):
-    """How long people were awaited."""
+    """Time that the run spent waiting for people."""
 
     asked: int = 0
-    """How many questions are open."""
+    """Number of open requests."""
     since: float = 0.0
     before: float = 0.0
 
@@ -186,20 +186,20 @@ class Waiting(Struct, gc=False):
             self.before += at - self.since
 
     def give_up(self, at: float) -> None:
-        """Nobody is awaited any more, whatever was asked."""
+        """Close all requests."""
         self.before, self.asked = self.until(at), 0
 
     def rest(self, since: float, at: float) -> None:
-        """Nobody worked in between, since it was over: that is no time of the run either."""
+        """Count the time between the end of a run and its resumption as waiting."""
         self.before += at - since
 
     def until(self, at: float) -> float:
-        """In all by then."""
+        """Total seconds of waiting at this time."""
         return self.before + (at - self.since if self.asked else 0.0)
 
 
 class Run(Account):
-    """From one user message to its answer."""
+    """The work from one user message to its answer."""
 
     __slots__ = (
         "accounts",
@@ -240,58 +240,66 @@ class Run(Account):
         self.id, self.ref = id, run_id(conversation, id)
         self.spoken, self.at, self.phase = spoken, at, phase
         self.first = first
-        """How many handoffs the conversation had before."""
+        """Number of handoffs that the conversation had before this run."""
         self.limits: Limits | None = spoken.limits
-        """Those that it was given, or that its task was found to need; else the team's."""
+        """The caller's limits or those of the task's tier; None for the team's."""
         self.tier = ""
-        """What kind of task it was found to be, if that was asked."""
+        """The tier of the task, if it was determined."""
         self.agents: set[str] = set()
-        """Everybody who has worked for it, or is to."""
+        """Agents that have worked for the run, or have accepted a task of it."""
         self.accounts: dict[str, Account] = {}
-        """What each agent spent here; what delegates spent is theirs."""
+        """Accounts by agent, without delegates."""
         self.strikes = self.tool_calls = self.repairs = 0
         self.below = NOTHING
-        """What delegates have spent, and everybody below them."""
+        """What delegates and the conversations below them have spent."""
         self.mistake: CallRefused | None = None
-        """The last call that could not work."""
+        """The last refused call."""
         self.fell_back = False
-        """Whether a handoff could not be made, so that its agent goes on alone."""
+        """Whether the team fell back after a handoff that could not be made."""
         self.last_word = False
-        """Whether an agent has spoken after it was told that all is spent."""
+        """Whether an agent has replied after it was told that a budget is exhausted."""
         self.under_way = ""
-        """The call of a model that was already made when time ran out: nobody was told in it."""
+        """The model call that was under way when the time ran out, and so was not told."""
         self.fired: set[str] = set()
-        """The rules that have led somewhere."""
+        """Rules that have handed the run over."""
         self.misjudged: set[str] = set()
-        """The rules that could not say whether they hold."""
+        """Rules whose condition raised."""
         self.told = False
         """Whether the agent was told that no handoff is left."""
         self.delegates = False
-        """Whether somebody worked for it in a conversation of its own."""
+        """Whether the run has had a delegate."""
         self.struck: LimitFault | None = None
-        """A limit of the whole run that a delegate ran into."""
+        """The limit of the whole run that a delegate exceeded."""
         self.trail: list[Passed] = []
-        """The transfers that were taken so far."""
+        """The accepted transfers so far."""
         self.progress = 0
-        """How often something was achieved."""
+        """Number of steps that achieved something."""
         self.declined: dict[str, Refusal] = {}
-        """The last handoff of each way that nobody took, until one is taken."""
+        """The last declined handoff under each retry key, until one is accepted."""
         self.verdict: ApprovalDecided | None = None
-        """What the person said who is the active member."""
+        """The decision of the person who is the active member."""
         self.waiting = Waiting()
         self.ticket = ""
-        """By which the active agent's work is claimed, if it is served by claims."""
+        """Ticket with which workers claim the active agent's work, if it is claimed."""
         self.worn_out = False
-        """Nobody who claimed it finished it."""
+        """Whether workers claimed it too often without finishing it."""
         self.queued = False
-        """Whether something was offered to somebody who is served by claims."""
+        """Whether a handoff of the run was queued."""
+
+    def find(self, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
+        """The open call of the current turn that an id belongs to, if it is in one of these phases."""
+        turn = self.phase.turn if isinstance(self.phase, TURNING) else None
+        found = (turn.calls.get(call) or turn.calls.get(call_of(call))) if turn else None
+        if turn is None or found is None or type(found.phase) is Answered:
+            return None
+        return (turn, found) if isinstance(found.phase, phase) else None
 
     def brokers(self, turn: Turn) -> bool:
-        """Whether code wants somebody found who can do it, and this is the turn that says so."""
+        """Whether this is the turn of a caller that has a broker find the receiver."""
         return turn.code and self.spoken.no_takers is not None
 
     def account(self, agent: str) -> Account:
-        """What this agent has spent."""
+        """The account of an agent."""
         found = self.accounts.get(agent)
         if found is None:
             found = self.accounts[agent] = Account()
@@ -304,17 +312,17 @@ class Run(Account):
         self.charge(agent, usage)
 
     def charge(self, agent: str, usage: Usage) -> None:
-        """Count what a model was asked for an agent, whoever asked it."""
+        """Add the usage of a model call to an agent."""
         self.pay(usage)
         self.account(agent).pay(usage)
 
     def count_retry(self, agent: str) -> None:
-        """Count a call of a model that is tried again."""
+        """Count the retry of a model call."""
         self.retries += 1
         self.account(agent).retries += 1
 
     def count_handoff(self, agent: str, more: int = 1) -> None:
-        """Count a handoff that this agent offers, or take back what came to nothing."""
+        """Count a handoff that this agent offers, or uncount one that was declined."""
         self.handoffs += more
         self.account(agent).handoffs += more
 
@@ -342,14 +350,14 @@ class Run(Account):
 
     @property
     def whole_cost(self) -> float | None:
-        """Of all calls, those of delegates included: 0 if there were none, None if one of them is unknown."""
+        """Cost of all calls with those of delegates: 0 without calls, None if one price is unknown."""
         if self.below is NOTHING:
             return self.cost if self.requests else 0.0
         usage = self.usage
         return usage.cost if usage.requests else 0.0
 
     def spent(self) -> Spent:
-        """All that this run cost, with everybody below it."""
+        """What the run and the conversations below it have spent."""
         below = self.below
         return Spent(
             self.turns + below.turns,
@@ -362,7 +370,7 @@ class Run(Account):
         )
 
     def shares(self) -> dict[str, Share]:
-        """Who spent what, delegates included."""
+        """Shares by agent, delegates included."""
         own = {agent: account.share() for agent, account in self.accounts.items()}
         return joined(self.below.shares, own) if self.below.shares else own
 
@@ -371,7 +379,7 @@ class Run(Account):
         return self._ledger(now, self.shares())
 
     def passing_ledger(self, now: float) -> Ledger:
-        """The same for whoever looks at it now, and does not keep it."""
+        """The same without copies, for a reader that does not keep it."""
         return self._ledger(now, Unreckoned(self.shares))
 
     def _ledger(self, now: float, shares: Mapping[str, Share]) -> Ledger:
@@ -382,7 +390,7 @@ class Run(Account):
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """How a run ended, with all that its result is made of."""
+    """The end of a run, with everything that its result holds."""
 
     run: Run
     agent: str
@@ -394,11 +402,11 @@ class Outcome(Struct, frozen=True, gc=False):
     handed: Handed | None
     cancelled: bool = False
     returned: tuple[DelegateResult, ...] = ()
-    """What came back to code that offered a package."""
+    """Results that were returned to code that offered a package."""
     undone: bool = False
-    """Whether control went back afterwards to whoever had it before, so that there is nothing to try again."""
+    """Whether a rollback gave the task back, so that there is no step to retry."""
 
     @property
     def resumable(self) -> bool:
-        """Whether its failed step can be tried again."""
+        """Whether the failed step can be retried."""
         return self.fault is not None and not self.undone

@@ -15,12 +15,12 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def text_of(value: str) -> str:
-    """The text with every half of a surrogate pair, which no encoding can hold, replaced."""
+    """The text with every lone surrogate replaced, because no encoding can store it."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def reply_of(given: object, command: str) -> Reply:
-    """What a model gave, if it is a reply; raises TypeError if not."""
+    """The reply of a model, in a form that a log can store; raises TypeError if it is not a Reply."""
     if not isinstance(given, Reply):
         raise TypeError(f"a model must give a Reply, not {type(given).__name__}")
     if not isinstance(given.text, str) or not isinstance(given.thinking, str) or not isinstance(given.calls, tuple):
@@ -35,7 +35,7 @@ def reply_of(given: object, command: str) -> Reply:
 
 
 def _fault(given: Reply) -> str:
-    """What a log could not give back of a reply: records do not check what they are made with."""
+    """Why a log could not store a reply, empty if it could: structs do not validate their fields."""
     for call in given.calls:
         if not (isinstance(call, Call) and isinstance(call.id, str) and isinstance(call.name, str)):
             return f"a call is a Call(id, name, args) with texts for id and name, not {call!r:.100}"
@@ -54,7 +54,7 @@ def _counts(usage: object) -> bool:
 
 
 def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:
-    """The calls, each with an id that no other of the turn has."""
+    """The calls, each with an id that is unique in the turn."""
     ids = {call.id for call in calls} if len(calls) > 1 else (calls[0].id,)
     if len(ids) == len(calls) and "" not in ids and all(map(_plain, calls)):
         return calls
@@ -76,12 +76,12 @@ def _plain(given: msgspec.Struct) -> bool:
 
 
 def event_of(given: S) -> S:
-    """The event with every text in it as `text_of` makes it: as whoever reads the log will find it."""
+    """The event with every text sanitized, exactly as a reader of the log finds it."""
     return given if _plain(given) else msgspec.convert(whole(msgspec.to_builtins(given)), type(given))
 
 
 def whole(value: Any) -> Any:
-    """The same with every text in it as `text_of` makes it."""
+    """The value with every text sanitized."""
     match value:
         case str():
             return text_of(value)

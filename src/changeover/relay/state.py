@@ -26,7 +26,7 @@ from changeover.tools.run_context import RunContext
 
 
 class Scale:
-    """Weighs a list that only grows. What it remembers decides nothing: it spares counting again."""
+    """Counts the tokens of a list that only grows, with a cache of what was counted."""
 
     __slots__ = ("_length", "_thread", "_tokens")
 
@@ -35,7 +35,7 @@ class Scale:
         self._length = self._tokens = 0
 
     def weigh(self, thread: list[Message]) -> int:
-        """The tokens of all its messages; only those that came since the last time are counted."""
+        """Number of tokens of all messages; only new ones are counted."""
         if thread is not self._thread:
             self._thread, self._length, self._tokens = thread, 0, 0
         if new := thread[self._length :]:
@@ -45,7 +45,7 @@ class Scale:
 
 
 class State:
-    """Everything a decision may depend on."""
+    """The state of one conversation: everything a decision may depend on."""
 
     __slots__ = (
         "agent",
@@ -89,22 +89,22 @@ class State:
         self.id = self.root = id
         self.position = self.task = self.depth = 0
         self.seq = 0
-        """Where its last event stands among all of the root's tree."""
+        """Sequence number of the last event in the root's tree."""
         self.at = 0.0
         self.agent = self.return_to = ""
         self.record: list[Message] = []
-        """Everything that was said, in order."""
+        """All messages, in order."""
         self.thread = self.record
-        """What the active agent's model reads: the record, or what a handoff left of it. It only grows."""
+        """What the active agent's model reads: the record, or the view that a handoff made. It only grows."""
         self.chapters: tuple[Chapter, ...] = ()
-        """What was made of the thread's first messages for those who do not see them, `covered` in number."""
+        """Chapters that stand for the first `covered` messages of the thread."""
         self.covered = 0
         self.summaries = 0
-        """How often the helper model was asked."""
+        """Number of calls of the helper model."""
         self.scale = Scale()
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.called_off = False
-        """Whether it is a delegate's, and was ended before the task was there."""
+        """Whether it is a delegate's conversation that was cancelled before its task arrived."""
         self.run: Run | None = None
         self.work = Task()
         """The task that the active agent has, or had last."""
@@ -114,33 +114,33 @@ class State:
         self.handed: Handed | None = None
         self.handoffs: list[HandoffRecord] = []
         self.leg = -1
-        """Which of the handoffs the active agent works under; none if it is negative."""
+        """Index of the handoff that the active agent works under; negative without one."""
         self.returned: tuple[DelegateResult, ...] = ()
-        """What came back of the branches that a Function member sent out last."""
+        """Results of the branches that a Function member sent out last."""
         self.returning: RollbackRequested | None = None
-        """The transfer that is about to be undone."""
+        """The requested rollback of a transfer."""
         self.rollbacks: dict[str, CleanUp] = {}
-        """What has to be cleaned up after transfers that were undone."""
+        """Cleanups that are due after rollbacks, by call."""
         self.path: list[str] = []
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.limits: dict[LimitName, LimitReached] = {}
-        """Limits of the whole tree that stood in the way here."""
+        """Limits of the whole tree that this conversation has reached."""
         self.granted = 0
-        """How many handoffs this run may make in all, if that is one of them."""
+        """Number of handoffs that the tree grants this run, if max_handoffs is reached."""
         self.variants: dict[str, str] = {}
-        """Which this tree has, by experiment, as far as they mattered here."""
+        """Variants of this tree by experiment, as far as they were needed here."""
         self.unreadable = ""
         """The tag of an event that only a newer version understands."""
 
     @property
     def last(self) -> Outcome | None:
-        """How the last run ended."""
+        """The outcome of the last run."""
         return next(reversed(self.outcomes.values()), None)
 
     @property
     def parent(self) -> str:
-        """The conversation of whoever delegated to this one; nothing if it is a root."""
+        """The conversation that delegated to this one; empty for a root."""
         return parent_of(self.id)
 
     @property
@@ -155,7 +155,7 @@ class State:
         return self
 
     def apply(self, event: Event | Unreadable) -> None:
-        """Take in one event. What does not fit the state changes nothing but the position."""
+        """Apply one event. An event that does not fit the state changes only the position."""
         if (run := self.run) is None:
             IDLE[type(event)](self, event)
         else:
@@ -163,19 +163,19 @@ class State:
         self.position += 1
 
     def add(self, *messages: Message) -> None:
-        """Something was said."""
+        """Append messages to the record and the thread."""
         self.record.extend(messages)
         if self.thread is not self.record:
             self.thread.extend(messages)
 
     def see(self, thread: list[Message], covered: int = 0) -> None:
-        """From here on the active agent reads this; its first messages stand for the chapters, if there are any."""
+        """Replace the active agent's thread; its first `covered` messages stand for the chapters."""
         self.thread, self.covered = thread, covered
         if not covered:
             self.chapters = ()
 
     def answer(self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True) -> None:
-        """Answer one call; when the turn has all its answers, the agent goes on."""
+        """Answer one call; when the turn has all its answers, the agent's reply is due."""
         turn.answer(call, text, ok)
         if call.branch_of:
             calls.gather(self, run, turn, turn.calls[call.branch_of])
@@ -183,19 +183,19 @@ class State:
             self.close(run, turn)
 
     def close(self, run: Run, turn: Turn) -> None:
-        """All calls are answered: the model reads on."""
+        """Close a turn whose calls are all answered."""
         self.add(*turn.results())
-        if not turn.rule:  # of which the model has heard nothing
+        if not turn.rule:  # of calls that the model does not know
             run.strikes = run.strikes + 1 if turn.faulty else 0
         if isinstance(run.phase, Stopping):
             return
-        if turn.code:  # which has what it asked for, or that nobody took it
+        if turn.code:  # the caller has its results or the refusals
             run.phase = Replied(self.returned[0].response if self.returned else "", self.position)
         else:
             run.phase = Thinking(str(self.position))
 
     def update(self, turn: Turn, call: OpenCall, directive: Directive) -> None:
-        """Merge what a call adds to what travels. Calls may end in any order; what they add stands in call order."""
+        """Merge the updates of a call into the shared context; they apply in call order, whichever call ends first."""
         if not (directive.context or directive.artifacts or directive.workflow_state):
             return
         base = turn.base = turn.base or self.travelling
@@ -207,7 +207,7 @@ class State:
             self.carry(base, [turn.updates[place] for place in sorted(turn.updates)])
 
     def carry(self, before: Travelling, directives: list[Directive]) -> None:
-        """What travels from here on: this, with what these add."""
+        """Set the shared context to `before` with these updates."""
         variables, artifacts, workflow_state = before
         for directive in directives:
             variables = merge_variables(variables, directive.context, "merge")
@@ -217,7 +217,7 @@ class State:
         self.variables, self.artifacts, self.workflow_state = variables, artifacts, workflow_state
 
     def end(self, run: Run, output: str, fault: Fault | None, agent: str = "", cancelled: bool = False) -> None:
-        """The run is over."""
+        """End the run."""
         run.waiting.give_up(self.at)
         if isinstance(run.phase, TURNING) and run.phase.turn:
             self.add(*run.phase.turn.results())
@@ -235,14 +235,14 @@ class State:
         self.run, self.leg, self.returned = None, -1, ()
 
     def end_leg(self, signal: Signal) -> None:
-        """The work under the last transfer of this run is over."""
+        """End the work under the last transfer of this run."""
         if self.leg >= 0:
             record = self.handoffs[self.leg]
             self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
 
 
 def merged(before: Directive | None, new: Directive) -> Directive:
-    """What one call added in two steps, as one."""
+    """Two updates of one call as one."""
     if before is None:
         return new
     return Directive(
@@ -253,7 +253,7 @@ def merged(before: Directive | None, new: Directive) -> Directive:
 
 
 def _nothing(state: State, run: Run, event: Event) -> None:
-    """It does not belong here while somebody works."""
+    """Ignore an event that does not fit a run under way."""
 
 
 WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
@@ -302,7 +302,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.Started: _nothing,
     Unreadable: runs.leave,
 }
-"""What each event means while an agent works. A table: the fold is the hottest path there is."""
+"""What each event does during a run; a table, because the fold is the hottest path."""
 
 IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     **dict.fromkeys(WORKING, lambda state, event: None),
@@ -318,11 +318,11 @@ IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     events.CancelRequested: runs.call_off_waiting,
     Unreadable: runs.leave_idle,
 }
-"""What each event means while nobody works."""
+"""What each event does between runs."""
 
 
 def context_of(state: State, run: Run, command: str) -> RunContext:
-    """What tools, Function members and instructions are given."""
+    """The context that tools, Function members and instructions get."""
     spoken = run.spoken
     return RunContext(
         state.id,

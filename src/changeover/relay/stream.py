@@ -12,7 +12,7 @@ from changeover.relay.events import Entry, Event, HandoffAccepted, HandoffRolled
 
 
 class TextDelta(Struct, frozen=True, gc=False):
-    """A piece of an answer, as it is being written. A higher attempt begins the text anew."""
+    """A piece of an answer while the model writes it. A higher attempt starts the text again."""
 
     text: str
     agent: str = ""
@@ -22,7 +22,7 @@ class TextDelta(Struct, frozen=True, gc=False):
 
 
 class ThinkingDelta(Struct, frozen=True, gc=False):
-    """A piece of a model's thinking, as it is being written."""
+    """A piece of a model's thinking while it writes it."""
 
     text: str
     agent: str = ""
@@ -32,7 +32,7 @@ class ThinkingDelta(Struct, frozen=True, gc=False):
 
 
 class Recorded(Struct, frozen=True, gc=False):
-    """One event of the log; `seq` counts over the whole tree of a root, `agent` is who was active then."""
+    """One event of the log; `seq` counts over the root's tree, `agent` is the agent that was active."""
 
     seq: int
     at: float
@@ -43,7 +43,7 @@ class Recorded(Struct, frozen=True, gc=False):
 
     @property
     def id(self) -> str:
-        """The same whenever and wherever this event is read."""
+        """The id of the event, the same for every reader."""
         return event_id(self.conversation, self.position)
 
 
@@ -57,7 +57,7 @@ StreamItem = TextDelta | ThinkingDelta | Recorded | RunFinished
 
 
 def recorded(entries: Iterable[Entry], agent: str = "") -> Iterator[Recorded]:
-    """The events of these entries one by one; `agent` is who was active before the first of them."""
+    """The events of these entries one by one; `agent` was active before the first."""
     active: dict[str, str] = {}
     for entry in entries:
         who = active.get(entry.conversation, "" if active else agent)

@@ -23,17 +23,17 @@ from changeover.relay.state import State
 from changeover.relay.turn import Delegated, Offered, handoff_of
 
 OWN = frozenset({CallModel, CallFunction, RunTool, SeekApproval, PackContext, FetchContext})
-"""What the active agent does itself."""
+"""Commands that the active agent's worker performs."""
 
 
 def has_tickets(state: State) -> bool:
-    """Whether anything in it is served by claims; asked with every entry."""
+    """Whether workers claim anything in this conversation; checked with every entry."""
     run = state.run
     return run is not None and (run.queued or run.ticket != "")
 
 
 def ticket_of(state: State, command: Command) -> Ticket | None:
-    """The ticket that whoever performs this command has to hold; None if anybody may."""
+    """The ticket that the performer of this command has to hold; None if it needs no claim."""
     kind, run = type(command), state.run
     if kind is AskReceiver:
         assert isinstance(command, AskReceiver)
@@ -62,7 +62,7 @@ def _offered(state: State, command: AskReceiver) -> Ticket:
 
 
 def open_tickets(state: State) -> set[str]:
-    """Those of the active agent, of offers, and of delegates, whose own conversations say how they stand."""
+    """The tickets of the active agent, of offers and of delegates."""
     run = state.run
     if run is None or not has_tickets(state):
         return set()
@@ -71,13 +71,13 @@ def open_tickets(state: State) -> set[str]:
 
 
 def is_offered(state: State, ticket: str) -> bool:
-    """Whether nobody has accepted what this ticket stands for."""
+    """Whether the handoff of this ticket is offered and not accepted yet."""
     offers = _offers(state.run) if state.run else ()
     return any(handoff_id(state.id, offer.call) == ticket and not delegated for offer, delegated in offers)
 
 
 def resting(state: State, outstanding: Iterable[Command]) -> set[str]:
-    """Those that are open, and about which nothing is to be done as long as only this is outstanding."""
+    """The open tickets that have no work while only these commands are outstanding."""
     run = state.run
     if run is None or not has_tickets(state):
         return set()
@@ -91,9 +91,16 @@ def resting(state: State, outstanding: Iterable[Command]) -> set[str]:
 
 
 def _offers(run: Run) -> Iterator[tuple[HandoffOffered, bool]]:
-    """What waits for claims or was claimed, and whether a delegate has it."""
+    """The queued offers of a run, and whether a delegate works on each."""
     turn = run.phase.turn if isinstance(run.phase, TURNING) and run.queued else None
     for call in turn.calls.values() if turn else ():
         handoff = handoff_of(call)
         if isinstance(handoff, Offered | Delegated) and handoff.offer.queued:
             yield handoff.offer, isinstance(handoff, Delegated)
+
+
+def delegated(run: Run) -> list[HandoffOffered]:
+    """The offers that delegates of this run accepted and work on, in conversations of their own."""
+    turn = run.phase.turn if isinstance(run.phase, TURNING) else None
+    calls = turn.calls.values() if turn else ()
+    return [call.phase.offer for call in calls if isinstance(call.phase, Delegated)]

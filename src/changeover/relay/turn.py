@@ -23,109 +23,109 @@ from changeover.tools.command import Directive
 
 
 class Fresh(Struct, frozen=True, gc=False):
-    """Nothing was recorded of this call yet, or only that it may be carried out."""
+    """Nothing is recorded of this call yet, or only its approval."""
 
 
 class Begun(Struct, frozen=True, gc=False):
-    """Its intent is recorded, its outcome is not."""
+    """The intent is recorded, the outcome is not."""
 
 
 class Offered(Struct, frozen=True, gc=False):
-    """It became a handoff that awaits its answer."""
+    """The call became a handoff that waits for its answer."""
 
     offer: HandoffOffered
     at: float
     commanded: bool = False
-    """By code, so that the message for the receiver stands nowhere else."""
+    """Whether code asked for it, so that the thread does not hold the message for the receiver."""
     index: int = -1
-    """Where its record stands among the conversation's handoffs, once it was answered."""
+    """Index of its record among the conversation's handoffs, once it is answered."""
     needs: tuple[str, ...] = ()
-    """What its receiver needs permission for."""
+    """Permissions that the receiver needs."""
     waited: float = 0.0
-    """For how long people were awaited, which does not count."""
+    """Seconds that people took to decide; they do not count against the deadline."""
     verdict: ApprovalDecided | None = None
-    """What a person said to it: the permission, or the answer of a person who is the receiver."""
+    """A person's decision: about a permission, or as the receiver."""
     problem: str | None = None
-    """What is wrong with that answer, by what was expected; None while nobody has said."""
+    """Why that answer does not meet the expectations, empty if it does; None until it is checked."""
     packed: ContextPacked | None = None
-    """What its receiver gets of the context, if that had to be made."""
+    """The receiver's context, if it had to be made."""
     tripped: CircuitFound | None = None
-    """Why nothing is handed to its receiver now."""
+    """The open circuit of the receiver, if the store found one."""
 
     @property
     def lasts(self) -> float | None:
-        """For how long it stands, or would from its claim on."""
+        """Seconds that the receiver has, counted from the claim if it is queued."""
         if self.offer.queued:
             return self.offer.timeout
         return None if self.offer.deadline is None else self.offer.deadline - self.at
 
     @property
     def until(self) -> float | None:
-        """Its deadline, and as much longer as people were awaited."""
+        """The deadline, extended by the time that people took to decide."""
         return None if self.offer.deadline is None else self.offer.deadline + self.waited
 
 
 class Declined(Struct, frozen=True, gc=False):
-    """It became a handoff that its receiver did not want, at least not as it was."""
+    """The call became a handoff that its receiver rejected, or accepts only on a condition."""
 
     offer: HandoffOffered
     timeout: float | None
-    """How long it stood."""
+    """Seconds that the receiver had."""
     reason: str
     needs: tuple[str, ...] = ()
-    """What its receiver would have to know."""
+    """Context variables that the receiver lacks."""
     suggested: str = ""
     by: str = ""
-    """The person who declined, if it was one: whom it suggests is asked."""
+    """The person who declined, if a person did; then the suggested receiver is asked next."""
     commanded: bool = False
     worn_out: bool = False
-    """Nobody said no, but nobody said anything."""
+    """Workers claimed it too often without an answer."""
     verdict: ApprovalDecided | None = None
-    """What a person said who was asked when nobody wanted it."""
+    """A person's decision after no receiver accepted."""
     refused: tuple[str, ...] = ()
-    """Who was to be asked next, and must not be."""
+    """Alternatives that a limit, a guard or a rule refused."""
 
 
 class Directed(Struct, frozen=True, gc=False):
-    """Its work is done, and it says where to go; that comes after every other call of the turn."""
+    """The call is done and leads elsewhere, which comes after every other call of the turn."""
 
     directive: Directive
     text: str
     agent: str
-    """Whose words the output is, if it ends the run."""
+    """Author of the output, if the call ends the run."""
 
 
 class Asked(Struct, frozen=True, gc=False):
-    """A person has to decide about it."""
+    """The call waits for a person's decision."""
 
     request: ApprovalRequest
     before: Offered | Declined | Directed | None = None
-    """The handoff that it is about, or what would lead to one."""
+    """The phase to go back to: the handoff, or what leads to one."""
     rule: str = ""
-    """The rule that wants it."""
+    """The rule that demands the approval, if one does."""
 
 
 class Delegated(Struct, frozen=True, gc=False):
-    """Another agent works on it, in a conversation of its own."""
+    """A delegate works on the call in a child conversation."""
 
     offer: HandoffOffered
     index: int
-    """Where its record stands among the conversation's handoffs."""
+    """Index of its record among the conversation's handoffs."""
     deadline: float | None = None
     recalled: RollbackRequested | None = None
-    """Who wants it back."""
+    """The request that recalls the delegate, if there is one."""
     packed: ContextPacked | None = None
 
 
 class Fanned(Struct, frozen=True, gc=False):
-    """It sends out branches; so many are sent."""
+    """The call sends out branches, `sent` of them so far."""
 
     directive: Directive
     sent: int
 
 
 class Answered(Struct, frozen=True, gc=False):
-    """It has the result that the model will read."""
+    """The call has its result, which the model reads next."""
 
     text: str
     ok: bool = True
@@ -134,11 +134,11 @@ class Answered(Struct, frozen=True, gc=False):
 Phase = Fresh | Asked | Begun | Offered | Declined | Delegated | Directed | Fanned | Answered
 FRESH, BEGUN = Fresh(), Begun()
 DONE = (Answered, Directed, Fanned)
-"""Phases in which the call itself has been carried out."""
+"""Phases in which the call itself is done."""
 HANDED = (Offered, Declined, Delegated)
 """Phases of a call that became a handoff."""
 DECIDED = (Asked, Delegated)
-"""Phases in which somebody else goes on with it."""
+"""Phases in which a person or a delegate goes on with the call."""
 
 Travelling = tuple[dict[str, Any], dict[str, str | None], dict[str, Any]]
 """Context variables, artifacts and workflow state."""
@@ -150,35 +150,35 @@ class OpenCall(Struct, gc=False):
     id: str
     call: Call
     place: tuple[int, int] = (0, 0)
-    """Where it stands in the turn: which call, and which of its branches."""
+    """Index of the call in the turn, and of the branch in the call."""
     phase: Phase = FRESH
     cleared: bool = False
-    """Nobody has to be asked about it any more, as far as its own declaration goes."""
+    """Whether the approval that its declaration demands is settled."""
     permitted: bool = False
-    """A person said yes to it."""
+    """Whether a person approved it."""
     chosen: ReceiverChosen | None = None
-    """Who was found for it, if it names nobody."""
+    """The receiver that the router found, if the call names none."""
     conditions: tuple[HandoffConditional, ...] = ()
-    """On what conditions somebody would take it, to be weighed when nobody else is left to ask."""
+    """Conditions of receivers, compared when no other candidate is left."""
     ruled: tuple[tuple[str, str], ...] = ()
-    """The rules that have judged it, each with the receiver that it was about."""
+    """Rules that were applied to it, each with the receiver."""
     passed: tuple[str, ...] = ()
-    """Of those the ones that wanted a person asked, and let it pass."""
+    """Rules among them whose approval was given."""
     edit: Edit | None = None
     branch_of: str = ""
     out: int = 0
-    """How many of its branches are not back yet."""
+    """Number of its branches that have not returned."""
     result: DelegateResult | None = None
 
 
 def handoff_of(call: OpenCall) -> Offered | Declined | Delegated | None:
-    """How the handoff stands that a call became, also while a person is asked about it."""
+    """The handoff phase of a call, also while a person decides about it."""
     phase = call.phase.before if isinstance(call.phase, Asked) else call.phase
     return phase if isinstance(phase, HANDED) else None
 
 
 def way_of(mode: Mode, call: OpenCall) -> str:
-    """What two handoffs have in common of which the second may be another try: any transfer, or the same delegate."""
+    """Key under which a later handoff counts as a retry: one for all transfers, one for each delegate tool."""
     return "" if mode is Mode.TRANSFER else call.call.name
 
 
@@ -210,39 +210,39 @@ class Turn:
     def __init__(self, agent: str, text: str, calls: list[OpenCall], quiet: bool = False, code: bool = False) -> None:
         self.agent, self.text, self.quiet = agent, text, quiet
         self.code = code
-        """Nobody of the team asks, but whoever called `Team.offer`."""
+        """Whether the caller of `Team.offer` asks, not a member of the team."""
         self.rule = ""
-        """No member asks, but this rule of the team."""
+        """The rule of the team that asks, if one does."""
         self.asked = calls
         self.calls = {call.id: call for call in calls}
-        """All by their ids, branches too."""
+        """All calls and branches by id."""
         self.idle = dict(self.calls)
-        """Those about which something may have to be decided; the others are answered, or in work."""
+        """Calls that may need a decision; the others are answered or in work."""
         self.ready: dict[str, OpenCall] = {}
-        """Those that are decided about, and whose command was not given out yet."""
+        """Calls that wait for a person or a delegate, and whose command was not given out yet."""
         self.unanswered = len(calls)
         self.frontier = 0
-        """Up to where all calls have been carried out."""
+        """Index of the first call that is not done."""
         self.delegated = 0
         self.faulty = False
         self.offered: OpenCall | None = None
         """The call that became a transfer."""
         self.sending: OpenCall | None = None
-        """The call that has branches yet to send out."""
+        """The call that still has branches to send out."""
         self.judged: str | None = None
-        """What is wrong with the answer by which a call ends the run; None while nobody has said."""
+        """Why the output that ends the run misses the expectations, empty if it does not; None until it is checked."""
         self.base: Travelling | None = None
         self.updates: dict[tuple[int, int], Directive] = {}
         self.latest = (-1, 0)
-        """The last call, in call order, of those that added something to what travels; it was `base` before."""
+        """Place of the last call that updated the shared context; `base` is that context without the updates."""
 
     @property
     def deaf(self) -> bool:
-        """Whether who asks cannot be told that it is not to be, and would ask again: a Function member, or code."""
+        """True if a refusal cannot be delivered to the asker, a Function member or code, so it would retry forever."""
         return self.quiet and not self.rule
 
     def answer(self, call: OpenCall, text: str, ok: bool = True) -> None:
-        """Give a call its one answer; a second is ignored."""
+        """Give a call its only answer; a second one is ignored."""
         before = type(call.phase)
         if before is Answered:
             return
@@ -257,7 +257,7 @@ class Turn:
         self._advance()
 
     def move(self, call: OpenCall, phase: Phase) -> None:
-        """Let a call enter another phase, in which something else may be due."""
+        """Move a call to another phase."""
         self.delegated += (type(phase) is Delegated) - (type(call.phase) is Delegated)
         call.phase = phase
         if isinstance(phase, DECIDED):
@@ -273,7 +273,7 @@ class Turn:
             self.frontier += 1
 
     def send_out(self, branch: str) -> None:
-        """Open the next branch of the call that it belongs to."""
+        """Open the next branch of the call that sends it out."""
         id = branching_call(branch)
         sender = self.calls.get(id)
         if sender is None or not isinstance(phase := sender.phase, Directed | Fanned):
@@ -283,7 +283,7 @@ class Turn:
         self.sending = sender
         if sent + 1 == len(phase.directive.sends):
             self.sending = None
-            del self.idle[id]  # nothing is due for it until all are back
+            del self.idle[id]  # nothing is due until all branches return
         self.calls[branch] = self.idle[branch] = OpenCall(
             branch, Call("", sender.call.name), (sender.place[0], sent + 1), branch_of=id
         )
@@ -291,32 +291,32 @@ class Turn:
         self.unanswered += 1
 
     def branches(self, sender: OpenCall) -> list[OpenCall]:
-        """The branches of a call, in the order in which they were sent."""
+        """The branches of a call, in sending order."""
         sent = sender.phase.sent if isinstance(sender.phase, Fanned) else 0
         return [self.calls[call_id(sender.id, index)] for index in range(sent)]
 
     def withdraw(self) -> None:
-        """Nothing is due any more but to call the delegates back."""
+        """Drop everything that is due but the recall of delegates."""
         self.idle = {}
         self.ready = {id: call for id, call in self.calls.items() if isinstance(call.phase, Delegated)}
 
     def give_out(self, call: str) -> None:
-        """There is nothing to do about this call until something is recorded of it."""
+        """Mark a call as given out: nothing is due for it until an outcome is recorded."""
         self.idle.pop(call, None)
         self.ready.pop(call, None)
 
     def results(self) -> list[Message]:
-        """The answers, in call order; a call that was abandoned is answered too."""
+        """The results in call order; an abandoned call has one too."""
         return [] if self.quiet else [_result(self.agent, call) for call in self.asked]
 
 
 def model_turn(position: int, agent: str, text: str, calls: tuple[Call, ...]) -> Turn:
-    """What a model asked for in the reply at this position."""
+    """The turn of a model's reply at this position."""
     return Turn(agent, text, [OpenCall(call_id(position, index), call, (index, 0)) for index, call in enumerate(calls)])
 
 
 def function_turn(id: str, agent: str, directive: Directive, code: bool = False) -> Turn:
-    """What a Function member or code asked for: one thing, which no model reads about."""
+    """The turn of a Function member or of code: one call, whose result no model reads."""
     call = OpenCall(id, Call("", ""))
     turn = Turn(agent, "", [call], quiet=True, code=code)
     turn.move(call, Directed(directive, "", agent))
@@ -324,7 +324,7 @@ def function_turn(id: str, agent: str, directive: Directive, code: bool = False)
 
 
 def rule_turn(id: str, agent: str, directive: Directive, rule: str) -> Turn:
-    """What a rule of the team asks for in an agent's stead."""
+    """The turn of a rule that hands off in place of the agent."""
     turn = function_turn(id, agent, directive)
     turn.rule = rule
     return turn

@@ -1,1 +1,51 @@
-"""The demo: a support desk of five agents, and a process that is killed."""
+"""Command `demo`: a support desk of five agents, played from a script, chatted with, or killed and resumed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from changeover.cli.exits import errors_reported
+
+
+def demo(
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Talk with the desk yourself; an offline model answers.")
+    ] = False,
+    crash: Annotated[
+        bool,
+        typer.Option("--crash", help="Kill the process in the middle of its work, and watch another one continue."),
+    ] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|URL", help="The store for the log.", show_default="a new file, which is kept"),
+    ] = None,
+    pace: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Speed of the output: slower above 1, faster below.",
+            show_default="1 on a terminal, 0 in a pipe",
+        ),
+    ] = None,
+) -> None:
+    """Watch five agents of a support desk hand over to one another.
+
+    It needs no model, no key and no network.
+    """
+    if chat and crash:
+        raise typer.BadParameter("choose one", param_hint="--chat and --crash")
+    with errors_reported():
+        if chat:
+            from changeover.cli.demo.dialogue import chat_with_desk
+
+            chat_with_desk(store, pace)
+        elif crash:
+            from changeover.cli.demo.crash_demo import crash_desk
+
+            crash_desk(store)
+        else:
+            from changeover.cli.demo.play import play_desk
+
+            play_desk(store, pace)

@@ -11,67 +11,67 @@ from pathlib import Path
 from rich.text import Text
 
 from changeover.cli.demo.crash_process import ID, LEASE, Journal
-from changeover.cli.demo.desk import MEMBERS, MESSAGES
-from changeover.cli.demo.page import Page
-from changeover.cli.demo.show import FIELD, Show, show_store, store_url
+from changeover.cli.demo.desk import CUSTOMER, MEMBERS, MESSAGES
+from changeover.cli.demo.narration import Narration
+from changeover.cli.demo.page import Page, field, show_store, store_url
 from changeover.cli.exits import Mistake
 from changeover.cli.terminal.render import console
+from changeover.ids import effect_key
 from changeover.relay.events import Entry, RunCompleted, ToolFinished
 from changeover.relay.ports import Log
 from changeover.relay.stream import Recorded, recorded
 from changeover.stores.store import Store, open_log
 
-CUSTOMER = "customer"
 TITLE = "Changeover: kill -9 in the middle, and nothing is lost or repeated"
 ABOUT = (
-    "One process works at the desk, and dies right after the money went back, before the customer was told. "
-    "Then another process is started. What you see is read from the store, from outside. "
+    "One process works at the desk, and is killed right after the refund, before the customer is told. "
+    "Then another process is started. This page is read from the store by a third process. "
     "Scripted: no model, no key, no network; the processes, the kill and the log are real."
 )
-WITNESS = "The table is no part of the log: models and tools wrote it themselves, as they were called."
+WITNESS = "The table is not taken from the log: models and tools wrote it themselves when they were called."
 REFUND = "refund"
 LONGEST = 60.0
-"""Seconds until we give up."""
+"""Seconds until the demo gives up."""
 
 
 def crash_desk(store: str | None = None) -> None:
-    """Kill a process at work, start another, and show which calls each of them made."""
+    """Kill a working process, start another, and show which calls each of them made."""
     url = store_url(store)
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(Crash(url, Path(folder, "journal")).run())
 
 
 class Crash:
-    """Two processes on one conversation, one after the other."""
+    """One conversation, and the two processes that work on it one after the other."""
 
     def __init__(self, url: str, journal: Path) -> None:
         self._url, self._path, self._journal = url, journal, Journal(journal)
         self._page = Page(console(), [CUSTOMER, *(member.id for member in MEMBERS)])
-        self._show = Show(self._page)
+        self._narration = Narration(self._page)
         self._workers: list[subprocess.Popen[bytes]] = []
         self._entries: list[Entry] = []
         self._before: set[str] = set()
-        """The keys of all that was recorded when the first process died."""
+        """The keys of the entries recorded before the first process was killed."""
 
     async def run(self) -> None:
-        """The whole demo, from its title to what to try next."""
+        """Run the demo from its title to the commands to try next."""
         self._page.title(TITLE, ABOUT)
         log = open_log(Store(self._url))
         try:
             if await log.read(ID):
-                raise Mistake(f"{self._url} holds a conversation {ID!r} already; choose another --store")
+                raise Mistake(f"{self._url} has a conversation {ID!r} already; choose another --store")
             async with asyncio.timeout(LONGEST):
                 await self._watch(log)
             self._table()
             show_store(self._page, self._url, ID, sum(len(entry.events) for entry in self._entries))
         except TimeoutError:
-            raise Mistake(f"no process came to an end within {LONGEST:g} seconds") from None
+            raise Mistake(f"no process finished within {LONGEST:g} seconds") from None
         finally:
             self._end()
             await log.close()
 
     async def _watch(self, log: Log) -> None:
-        """Show what is recorded, kill the first process when it is time, and end with the run."""
+        """Show what is recorded, kill the first process after the refund, and return when the run completes."""
         self._page.speaker(CUSTOMER)
         self._page.write(MESSAGES[0])
         self._start()
@@ -79,7 +79,7 @@ class Crash:
             self._entries.append(entry)
             new = list(recorded(self._entries))[-len(entry.events) :]
             for each in new:
-                self._show.event(each)
+                self._narration.event(each)
             if len(self._workers) == 1 and any(map(self._is_refund, new)):
                 await self._kill(log)
                 self._start()
@@ -89,38 +89,43 @@ class Crash:
                 return
 
     def _is_refund(self, each: Recorded) -> bool:
-        return isinstance(each.event, ToolFinished) and self._show.called(each.conversation, each.event.call) == REFUND
+        return (
+            isinstance(each.event, ToolFinished)
+            and self._narration.call_name(each.conversation, each.event.call) == REFUND
+        )
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "changeover.cli.demo.crash_process", self._url, str(self._path)]
         self._workers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
 
     async def _kill(self, log: Log) -> None:
-        """SIGKILL cannot be caught: the process has no time to put anything in order."""
+        """Kill the process by SIGKILL, which it cannot catch, and note what it had recorded."""
         worker = self._workers[-1]
         worker.kill()
         worker.wait()
-        self._before = {f"{entry.conversation}:{entry.cause}" for entry in await log.tree(ID)}
+        self._before = {effect_key(entry.conversation, entry.cause) for entry in await log.tree(ID)}
 
     def _taken_up(self, agent: str) -> None:
-        """What was there when the first process died, and who goes on."""
+        """Show what was recorded when the first process was killed, and which process takes over."""
         first, second = self._workers
         page, noted = self._page, self._journal.read()
         kept = [each for each in noted if each.key in self._before]
         page.label("KILLED", f"process {first.pid}, by SIGKILL, in the middle of its work")
-        page.line(_field("recorded"), f"{sum(len(entry.events) for entry in self._entries)} events, {len(kept)} calls")
-        page.line(_field("active"), page.name(agent))
+        page.line(field("recorded"), f"{sum(len(entry.events) for entry in self._entries)} events, {len(kept)} calls")
+        page.line(field("active"), page.name(agent))
         for each in noted:
             if each.key not in self._before:
-                page.line(_field("cut off"), page.name(each.agent), f" was asking its {each.what} for the next reply")
+                page.line(
+                    field("cut off"), page.name(each.agent), f" was waiting for the next reply of its {each.what}"
+                )
         page.gap()
-        page.line(f"Process {second.pid} is started in the same way. It knows nothing but the store.")
-        page.line(f"{LEASE:g} s after the last sign of life it takes over:")
+        page.line(f"Process {second.pid} is started in the same way. It knows only the store.")
+        page.line(f"The lease of the first process expires after {LEASE:g} s; then the second takes over:")
         page.speaker(agent)
-        page.line(Text(f"goes on, in process {second.pid}", "dim"))
+        page.line(Text(f"continues, in process {second.pid}", "dim"))
 
     def _table(self) -> None:
-        """Each call, and which process made it."""
+        """Show each call, and which process made it."""
         page, noted = self._page, self._journal.read()
         pids = [worker.pid for worker in self._workers]
         page.rule("every call that was made, by process")
@@ -147,10 +152,6 @@ class Crash:
             if worker.poll() is None:
                 worker.kill()
             worker.wait()
-
-
-def _field(name: str) -> Text:
-    return Text(f"{name:<{FIELD}}", "yellow")
 
 
 def _row(agent: str, what: str, *cells: str) -> str:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from changeover.cli.demo.desk import MESSAGES, desk, line
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve
+from changeover.ids import effect_key
 from changeover.messages import Message, Reply, ToolResult
 from changeover.relay.ports import Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import TextDelta, ThinkingDelta
@@ -26,45 +27,45 @@ from changeover.tools.tool import ToolDefinition
 
 ID = "crash"
 LEASE = 1.0
-"""After so many seconds of silence others take up what a process left."""
-LATENCY, LAST = 0.25, 1.5
-"""How many seconds a reply takes; the one after the refund takes long enough to die over it."""
+"""Seconds after which another process may take over."""
+LATENCY, LAST_LATENCY = 0.25, 1.5
+"""Seconds until a reply; the one after the refund leaves time for the kill."""
 
 
 class Noted(Struct, frozen=True):
-    """A call that a process began."""
+    """A call that a process has started."""
 
     pid: int
     key: str
-    """Of its outcome in the log: `conversation:command`."""
+    """The key of its outcome in the log: `conversation:command`."""
     agent: str
     what: str
 
 
 class Journal:
-    """A file beside the log, in which every call is noted when it is begun. It is no part of the team."""
+    """A file, independent of the log, to which every call is appended when it starts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def watch(self, world: World) -> World:
-        """The same world, with models and tools that note their calls."""
+        """The world with models and tools that write their calls into the journal."""
         models = {id: NotedModel(model, self) for id, model in world.models.items()}
         toolkits = {id: NotedToolkit(toolkit, self) for id, toolkit in world.toolkits.items()}
         return replace(world, models=models, toolkits=toolkits)
 
     def note(self, conversation: str, command: str, agent: str, what: str) -> None:
-        noted = Noted(os.getpid(), f"{conversation}:{command}", agent, what)
-        with self._path.open("ab", buffering=0) as file:  # in one write: whoever is killed leaves no half line
+        noted = Noted(os.getpid(), effect_key(conversation, command), agent, what)
+        with self._path.open("ab", buffering=0) as file:  # one write: a killed process leaves no half line
             file.write(msgspec.json.encode(noted) + b"\n")
 
     def read(self) -> list[Noted]:
-        """All calls so far, in the order in which they began."""
+        """All calls so far, in the order in which they started."""
         return [msgspec.json.decode(line, type=Noted) for line in self._path.read_bytes().splitlines()]
 
 
 class NotedModel:
-    """A model whose calls are noted."""
+    """A model whose calls are written into the journal."""
 
     def __init__(self, model: Model, journal: Journal) -> None:
         self._model, self._journal = model, journal
@@ -79,7 +80,7 @@ class NotedModel:
 
 
 class NotedToolkit:
-    """A toolkit whose calls are noted."""
+    """A toolkit whose calls are written into the journal."""
 
     def __init__(self, toolkit: Toolkit, journal: Journal) -> None:
         self._toolkit, self._journal = toolkit, journal
@@ -95,21 +96,21 @@ class NotedToolkit:
         return await self._toolkit.call(name, args, context)
 
 
-async def slowly(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-    """The script, at the pace of a model."""
+async def slow_line(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+    """The next reply of the script, after the latency of a model."""
     last = messages[-1]
-    await asyncio.sleep(LAST if isinstance(last, ToolResult) and last.name == "refund" else LATENCY)
+    await asyncio.sleep(LAST_LATENCY if isinstance(last, ToolResult) and last.name == "refund" else LATENCY)
     return line(agent, messages, tools)
 
 
 def approve(request: ApprovalRequest) -> Approve:
-    """Nobody sits here to be asked."""
+    """Approve everything: this process has no user."""
     return Approve()
 
 
 async def work(url: str, journal: Path) -> None:
-    """Say what the customer says, and work until it is answered."""
-    team = desk(ScriptedModel(slowly), ask=approve).on(Store(url, lease=LEASE), Journal(journal).watch)
+    """Send the customer's first message, and work until it is answered."""
+    team = desk(ScriptedModel(slow_line), ask=approve).on(Store(url, lease=LEASE), Journal(journal).watch)
     async with team:
         await team.run(MESSAGES[0], conversation=ID, key="first")
 

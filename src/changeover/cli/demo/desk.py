@@ -1,4 +1,4 @@
-"""The demo's team, a support desk of five agents and a rule, and the script that replaces its model."""
+"""The team of the demo, a support desk of five agents and a rule, and the script that replaces its model."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from changeover.tools.command import Command
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition, tool
 
-MOST, LITTLE = 100, 20
-"""How many EUR billing may send back, and up to how many a rule is enough for goodwill."""
+MAX_REFUND, MAX_GOODWILL = 100, 20
+"""In EUR: the largest refund by billing, and the largest order for which a rule grants goodwill."""
 PAYMENTS = {
     "1042": "pay_71 24.95 EUR at 09:14, pay_72 24.95 EUR at 09:16",
     "1077": "pay_80 112.00 EUR on Monday",
@@ -34,7 +34,7 @@ FINDINGS = {
 }
 MANUALS = {
     "e42": "Errors, p. 12: sign out, update the app, sign in again. E42 does not come back",
-    "twice": "Terms, 7.2: what was charged twice goes back within three days, by whoever sees both payments",
+    "twice": "Terms, 7.2: a double charge is refunded within three days",
     "refund": "Terms, 7.1: a payment can be sent back for 30 days",
     "password": "Login, p. 3: the mail with the new password comes within ten minutes; look into the spam too",
     "install": "Start, p. 1: download, open, follow the three steps; it takes 200 MB",
@@ -53,7 +53,7 @@ def payments(order_id: str) -> str:
 
 
 def needs_a_yes(ctx: RunContext, arguments: dict[str, Any]) -> bool:
-    """Whether a person is asked before a refund."""
+    """True if a person must approve the refund."""
     return ctx.agent != "accounts"
 
 
@@ -82,16 +82,16 @@ def search_manuals(query: str) -> str:
 
 
 def within_its_rights(package: HandoffPackage) -> Rejected | None:
-    """Whether billing takes a handoff."""
-    too_much = package.context.variables.get("amount", 0) > MOST
-    return Rejected(f"it may send back {MOST} EUR at most") if too_much else None
+    """Reject a handoff about more money than billing may refund."""
+    too_much = package.context.variables.get("amount", 0) > MAX_REFUND
+    return Rejected(f"it may send back {MAX_REFUND} EUR at most") if too_much else None
 
 
 def goodwill(ctx: RunContext) -> str | Command:
-    """Says by a rule what a customer gets for the trouble."""
-    if ctx.context.get("amount", 0) <= LITTLE:
+    """Decide by a rule what a customer gets for the trouble."""
+    if ctx.context.get("amount", 0) <= MAX_GOODWILL:
         return "The next delivery is free of charge."
-    return Command(goto="billing", message=f"Goodwill for an order above {LITTLE} EUR.")
+    return Command(goto="billing", message=f"Goodwill for an order above {MAX_GOODWILL} EUR.")
 
 
 TO_BILLING = handoff(
@@ -159,10 +159,11 @@ MEMBERS: list[Member] = [TRIAGE, BILLING, TECHNICAL, RESEARCH, ACCOUNTS, GOODWIL
 
 
 def desk(model: Any = "offline", store: str | Store | None = None, ask: Ask | None = None) -> Team:
-    """The team; unless told otherwise it thinks with the offline model and keeps nothing."""
+    """The team; by default with the offline model and in memory."""
     return Team(MEMBERS, start="triage", model=model, store=store, ask=ask)
 
 
+CUSTOMER = "customer"
 MESSAGES = (
     "I was charged 24.95 EUR twice for order 1042. Can I have one payment back?",
     "Thank you! Since this morning the app shows error E42. What can I do?",
@@ -225,7 +226,7 @@ SCRIPT = {
 
 
 def line(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-    """The reply that is due. It follows from the messages alone, so that it is the same after a crash."""
+    """The next reply of the script. It depends only on the messages, so it is the same after a crash."""
     asker = next(each.author for each in reversed(messages) if isinstance(each, User))
     part = agent if asker == User("").author else f"{agent} for {asker}"
     return SCRIPT[part][sum(isinstance(each, Assistant) and each.agent == agent for each in messages)]

@@ -1,4 +1,4 @@
-"""Talk: one conversation with the desk, message by message; and `demo --chat`, typed by the user."""
+"""Dialogue: one conversation with the desk, message by message; and `demo --chat`, typed by the user."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from typing import Any, Self
 from rich.text import Text
 
 from changeover.cli.demo.desk import MEMBERS, desk
-from changeover.cli.demo.page import Page, pace_on
-from changeover.cli.demo.show import Show, program, store_url
+from changeover.cli.demo.narration import Narration
+from changeover.cli.demo.page import Page, pace_on, program, store_url
 from changeover.cli.terminal.render import console
+from changeover.cli.terminal.transcript import RUN_ENDED
 from changeover.errors import ConversationNotFound
 from changeover.facts import ApprovalRequest, HandoffRecord
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
-from changeover.relay.events import ApprovalRequested, RunCancelled, RunCompleted, RunFailed
+from changeover.relay.events import ApprovalRequested
 from changeover.relay.stream import Recorded, StreamItem
 from changeover.team import Team
 
 Judge = Callable[[ApprovalRequest], Decision]
-"""Decides about the request that was shown last."""
-ENDED = (RunCompleted, RunFailed, RunCancelled)
+"""Decides the request that was shown last."""
 PAUSE = 0.05
 YOU = "you"
 
 
-async def hold(request: ApprovalRequest) -> None:
-    """For `Team(ask=…)`: the run waits here, because whoever decides is reading its stream."""
+async def wait_forever(request: ApprovalRequest) -> None:
+    """For `Team(ask=…)`: the run waits for the decision of the person who reads its stream."""
     await asyncio.Event().wait()
 
 
-class Talk:
-    """One conversation. The loop turns only while the team works, so that `judge` may wait for a keyboard."""
+class Dialogue:
+    """One conversation. The event loop runs only while the team works, so `judge` may wait for a keyboard."""
 
-    def __init__(self, team: Team, show: Show, judge: Judge) -> None:
-        self._team, self._show, self._judge = team, show, judge
+    def __init__(self, team: Team, narration: Narration, judge: Judge) -> None:
+        self._team, self._narration, self._judge = team, narration, judge
         self._runner = asyncio.Runner()
         self.id = ""
 
@@ -51,48 +51,48 @@ class Talk:
         with self._runner:
             self._runner.run(self._team.close())
 
-    def say(self, text: str) -> None:
-        """Say something, and show all that comes of it."""
+    def send(self, text: str) -> None:
+        """Send a message, and show everything until the answer."""
         stream = self._team.stream(text, conversation=self.id)
         while (item := self._runner.run(_next(stream))) is not None:
-            self._show.item(item)
+            self._narration.item(item)
             if isinstance(item, Recorded):
-                self._heed(item)
+                self._decide(item)
 
     def past(self, id: str | None = None) -> list[Recorded]:
-        """All that was recorded of this conversation, or of another."""
+        """The history of this conversation, or of another one."""
         try:
             return self._runner.run(self._team.history(id or self.id))
         except ConversationNotFound:
             return []
 
     def handoffs(self) -> list[HandoffRecord]:
-        """Who handed to whom in this conversation."""
+        """The handoffs of this conversation."""
         return self._runner.run(self._team.handoffs(self.id))
 
-    def go_on(self) -> None:
-        """If the last run was left in the middle, let it go on to its end."""
+    def resume(self) -> None:
+        """Continue the last run to its end, if it was interrupted."""
         past = self.past()
-        waiting = {f"{each.conversation}:{each.call}" for each in self._runner.run(self._team.approvals(self.id))}
+        waiting = {(each.conversation, each.call) for each in self._runner.run(self._team.approvals(self.id))}
         self._runner.run(self._team.__aenter__())
         for each in past:
-            if isinstance(each.event, ApprovalRequested) and f"{each.conversation}:{each.event.call}" in waiting:
-                self._show.event(each)
-                self._heed(each)
+            if isinstance(each.event, ApprovalRequested) and (each.conversation, each.event.call) in waiting:
+                self._narration.event(each)
+                self._decide(each)
         while not self._caught_up():
             self._runner.run(asyncio.sleep(PAUSE))
 
     def _caught_up(self) -> bool:
         past = self.past()
         for each in past:
-            if each.seq > self._show.seq:
-                self._show.event(each)
-                self._heed(each)
+            if each.seq > self._narration.seq:
+                self._narration.event(each)
+                self._decide(each)
         own = [each.event for each in past if each.conversation == self.id]
-        return isinstance(own[-1], ENDED)
+        return isinstance(own[-1], RUN_ENDED)
 
-    def _heed(self, recorded: Recorded) -> None:
-        """Have a decision made, if that is what was recorded."""
+    def _decide(self, recorded: Recorded) -> None:
+        """If the event is a request, ask `judge` and record the decision."""
         if not isinstance(recorded.event, ApprovalRequested):
             return
         for request in self._runner.run(self._team.approvals(recorded.conversation)):
@@ -107,8 +107,8 @@ async def _next(stream: AsyncGenerator[StreamItem, Any]) -> StreamItem | None:
 ID = "chat"
 TITLE = "Changeover: talk with a support desk of five agents"
 OFFLINE = (
-    "Offline: no model, no key, no network. Words are compared with what agents and tools are for, and texts marked "
-    "(offline) are put together from that. The team, its handoffs and its log are the real ones."
+    "Offline: no model, no key, no network. Your words are matched against the descriptions of agents and tools, and "
+    "replies marked (offline) are composed from those. The team, its handoffs and its log are real."
 )
 QUESTION = "Do you approve? y/n:"
 WHO = "Who takes it? One of the desk, or your own answer to the customer:"
@@ -121,47 +121,47 @@ EXAMPLES = (
 
 
 def chat_with_desk(store: str | None = None, pace: float | None = None) -> None:
-    """Talk until an empty line or the end of the input; the conversation is kept, and goes on from the same store."""
+    """Talk until an empty line or the end of the input; a conversation in the same store is continued."""
     out, url = console(), store_url(store)
     page = Page(out, [YOU, *(member.id for member in MEMBERS)])
-    show, keyboard = Show(page, pace_on(out) if pace is None else pace), Keyboard(page)
+    narration, keyboard = Narration(page, pace_on(out) if pace is None else pace), Keyboard(page)
     page.title(TITLE, OFFLINE)
-    with Talk(desk("offline", url, hold), show, keyboard.judge) as talk:
-        talk.id = ID
+    with Dialogue(desk("offline", url, wait_forever), narration, keyboard.judge) as dialogue:
+        dialogue.id = ID
         try:
-            _begin(show, talk)
+            _begin(narration, dialogue)
             while text := keyboard.message():
-                talk.say(text)
+                dialogue.send(text)
         except (EOFError, KeyboardInterrupt):
-            pass  # leaving is no failure
-        begun = bool(talk.past())
+            pass  # leaving is not a failure
+        begun = bool(dialogue.past())
     if begun:
         _leave(page, url)
 
 
 class Keyboard:
-    """What the user types; in a pipe it is written down, so that what is printed can be read by itself."""
+    """The user's input; if it comes from a pipe it is printed, so that the output is complete."""
 
     def __init__(self, page: Page) -> None:
         self._page, self._terminal = page, sys.stdin.isatty()
 
     def message(self) -> str:
-        """The next message; nothing if the user leaves."""
+        """The next message; empty if the user leaves."""
         self._page.speaker(YOU)
         return self._typed(self._page.margin - len(YOU))
 
     def judge(self, request: ApprovalRequest) -> Decision:
-        """A decision about the request on the page."""
+        """The user's decision about the request on the page."""
         if request.kind == "escalation":
-            return self._settled()
+            return self._escalation()
         answer = ""
         while answer not in ("y", "n"):
             self._page.write(QUESTION)
             answer = self._typed(1).lower()[:1]
         return Approve() if answer == "y" else Reject()
 
-    def _settled(self) -> Decision:
-        """Who takes what nobody wanted."""
+    def _escalation(self) -> Decision:
+        """The member that gets an escalated task, or the user's own answer."""
         answer = ""
         while not answer:
             self._page.write(WHO)
@@ -177,21 +177,21 @@ class Keyboard:
         return typed
 
 
-def _begin(show: Show, talk: Talk) -> None:
-    page = show.page
+def _begin(narration: Narration, dialogue: Dialogue) -> None:
+    page = narration.page
     page.gap()
-    if past := talk.past():
-        page.line("The conversation in this store goes on. Active: ", page.name(show.recall(past)), margin=0)
-        talk.go_on()
+    if past := dialogue.past():
+        page.line("The conversation in this store continues. Active: ", page.name(narration.recall(past)), margin=0)
+        dialogue.resume()
         return
-    page.line("Order 1042 was paid twice, for instance. You might type:", margin=0)
+    page.line("For example, order 1042 was paid twice. You could type:", margin=0)
     for example in EXAMPLES:
         page.line(Text(example, "italic"), margin=2)
-    page.line("An empty line or Ctrl-D ends. Billing's refunds need a yes: yours.", margin=0)
+    page.line("An empty line or Ctrl-D ends the chat. Refunds by billing need your approval.", margin=0)
 
 
 def _leave(page: Page, url: str) -> None:
     page.gap()
-    page.line("The conversation is kept. To go on with it, or to see who handed to whom:", margin=0)
+    page.line("The conversation is kept. To continue it, or to draw its handoffs:", margin=0)
     page.verbatim(f"{program()} demo --chat --store {shlex.quote(url)}")
     page.verbatim(f"{program()} graph {ID} --store {shlex.quote(url)}")

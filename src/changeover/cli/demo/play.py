@@ -8,27 +8,28 @@ from itertools import count
 
 from rich.text import Text
 
-from changeover.cli.demo.desk import MEMBERS, MESSAGES, desk, line
-from changeover.cli.demo.dialogue import Talk, hold
-from changeover.cli.demo.page import Page, pace_on
-from changeover.cli.demo.show import Show, program, show_store, store_url
-from changeover.cli.terminal.prompt import listed
+from changeover.cli.demo.desk import CUSTOMER, MEMBERS, MESSAGES, desk, line
+from changeover.cli.demo.dialogue import Dialogue, wait_forever
+from changeover.cli.demo.narration import Narration
+from changeover.cli.demo.page import Page, pace_on, program, show_store, store_url
+from changeover.cli.terminal.prompt import call_arguments
 from changeover.cli.terminal.render import console
 from changeover.facts import ApprovalRequest, HandoffRecord, Mode
 from changeover.guards.approval import Approve, Decision, Edit
+from changeover.ids import is_root
 from changeover.observe.drawing import declined
 from changeover.relay.events import ApprovalRequested, ModelReplied, ToolFinished
 from changeover.relay.stream import Recorded
 from changeover.testing import ScriptedModel
 
 STEP = 5
-"""How far each agent of the chain stands to the right of the one before."""
+"""The indentation of each agent in the chain of handoffs."""
 
 
 def show_summary(page: Page, handoffs: Sequence[HandoffRecord], past: Sequence[Recorded]) -> None:
-    """Who came after whom, who was asked by whom, and what it took."""
+    """Write the chain of handoffs, the delegates, and the totals."""
     page.rule("what happened")
-    own = [each for each in handoffs if "/" not in each.id]
+    own = [each for each in handoffs if is_root(each.id)]
     if own:
         page.line(page.name(own[0].sender), margin=0)
     for margin, parts in _steps(page, own):
@@ -38,7 +39,7 @@ def show_summary(page: Page, handoffs: Sequence[HandoffRecord], past: Sequence[R
 
 
 def _steps(page: Page, handoffs: Sequence[HandoffRecord]) -> Iterator[tuple[int, list[Text | str]]]:
-    """A staircase: each transfer leads one step down, and whoever was only asked stands on the step of the asker."""
+    """The lines of a staircase: each transfer leads one step down; delegates stand on the step of their sender."""
     marks, margin = page.marks, 0
     for index, handoff in enumerate(handoffs, 1):
         name = page.name(handoff.receiver)
@@ -46,7 +47,7 @@ def _steps(page: Page, handoffs: Sequence[HandoffRecord]) -> Iterator[tuple[int,
         if declined(handoff):
             yield margin, [f"{mark} tried ", name, Text(f": {handoff.error}", "dim")]
         elif handoff.mode is Mode.TRANSFER:
-            yield margin, [f"{marks.bottom}{marks.arrow} ", name, Text(f"  {listed(handoff.variables)}", "dim")]
+            yield margin, [f"{marks.bottom}{marks.arrow} ", name, Text(f"  {call_arguments(handoff.variables)}", "dim")]
             margin += STEP
         else:
             yield margin, [f"{mark} asked ", name, Text(f": {handoff.message}", "dim")]
@@ -76,42 +77,41 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-CUSTOMER = "customer"
-TITLE = "Changeover: five agents of a support desk hand a customer on"
+TITLE = "Changeover: five agents of a support desk hand over to one another"
 SCRIPTED = (
     "Scripted: every reply was written beforehand, so this needs no model, no key and no network. "
-    "The team, its tools, its handoffs and its log are the real ones."
+    "The team, its tools, its handoffs and its log are real."
 )
 
 
-def play(pace: float | None = None, store: str | None = None) -> None:
-    """Play the conversation on standard output; unless told otherwise, at a pace to read along on a terminal."""
+def play_desk(store: str | None = None, pace: float | None = None) -> None:
+    """Play the scripted conversation on standard output."""
     out, url = console(), store_url(store)
     page = Page(out, [CUSTOMER, *(member.id for member in MEMBERS)])
-    show = Show(page, pace_on(out) if pace is None else pace)
+    narration = Narration(page, pace_on(out) if pace is None else pace)
     page.title(TITLE, SCRIPTED)
 
     def judge(request: ApprovalRequest) -> Decision:
-        show.wait(0.5)
+        narration.wait(0.5)
         return Edit(receiver="accounts") if request.kind == "escalation" else Approve()
 
-    with Talk(desk(ScriptedModel(line), url, hold), show, judge) as talk:
-        talk.id = next(id for id in _names() if not talk.past(id))
+    with Dialogue(desk(ScriptedModel(line), url, wait_forever), narration, judge) as dialogue:
+        dialogue.id = next(id for id in _ids() if not dialogue.past(id))
         for message in MESSAGES:
             page.speaker(CUSTOMER)
             page.write(message)
-            show.wait(0.5)
-            talk.say(message)
-        show_summary(page, talk.handoffs(), talk.past())
-        show_store(page, url, talk.id, len(talk.past()))
+            narration.wait(0.5)
+            dialogue.send(message)
+        show_summary(page, dialogue.handoffs(), dialogue.past())
+        show_store(page, url, dialogue.id, len(dialogue.past()))
     page.gap()
-    page.line("To type yourself, or to kill it in the middle:", margin=0)
+    page.line("To talk with the desk yourself, or to kill it in the middle:", margin=0)
     page.gap()
     page.verbatim(f"{program()} demo --chat")
     page.verbatim(f"{program()} demo --crash")
 
 
-def _names() -> Iterator[str]:
-    """Ids for the conversation: a store that was chosen may hold those of former times."""
+def _ids() -> Iterator[str]:
+    """Ids for the conversation: a store that the user gave may have earlier ones."""
     yield "demo"
     yield from (f"demo-{number}" for number in count(2))

@@ -10,15 +10,13 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
-from changeover.cli.exits import tell
-from changeover.cli.terminal.render import line_of
+from changeover.cli.exits import clean, one_line, tell
 from changeover.facts import ApprovalRequest, RequestKind
-from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
-from changeover.relay.perform.approvals import KINDS, POSSIBLE
+from changeover.guards.approval import KINDS, POSSIBLE, Approve, Decision, Edit, Reject, Respond
 
 
 class Asked(Protocol):
-    """A request, as it is awaited, recorded or listed."""
+    """A request: pending, recorded or listed."""
 
     @property
     def kind(self) -> Any: ...
@@ -37,97 +35,97 @@ class Asked(Protocol):
 
 
 VERBS: dict[type[Decision], str] = {Approve: "approve", Respond: "answer", Edit: "route", Reject: "reject"}
-"""The command for each decision. Arguments are changed in a chat, where they can be seen."""
-MORE = {"approve": (), "answer": ("TEXT",), "route": ("RECEIVER",), "reject": ("--note", "TEXT")}
-"""What follows the id in each."""
+"""The subcommand of `approvals` for each decision. Arguments can be edited only in a chat."""
+OPERANDS = {"approve": (), "answer": ("TEXT",), "route": ("RECEIVER",), "reject": ("--note", "TEXT")}
+"""The words that follow the id in each."""
 USUAL = ("approve", "reject")
-"""What is recommended for an approval; that it can be answered or sent elsewhere need not be read each time."""
+"""The subcommands suggested for an approval; it could also be answered or routed."""
 
 
-def listed(values: Mapping[str, Any]) -> str:
-    """Arguments as they would stand in a call."""
+def call_arguments(values: Mapping[str, Any]) -> str:
+    """Arguments as they are written in a call."""
     return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
 
 
 def request_words(request: Asked) -> str:
-    """What a person is asked, on one line."""
-    who, to, what = request.agent, request.receiver, what_words(request)
-    lead = {
-        "approval": f"{who} wants ",
-        "escalation": f"nobody takes this{f' from {who}' if who else ''}: ",
-        "task": f"{who} asks {to}: " if who else f"{to} is asked: ",
+    """A request in one line: the agent that asks, the matter, and the roles that may decide."""
+    sender, receiver = request.agent, request.receiver
+    leads = {
+        "approval": f"{sender} wants ",
+        "escalation": f"no agent takes this{f' from {sender}' if sender else ''}: ",
+        "task": f"{sender} asks {receiver}: " if sender else f"{receiver} is asked: ",
     }
-    takes = f" (for {' or '.join(request.roles)} to decide)" if request.roles else ""
-    return f"{lead.get(request.kind, '')}{what}{takes}"
+    roles = f" (for {' or '.join(request.roles)} to decide)" if request.roles else ""
+    return one_line(f"{leads.get(request.kind, '')}{matter_words(request)}{roles}")
 
 
-def what_words(request: Asked) -> str:
-    """The matter alone, for a list that has its agent and its kind beside it."""
-    values, to, message = request.arguments, request.receiver, request.message
-    about = f": {message}" if message and to else ""
+def matter_words(request: Asked) -> str:
+    """The matter of a request in one line, for a list that shows agent and kind beside it."""
+    values, receiver, message = request.arguments, request.receiver, request.message
+    about = f": {message}" if message and receiver else ""
     match request.kind:
         case "permission":
-            what = f"{to} needs permission for {', '.join(values['permission'])}{about}"
+            matter = f"{receiver} needs permission for {', '.join(values['permission'])}{about}"
         case "escalation":
-            whose = f"declined by {', '.join(values['declined'])}" if "declined" in values else f"a task of {to}"
-            what = f"{whose} ({values['reason']}){about}"
+            declined = f"declined by {', '.join(values['declined'])}" if "declined" in values else ""
+            matter = f"{declined or f'a task of {receiver}'} ({values['reason']}){about}"
         case "task":
-            what = f"{message}{f' ({listed(values)})' if values else ''}"
+            matter = f"{message}{f' ({call_arguments(values)})' if values else ''}"
         case _:
-            asked = f"{request.tool}({listed(values)})" if request.tool else "a handoff"
-            what = f"{asked}{f' to {to}' if to else ''}{about}"
-    return line_of(what)
+            call = f"{request.tool}({call_arguments(values)})" if request.tool else "a handoff"
+            matter = f"{call}{f' to {receiver}' if receiver else ''}{about}"
+    return one_line(matter)
 
 
 def kind_words(request: Asked) -> str:
-    """What kind of request it is, and for whom, if not for anybody who may decide."""
+    """The kind of a request; for a task, the person too."""
     return f"task for {request.receiver}" if request.kind == "task" else str(request.kind)
 
 
-def fitting(request: Asked) -> list[str]:
-    """The commands that decide about it."""
+def fitting_verbs(request: Asked) -> list[str]:
+    """The subcommands that can decide this request."""
     verbs = [VERBS[decision] for decision in VERBS if decision in POSSIBLE[request.kind]]
     return verbs if request.receiver else [verb for verb in verbs if verb != "route"]
 
 
-def misfit(request: Asked, verb: str) -> str:
-    """What fits instead of this command, if it does not fit; nothing if it does."""
-    if verb in (fits := fitting(request)):
+def verb_fault(request: Asked, verb: str) -> str:
+    """Why this subcommand cannot decide this request, and which ones can; empty if it can."""
+    if verb in (fitting := fitting_verbs(request)):
         return ""
-    *others, last = (" ".join((each, "ID", *MORE[each])) for each in fits)
-    return f"{verb} does not fit {KINDS[request.kind]}; what fits is: {', '.join(others)} or {last}"
+    *others, last = (" ".join((each, "ID", *OPERANDS[each])) for each in fitting)
+    return f"{verb} does not fit {KINDS[request.kind]}; use {', '.join(others)} or {last}"
 
 
 CHOICES: dict[RequestKind, tuple[str, ...]] = {
     "approval": ("y(es)", "n(o)", "e(dit)", "r(espond)"),
     "permission": ("y(es)", "n(o)"),
-    "escalation": ("h(and to somebody)", "r(espond)", "n(o)"),
+    "escalation": ("h(and over)", "r(espond)", "n(o)"),
     "task": ("r(espond)", "h(and on)", "n(o)"),
 }
-"""What can be typed; its first letter is enough."""
+"""The answers that can be typed; the first letter is enough."""
 
 
 def user_name() -> str:
-    """Who sits here, as the machine knows them."""
+    """The login name of the user; empty if there is none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
-        return ""  # a container may run under a number that has no name
+        return ""  # a container may run under a user id without a name
 
 
-class Asker:
-    """Asks until there is a decision, or it is left for later."""
+class Prompt:
+    """Asks the person at the terminal about requests."""
 
     def __init__(self, out: Console, members: Iterable[str] = ()) -> None:
         self._out, self.name = out, user_name()
         self._members = list(members)
 
     def ask(self, request: ApprovalRequest) -> Decision | None:
-        """What was decided; None for later."""
+        """The person's decision; None if it is left for later."""
         self._out.print(Text(f"  {request_words(request)}", "yellow"), soft_wrap=True)
         choices = CHOICES[request.kind]
         letters = {choice[0] for choice in choices}
-        while (answer := input(f"  {', '.join(choices)}, Enter for later: ").strip().lower()[:1]) != "":
+        while (answer := _typed(f"{', '.join(choices)}, Enter for later").lower()[:1]) != "":
             if answer in letters and (decision := self._decision(answer, request)) is not None:
                 return decision
         return None
@@ -137,29 +135,30 @@ class Asker:
             case "y":
                 return Approve()
             case "n":
-                return Reject(input("  note for the agent (may be empty): ").strip())
+                return Reject(_typed("note for the agent (may be empty)"))
             case "e":
                 return self._edit(request)
             case "r":
-                return Respond(input("  the result, in your words: "))
+                return Respond(_typed("the result, in your words"))
             case "h":
-                return self._hand_to()
+                receiver = _typed(f"to whom ({', '.join(self._members)})")
+                return Edit(receiver=receiver) if receiver else None
             case _:
                 return None
 
-    def _hand_to(self) -> Edit | None:
-        receiver = input(f"  to whom ({', '.join(self._members)}): ").strip()
-        return Edit(receiver=receiver) if receiver else None
-
     def _edit(self, request: ApprovalRequest) -> Edit | None:
-        receiver = input(f"  receiver [{request.receiver}]: ").strip() if request.receiver else ""
+        receiver = _typed(f"receiver [{request.receiver}]") if request.receiver else ""
         shown = json.dumps(request.arguments, ensure_ascii=False)
-        typed = input(f"  arguments as JSON [{shown}]: ").strip()
+        typed = _typed(f"arguments as JSON [{shown}]")
         arguments = _object(typed) if typed else None
         if typed and arguments is None:
-            tell("  expected a JSON object, such as " + shown)
+            tell(f"  expected a JSON object, such as {shown}")
             return None
         return Edit(arguments=arguments, receiver=receiver)
+
+
+def _typed(question: str) -> str:
+    return input(f"  {clean(question)}: ").strip()
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -1,12 +1,11 @@
-"""Tables, records and JSON on standard output; plain text in a pipe."""
+"""Tables, records, bars and JSON on standard output; plain text in a pipe."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -14,11 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from changeover.cli.exits import clean, tell
 from changeover.facts import dated
 
-CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-"""A whole escape sequence, or any other sign that steers a terminal."""
-COLOURS = {
+STATUS_COLOURS = {
     **dict.fromkeys(("completed", "approved", "COMPLETE", "RETURNED", "ok", "closed"), "green"),
     **dict.fromkeys(("failed", "rejected", "FAILED", "REJECTED", "TIMEOUT", "wrong", "open"), "red"),
     **dict.fromkeys(("waiting", "pending", "PENDING", "half-open"), "yellow"),
@@ -26,65 +24,122 @@ COLOURS = {
 }
 SPACE = 2
 ROOM = 24
-"""How narrow the last column may get before records are shown one below the other."""
+"""The narrowest last column; with less room, records are shown one below the other."""
+EIGHTHS = "▏▎▍▌▋▊▉█"
 
 Row = Mapping[str, str]
 
 
 def console(error: bool = False) -> Console:
-    """Standard output or error: coloured on a terminal, plain in a pipe, and plain wherever NO_COLOR is set."""
+    """Standard output or error: coloured on a terminal, plain in a pipe or if NO_COLOR is set."""
     return Console(color_system=None if os.environ.get("NO_COLOR") else "auto", highlight=False, stderr=error)
 
 
-def clean(text: str) -> str:
-    """Text without what would steer a terminal."""
-    return CONTROL.sub("", text.replace("\t", " ").replace("\r\n", "\n"))
-
-
-def line_of(text: str) -> str:
-    """Text on one line."""
-    return clean(" ".join(text.split()))
+def is_unicode(out: Console) -> bool:
+    """True if arrows, boxes and blocks can be printed."""
+    return out.encoding.lower().startswith("utf")
 
 
 def when(seconds: float | None) -> str:
-    """A time as people here read it."""
+    """A time in the local time zone, for people."""
     return "" if seconds is None else f"{dated(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def json_time(seconds: float | None) -> str | None:
-    """A time as programs everywhere read it."""
+    """A time in UTC as ISO 8601, for programs."""
     return None if seconds is None else dated(seconds).isoformat(timespec="milliseconds")
 
 
+def bar(share: float, width: int, blocks: bool = False) -> str:
+    """A bar for a share from 0 to 1: block characters of eighths, or `###.......` for every encoding."""
+    if not blocks:
+        full = round(share * width)
+        return "#" * full + "." * (width - full)
+    whole, rest = divmod(max(round(share * width * 8), 1) if share else 0, 8)
+    return EIGHTHS[-1] * whole + (EIGHTHS[rest - 1] if rest else "")
+
+
 def print_json(value: Any) -> None:
-    """JSON, indented."""
+    """Print indented JSON."""
     # ASCII escapes: a pipe may have any encoding, and JSON is the same either way.
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     typer.echo(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str))
 
 
-def print_table(rows: Sequence[Row], nothing: str) -> None:
-    """Records with the same fields; the last one may be long."""
-    out = console()
-    if not rows:
-        typer.echo(nothing, err=True)
-    elif not out.is_terminal or _narrow(rows) <= out.width:
-        _columns(out, rows)
+def print_list(rows: list[Any], limit: int, as_json: bool, shown: Callable[[Any], Row], nothing: str) -> None:
+    """Print at most `limit` records of a store, as JSON or as a table, and say so if there are more."""
+    if as_json:
+        print_json([as_data(row) for row in rows[:limit]])
     else:
-        _below(out, rows)
+        print_table(without_empty([shown(row) for row in rows[:limit]]), nothing)
+    warn_of_more(rows, limit)
+
+
+def warn_of_more(rows: Sequence[Any], limit: int) -> None:
+    """Say that a list was cut."""
+    if len(rows) > limit:
+        tell(f"There are more than {limit} rows: raise --limit to see them.")
+
+
+def without_empty(rows: Sequence[Row]) -> list[Row]:
+    """The rows without the columns that are empty in all of them."""
+    filled = {name for row in rows for name, value in row.items() if value}
+    return [{name: value for name, value in row.items() if name in filled} for row in rows]
+
+
+def as_data(row: Any) -> dict[str, Any]:
+    """A record of a store for JSON."""
+    return {name: json_time(value) if _is_time(name) else value for name, value in _fields(row) if name != "turns"}
+
+
+def as_texts(row: Any) -> dict[str, str]:
+    """A record of a store for `print_record`."""
+    shown: dict[str, str] = {}
+    for name, value in _fields(row):
+        if _is_time(name):
+            shown[name] = when(value)
+        elif isinstance(value, dict):
+            shown[name] = json.dumps(value, ensure_ascii=False) if value else ""
+        else:
+            shown[name] = "" if value is None else str(value)
+    return shown
+
+
+def _fields(row: Any) -> Iterable[tuple[str, Any]]:
+    return ((name, getattr(row, name)) for name in row.__struct_fields__)
+
+
+def _is_time(name: str) -> bool:
+    return name in ("at", "deadline") or name.endswith("_at")
+
+
+def print_table(rows: Sequence[Row], nothing: str) -> None:
+    """Print rows with the same columns, of which the last may be long; without rows, `nothing` is told."""
+    out = console()
+    rows = [{name: clean(value) for name, value in row.items()} for row in rows]
+    if not rows:
+        tell(nothing)
+    elif not out.is_terminal or _least_width(rows) <= out.width:
+        _print_columns(out, rows)
+    else:
+        _print_stacked(out, rows)
 
 
 def print_record(row: Row) -> None:
-    """One record, a field on each line; empty fields are left out."""
+    """Print one record, a field per line; empty fields are left out."""
     out = console()
     left = max(map(len, row)) + SPACE
     for name, value in row.items():
         if value:
-            hang(out, Text(f"{name:<{left}}", "dim"), Text(value, COLOURS.get(value, "")), left)
+            print_hanging(out, Text(f"{name:<{left}}", "dim"), _coloured(clean(value)), left)
 
 
-def _narrow(rows: Sequence[Row]) -> int:
-    """How wide a terminal must be so that nothing but the last column is wrapped."""
+def _coloured(value: str) -> Text:
+    return Text(value, STATUS_COLOURS.get(value, ""))
+
+
+def _least_width(rows: Sequence[Row]) -> int:
+    """The width at which only the last column is wrapped."""
     *fixed, last = _widths(rows)
     return sum(fixed) + SPACE * len(fixed) + min(last, ROOM)
 
@@ -93,42 +148,42 @@ def _widths(rows: Sequence[Row]) -> list[int]:
     return [max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in rows[0]]
 
 
-def _columns(out: Console, rows: Sequence[Row], titles: Sequence[str] = ()) -> None:
+def _print_columns(out: Console, rows: Sequence[Row], titles: Sequence[str] = ()) -> None:
     names, widths = list(rows[0]), _widths(rows)
     left = sum(widths[:-1]) + SPACE * (len(widths) - 1)
-    head = Text("".join(_fill(name, width) for name, width in zip(names, widths, strict=True)).rstrip(), "bold")
+    head = Text("".join(map(_padded, names, widths)).rstrip(), "bold")
     out.print(head, soft_wrap=True)
     for index, row in enumerate(rows):
         if titles:
             out.print(Text(titles[index], "bold"), soft_wrap=True)
+        *values, last = row.values()
         cells = [
-            Text(_fill(row[name], width), COLOURS.get(row[name], ""))
-            for name, width in zip(names[:-1], widths[:-1], strict=True)
+            Text(_padded(value, width), STATUS_COLOURS.get(value, ""))
+            for value, width in zip(values, widths[:-1], strict=True)
         ]
-        last = row[names[-1]]
-        hang(out, Text.assemble(*cells), Text(last, COLOURS.get(last, "")), left)
+        print_hanging(out, Text.assemble(*cells), _coloured(last), left)
 
 
-def _below(out: Console, rows: Sequence[Row]) -> None:
-    """What names a record gets a line of its own, so that it can be copied whole; the rest stands below it."""
+def _print_stacked(out: Console, rows: Sequence[Row]) -> None:
+    """The first column gets a line of its own, so that an id can be copied whole; the others stand below it."""
     first, *names = rows[0]
-    # A column without name or width: what is below a title is indented.
+    # An empty column indents what stands below the title.
     rest = [{"": ""} | {name: row[name] for name in names} for row in rows]
-    if _narrow(rest) <= out.width:
+    if _least_width(rest) <= out.width:
         out.print(Text(first, "bold"))
-        _columns(out, rest, [row[first] for row in rows])
+        _print_columns(out, rest, [row[first] for row in rows])
         return
     for row in rows:
         print_record(row)
         out.print()
 
 
-def _fill(value: str, width: int) -> str:
+def _padded(value: str, width: int) -> str:
     return value + " " * (width - cell_len(value) + SPACE)
 
 
-def hang(out: Console, lead: Text, text: Text, left: int) -> None:
-    """A text to the right of its lead; on a terminal it stays there, in a pipe it stays on one line."""
+def print_hanging(out: Console, lead: Text, text: Text, left: int) -> None:
+    """Print a text to the right of its lead; on a terminal it is wrapped there, in a pipe it is not wrapped."""
     room = out.width - left
     lines = list(text.wrap(out, room)) if out.is_terminal and room >= ROOM else text.split("\n")
     for index, line in enumerate(lines or [Text("")]):

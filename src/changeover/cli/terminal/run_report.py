@@ -1,96 +1,132 @@
-"""Report of a run: its answer or error, what it waits for, the commands to type next, the exit code."""
+"""RunReport: the answer or error of a run, what the run waits for, the commands to type next, the exit code."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-import typer
 
 from changeover.agent.agent import Function
-from changeover.cli.exits import Exit, lined, tell
-from changeover.cli.terminal.prompt import MORE, USUAL, fitting, request_words
-from changeover.cli.terminal.render import clean, print_json
+from changeover.cli.exits import Exit, error_text, say, tell
+from changeover.cli.terminal.prompt import OPERANDS, USUAL, fitting_verbs, request_words
+from changeover.cli.terminal.render import console, print_json
+from changeover.cli.terminal.transcript import Transcript
 from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, RunResult, Ticket
+from changeover.relay.stream import Recorded, RunFinished, StreamItem
 
 if TYPE_CHECKING:
     from changeover.team import Team
 
 
-class Place:
-    """Where a conversation is found again: what to type after the name of a command."""
+class NextCommands:
+    """The commands that a user can type next, for one team and one store (None: the default store)."""
 
     def __init__(self, team: str, store: str | None) -> None:
         self._team, self._store = team, store
 
-    def again(self, verb: str, conversation: str) -> str:
-        """The command that goes on with it."""
-        named = ("--conversation", conversation) if verb == "chat" else (conversation,)
-        return self._typed(verb, self._team, *named)
+    def resume(self, conversation: str) -> str:
+        return self._typed("resume", self._team, conversation)
 
-    def deciding(self, verb: str, approval: str, roles: Sequence[str] = ()) -> str:
-        """The command that decides, in one of these roles if it takes one."""
+    def chat(self, conversation: str) -> str:
+        return self._typed("chat", self._team, "--conversation", conversation)
+
+    def decide(self, verb: str, approval: str, roles: Sequence[str] = ()) -> str:
+        """`approvals VERB`, with the first of the roles that may decide."""
         role = ("--role", roles[0]) if roles else ()
-        return self._typed("approvals", verb, approval, *MORE[verb], "--team", self._team, *role)
+        return self._typed("approvals", verb, approval, *OPERANDS[verb], "--team", self._team, *role)
 
-    def serving(self, agents: Iterable[str]) -> str:
-        """The command that has these agents work."""
+    def serve(self, agents: Iterable[str]) -> str:
         return self._typed("worker", self._team, "--agents", ",".join(agents))
 
-    def retrying(self, ticket: str) -> str:
-        """The command that lets workers take it again."""
+    def retry(self, ticket: str) -> str:
         return self._typed("handoffs", "retry", ticket)
 
     def _typed(self, *words: str) -> str:
-        store = f" --store {self._shown}" if self._store else ""
-        return shlex.join(["changeover", *words]) + store
-
-    @property
-    def _shown(self) -> str:
-        """The store as it may be printed: whoever has its password knows what to type."""
-        assert self._store is not None
-        return "URL" if urlsplit(self._store).password else shlex.quote(self._store)
+        typed = shlex.join(["changeover", *words])
+        if not self._store:
+            return typed
+        # A password is never printed.
+        shown = "URL" if urlsplit(self._store).password else shlex.quote(self._store)
+        return f"{typed} --store {shown}"
 
 
-async def told(
-    team: Team,
-    work: Callable[[], Awaitable[RunResult]],
-    place: Place,
-    as_json: bool,
-    fine: Sequence[str] = ("completed",),
-) -> Exit:
-    """Do the work, print what came of it, close the team; the exit code says which it was."""
-    try:
-        result = await work()
-    except ChangeoverError as error:
-        tell(f"changeover: {lined(error)}")
+class RunReport:
+    """Reports on runs of one team; `success` are the statuses that end with exit code 0."""
+
+    def __init__(self, team: Team, commands: NextCommands, success: Sequence[str] = ("completed",)) -> None:
+        self._team, self._commands, self._success = team, commands, success
+
+    async def print(self, work: Callable[[], Awaitable[RunResult]], as_json: bool) -> Exit:
+        """Do the work, close the team, print the result or the error; returns the exit code."""
+        try:
+            result = await work()
+        except ChangeoverError as error:
+            self._print_error(error, as_json)
+            return Exit.FAILED
+        finally:
+            await self._team.close()
         if as_json:
-            print_json(failed_json(error))
+            print_json(result_json(result))
+        else:
+            self._print_result(result)
+        if result.status == "waiting":
+            return Exit.WAITING
+        return Exit.FINE if result.status in self._success else Exit.FAILED
+
+    def worker_lines(self, result: RunResult) -> Iterator[str]:
+        """The tickets that wait for a worker, and the command that starts one."""
+        waiting: dict[str, list[str]] = {}
+        for ticket in tickets_of(result):
+            waiting.setdefault(ticket.agent, []).append(ticket.id)
+        if waiting:
+            yield f"The conversation {result.conversation_id} waits for a worker:"
+        served = [agent for agent in waiting if self._can_work(agent)]
+        for agent, ids in waiting.items():
+            own = "" if agent in served else ", which has no model: a program of yours must claim it (see Team.claim)"
+            yield f"  {', '.join(ids)} for {agent}{own}"
+        if served:
+            yield f"    {self._commands.serve(served)}"
+
+    def _can_work(self, agent: str) -> bool:
+        """True if `changeover worker` can serve this member."""
+        return self._team.thinks(agent) or isinstance(self._team.roster.seats.get(agent), Function)
+
+    def _print_error(self, error: ChangeoverError, as_json: bool) -> None:
+        tell(f"changeover: {error_text(error)}")
+        if as_json:
+            print_json(error_json(error))
         elif error.result is not None:
-            tell(f"To try the failed step again: {place.again('resume', error.result.conversation_id)}")
-        return Exit.FAILED
-    finally:
-        await team.close()
-    if as_json:
-        print_json(result_json(result))
-    else:
-        _print(result, team, place)
-    if result.status == "waiting":
-        return Exit.WAITING
-    return Exit.FINE if result.status in fine else Exit.FAILED
+            tell(f"To retry the failed step: {self._commands.resume(error.result.conversation_id)}")
 
+    def _print_result(self, result: RunResult) -> None:
+        if result.output.strip():
+            say(result.output.rstrip())
+        if result.status == "waiting":
+            for line in self._waiting_lines(result):
+                tell(line)
+        elif result.status == "cancelled":
+            tell(f"changeover: the run of {result.conversation_id} was cancelled")
 
-def finish(code: Exit) -> None:
-    """End the command with this code."""
-    raise typer.Exit(code)
+    def _waiting_lines(self, result: RunResult) -> Iterator[str]:
+        if requests := requests_of(result):
+            yield f"The conversation {result.conversation_id} waits for a person:"
+        for request in requests:
+            yield f"  {request_words(request)}"
+            for verb in USUAL if request.kind == "approval" else fitting_verbs(request):
+                yield f"    {self._commands.decide(verb, request.id, request.roles)}"
+        yield from self.worker_lines(result)
+        if tickets_of(result):
+            yield "  then, for the result:"
+            yield f"    {self._commands.resume(result.conversation_id)}"
 
 
 def result_json(result: RunResult) -> dict[str, Any]:
-    """A result for programs: its attributes, with the whole context and the ids of what is awaited."""
+    """A result for programs: its attributes, with the whole context and the ids of pending requests."""
     data: dict[str, Any] = msgspec.to_builtins(result, enc_hook=str)
     del data["handed"], data["variables"]
     data["context"] = result.context
@@ -98,60 +134,46 @@ def result_json(result: RunResult) -> dict[str, Any]:
     return data
 
 
-def failed_json(error: ChangeoverError) -> dict[str, Any]:
-    """A failure for programs; if a run was under way, all that is known of it."""
+def error_json(error: ChangeoverError) -> dict[str, Any]:
+    """An error for programs, with the result of the run if one was under way."""
     known = result_json(error.result) if error.result is not None else {"status": "failed"}
     return {**known, "error": {"type": type(error).__name__, "message": str(error)}}
 
 
-def awaited_workers(result: RunResult, team: Team, place: Place) -> Iterator[str]:
-    """What waits until somebody takes it, and the command that has workers do so."""
-    waiting: dict[str, list[str]] = {}
-    for ticket in tickets_of(result):
-        waiting.setdefault(ticket.agent, []).append(ticket.id)
-    if waiting:
-        yield f"The conversation {result.conversation_id} waits for a worker:"
-    served = [agent for agent in waiting if _can_work(agent, team)]
-    for agent, ids in waiting.items():
-        own = "" if agent in served else ", by a program of yours: it has no model (see Team.claim)"
-        yield f"  {agent} is to take {', '.join(ids)}{own}"
-    if served:
-        yield f"    {place.serving(served)}"
-
-
-def _can_work(agent: str, team: Team) -> bool:
-    """Whether a worker can do what this member is to do."""
-    return team.thinks(agent) or isinstance(team.roster.seats.get(agent), Function)
-
-
 def tickets_of(result: RunResult) -> list[Ticket]:
-    """What waits until somebody takes it."""
+    """The tickets that wait for a worker."""
     return [each for each in result.pending if isinstance(each, Ticket)]
 
 
 def requests_of(result: RunResult) -> list[ApprovalRequest]:
-    """What waits for a person."""
+    """The requests that wait for a person."""
     return [each for each in result.pending if isinstance(each, ApprovalRequest)]
 
 
-def _print(result: RunResult, team: Team, place: Place) -> None:
-    if result.output.strip():
-        typer.echo(clean(result.output.rstrip()))
-    if result.status == "waiting":
-        for line in _awaited(result, team, place):
-            tell(line)
-    elif result.status == "cancelled":
-        tell(f"changeover: the run of {result.conversation_id} was cancelled")
+async def run_shown(team: Team, text: str, options: Mapping[str, Any]) -> RunResult:
+    """Run a team on this text; on a terminal, its handoffs are printed on standard error meanwhile."""
+    if not sys.stderr.isatty():
+        return await team.run(text, **options)
+    return await _shown(team.stream(text, **options))
 
 
-def _awaited(result: RunResult, team: Team, place: Place) -> Iterator[str]:
-    if requests := requests_of(result):
-        yield f"The conversation {result.conversation_id} waits for a person:"
-    for request in requests:
-        yield f"  {request_words(request)}"
-        for verb in USUAL if request.kind == "approval" else fitting(request):
-            yield f"    {place.deciding(verb, request.id, request.roles)}"
-    yield from awaited_workers(result, team, place)
-    if tickets_of(result):
-        yield "  and when that is done, for what came of it:"
-        yield f"    {place.again('resume', result.conversation_id)}"
+async def resume_shown(team: Team, conversation: str, first: Callable[[], Awaitable[None]] | None = None) -> RunResult:
+    """Resume a conversation after `first`; on a terminal, what is recorded from now on is printed meanwhile."""
+    if sys.stderr.isatty():
+        past = await team.history(conversation)
+        return await _shown(team.follow(conversation, first), past[-1].seq)
+    if first is not None:
+        await first()
+    return await team.resume(conversation)
+
+
+async def _shown(items: AsyncIterator[StreamItem], after: int = 0) -> RunResult:
+    transcript = Transcript(console(error=True), texts=False)
+    async for item in items:
+        if isinstance(item, RunFinished):
+            return item.result
+        if not isinstance(item, Recorded) or item.seq > after:
+            transcript.item(item)
+        else:
+            transcript.recall(item)
+    raise AssertionError("a stream ends with its result")

@@ -1,92 +1,116 @@
-"""Delegates' conversations: opened, awaited and called back by the conversation of their sender."""
+"""Children: delegates' conversations, opened, awaited and cancelled for the conversation of their sender."""
 
 from __future__ import annotations
 
+from asyncio import Future
 from typing import TYPE_CHECKING
 
-from changeover.engines.local.commit import call_off, say
-from changeover.engines.local.conversation import Live
-from changeover.engines.local.deadlines import done_in_time, is_over
+from changeover.engines.clock import done_by
+from changeover.engines.local.conversation import Conversation
 from changeover.errors import ChangeoverError, EngineError
 from changeover.facts import RunResult
+from changeover.ids import offer_of
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import CancelRequested, HandoffExpired, HandoffReturned
+from changeover.relay.requests import CancelRun, Say
 from changeover.relay.result import returned_of
 from changeover.relay.run import Outcome
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
-    from changeover.engines.local.engine import LocalEngine
+    from changeover.engines.local.dispatcher import Dispatcher
 
 
-async def run_child(engine: LocalEngine, parent: Live, command: RunChild) -> HandoffReturned | HandoffExpired:
-    """Open the delegate's conversation, or find it where it was left, and wait for its end."""
-    child, deadline = await _child(engine, parent, command.child), command.deadline
-    if await is_over(engine, child, deadline):  # while nobody worked on it
-        return await _expire(engine, parent, command)
-    async with child.lock:
-        run = await say(engine, child, command.spoken, "given", command.opening)
-        ended = child.wait(run, engine.loop.create_future(), patient=True)
-    try:
-        await engine.tell(child)
-        if await done_in_time(engine, child, deadline, ended):
-            returned = await _returned(engine, child, command, run, ended)
-            return _late(command, child.state.outcomes[run], returned)
-    finally:
-        child.stop_waiting(run, ended)
-    return await _expire(engine, parent, command)
+class Children:
+    """Runs the delegates of conversations."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher, self._conversations = dispatcher, dispatcher.conversations
+
+    async def open(self, parent: Conversation, command: RunChild) -> tuple[Conversation, int]:
+        """Open the delegate's conversation, unless it is open; returns it with its run. The caller notifies."""
+        child = await self._conversations.child(parent, command.child)
+        async with child.lock:
+            say = Say(command.child, command.spoken, "given", command.opening)
+            return child, (await self._dispatcher.recorder.put(child, say)).run
+
+    async def run(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:
+        """Open the delegate's conversation, or find it where it was left, and wait for its end or its deadline."""
+        child = await self._conversations.child(parent, command.child)
+        if await self._is_overdue(child, command.deadline):  # before this process came to it
+            return await self._expire(parent, command)
+        child, run = await self.open(parent, command)
+        ended = child.wait(run, self._dispatcher.loop.create_future(), patient=True)
+        try:
+            await self._dispatcher.notify(child)
+            if await self._done_in_time(child, command.deadline, ended):
+                returned = await self._returned(child, command, run, ended)
+                return _unless_late(command, child.state.outcomes[run], returned)
+        finally:
+            child.stop_waiting(run, ended)
+        return await self._expire(parent, command)
+
+    async def cancel(
+        self, parent: Conversation, command: CancelChild | RunChild, by: str = "its sender"
+    ) -> HandoffReturned:
+        """Cancel a delegate. One that was never opened is opened as cancelled, so that no process opens it later."""
+        child, ended = await self._conversations.child(parent, command.child), None
+        async with child.lock:
+            cancel = CancelRun(command.child, CancelRequested(by=by), command.opening)
+            await self._dispatcher.recorder.put(child, cancel)
+            runs = [child.state.run.id] if child.state.run else list(child.state.outcomes)
+            if runs:
+                ended = child.wait(runs[0], self._dispatcher.loop.create_future(), patient=True)
+        if ended is not None:
+            return await self._returned(child, command, runs[0], ended)
+        await self._dispatcher.notify(child)
+        who = (offer_of(command.id), command.task, command.receiver)
+        reason = command.reason if isinstance(command, CancelChild) else "cancelled"
+        return HandoffReturned(*who, success=False, error=reason, cancelled=True)
+
+    async def _expire(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:
+        """Cancel a delegate whose deadline has passed. A result that it had by then counts."""
+        returned = await self.cancel(parent, command, by="its deadline")
+        return _expired(command, returned) if returned.cancelled else returned
+
+    async def _done_in_time(self, child: Conversation, deadline: float | None, ended: Future[RunResult]) -> bool:
+        """Wait until a delegate ends; False if its time is over before."""
+        clock, until = self._dispatcher.directory.world.clock, deadline
+        while not await done_by(clock, until, ended):
+            if await self._is_overdue(child, deadline):
+                return False
+            assert deadline is not None
+            until = deadline + await self._conversations.waited(child, clock.now())
+        return True
+
+    async def _is_overdue(self, child: Conversation, deadline: float | None) -> bool:
+        """True if a delegate has not ended, and has used up its time."""
+        if deadline is None:
+            return False
+        now = self._dispatcher.directory.world.clock.now()
+        # The result of one that has ended counts, however late it is fetched.
+        ended = child.state.position > 0 and child.state.run is None and not child.state.inbox
+        return not ended and now >= deadline + await self._conversations.waited(child, now)
+
+    async def _returned(
+        self, child: Conversation, command: RunChild | CancelChild, run: int, ended: Future[RunResult]
+    ) -> HandoffReturned:
+        await self._dispatcher.notify(child)
+        try:
+            await ended
+        except EngineError:
+            raise
+        except ChangeoverError:
+            pass  # the outcome says how it failed
+        finally:
+            child.stop_waiting(run, ended)
+        return returned_of(command, child.state.outcomes[run], child.state.record)
 
 
-def _late(command: RunChild, outcome: Outcome, returned: HandoffReturned) -> HandoffReturned | HandoffExpired:
-    """What a delegate brings back; one that was called back by its deadline in an earlier life was too late."""
+def _unless_late(command: RunChild, outcome: Outcome, returned: HandoffReturned) -> HandoffReturned | HandoffExpired:
+    """What a delegate returned, or an expiry if an earlier process cancelled it at its deadline."""
     over = command.deadline is not None and outcome.at >= command.deadline + returned.spent.waited
     return _expired(command, returned) if returned.cancelled and over else returned
 
 
-async def _expire(engine: LocalEngine, parent: Live, command: RunChild) -> HandoffReturned | HandoffExpired:
-    """Call a delegate back whose time is over. What it had finished by then counts."""
-    returned = await cancel_child(engine, parent, command, by="its deadline")
-    return _expired(command, returned) if returned.cancelled else returned
-
-
 def _expired(command: RunChild, returned: HandoffReturned) -> HandoffExpired:
     return HandoffExpired(command.id, command.task, command.receiver, "it was not done in time", returned.spent)
-
-
-async def cancel_child(
-    engine: LocalEngine, parent: Live, command: CancelChild | RunChild, by: str = "its sender"
-) -> HandoffReturned:
-    """Call the delegate back; one that was never opened is opened as cancelled, so that nobody opens it later."""
-    child = await _child(engine, parent, command.child)
-    async with child.lock:
-        await call_off(engine, child, CancelRequested(by=by), command.opening)
-        runs = [child.state.run.id] if child.state.run else list(child.state.outcomes)
-        ended = child.wait(runs[0], engine.loop.create_future(), patient=True) if runs else None
-    if ended is not None:
-        return await _returned(engine, child, command, runs[0], ended)
-    await engine.tell(child)
-    who = (command.id.removesuffix("~"), command.task, command.receiver)
-    reason = command.reason if isinstance(command, CancelChild) else "cancelled"
-    return HandoffReturned(*who, success=False, error=reason, cancelled=True)
-
-
-async def _child(engine: LocalEngine, parent: Live, conversation: str) -> Live:
-    child = await engine.lives.get(conversation)
-    child.readers = parent.readers  # the very list: who reads a conversation reads all below it
-    return child
-
-
-async def _returned(
-    engine: LocalEngine, child: Live, command: RunChild | CancelChild, run: int, ended: Future[RunResult]
-) -> HandoffReturned:
-    await engine.tell(child)
-    try:
-        await ended
-    except EngineError:
-        raise
-    except ChangeoverError:
-        pass  # how it failed stands in its outcome
-    finally:
-        child.stop_waiting(run, ended)
-    return returned_of(command, child.state.outcomes[run], child.state.record)

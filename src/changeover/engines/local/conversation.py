@@ -10,20 +10,26 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from changeover.errors import EngineError, error_of
+from changeover.errors import EngineError, WrittenByNewer, error_of
 from changeover.facts import ApprovalRequest, RunResult, Ticket
-from changeover.relay.commands import Command
+from changeover.ids import child_id, root_of
+from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
+from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
 from changeover.relay.ports import Log
 from changeover.relay.result import result_of, waiting_result
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta, recorded
+from changeover.relay.tickets import delegated, resting
 
 Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 
+WAITS = frozenset({AwaitApproval, AwaitClaim})
+"""Commands for which this process does nothing but wait."""
 
-class Live:
-    """A conversation's state, what is in flight for it, and who waits for it."""
+
+class Conversation:
+    """One conversation's state, its commands in flight, and the callers that wait for it."""
 
     __slots__ = (
         "asleep",
@@ -39,6 +45,7 @@ class Live:
         "lock",
         "may_rest",
         "missed",
+        "notifying",
         "owned",
         "patient",
         "pending",
@@ -46,96 +53,143 @@ class Live:
         "readers",
         "stale",
         "state",
-        "telling",
-        "untold",
+        "unnotified",
         "waiters",
     )
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.known = state.position
-        """How much of the log those who read along have been told."""
+        """The position up to which readers have been given the log."""
         self.epoch = 0
-        """Under which lease this process owns it."""
+        """The lease under which this process owns the conversation."""
         self.owned = False
-        """Whether this process still owns it, as far as it knows."""
+        """True while this process owns the conversation, as far as it knows."""
         self.lock = asyncio.Lock()
         self.stale = False
-        """The state in memory ran ahead of the log: fold again before trusting it."""
+        """True if the state in memory is ahead of the log or incomplete: fold again before using it."""
         self.missed = False
-        """The log went on without us, and what follows from that for what is in flight was not looked at yet."""
+        """True if others appended to the log, and commands in flight were not yet checked against that."""
         self.halted = False
-        """The store failed while this was worked on. This process still owns it, so it has to go on with it itself."""
+        """True if the store failed while this process worked on it; it still owns the conversation, so it has to go on
+        itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
-        """What is outstanding, each with the task that sees to it; of what others have to claim first, a future."""
+        """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
         self.follower: asyncio.Task[None] | None = None
         self.listener: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
         self.waiters: dict[int, list[asyncio.Future[RunResult]]] = {}
-        """Callers who want the result of a run, or to hear that it waits for a person."""
+        """Callers that wait until a run ends or waits for a person or a worker."""
         self.patient: dict[int, list[asyncio.Future[RunResult]]] = {}
-        """Those who want the end of a run, however long it waits."""
+        """Callers that wait until a run ends."""
         self.asleep = False
-        """Nothing goes on here until a person decides about what is `pending`, or somebody claims it."""
+        """True while nothing goes on until a person decides or a worker claims what is `pending`."""
         self.pending: list[ApprovalRequest | Ticket] = []
         self.may_rest = False
-        """Somebody was asked, here or below: it is worth looking whether anything else goes on."""
+        """True once a person or a worker was asked, here or below: check whether anything else goes on."""
         self.declined: set[str] = set()
-        """The waits that the program itself was asked about, and left to a person."""
-        self.untold: list[Recorded] = []
-        """What is recorded and no observer knows yet, in order."""
-        self.telling: asyncio.Lock | None = None
+        """The waits for a person about which the program's `ask` gave no decision."""
+        self.unnotified: list[Recorded] = []
+        """Recorded events that the observer has not received yet, in order."""
+        self.notifying: asyncio.Lock | None = None
         self.attempt = ""
-        """The cause of an entry that is being committed, if observers want to know of it: whoever commits it may be
-        stopped before it is told that it did."""
+        """The cause of an entry that is being committed, if there is an observer: the task that commits it may be
+        cancelled before it learns that it did."""
         self.promised: dict[str, tuple[str, str]] = {}
-        """Commands that asked a receiver who has room, which is kept for them: the receiver, and where it will work."""
+        """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
         self.ended: list[int] = []
-        """Runs whose end is committed and not yet told."""
+        """Runs whose end is committed, and whose callers have not been told yet."""
 
     @property
-    def quiet(self) -> bool:
-        """Whether it can be forgotten: the log has all there is to know."""
+    def idle(self) -> bool:
+        """True if the cache may drop it: the log has all there is to know."""
         return not (self.flight or self.awaited or self.lock.locked())
 
     @property
     def news(self) -> bool:
-        """Whether there may be something to tell."""
-        return bool(self.untold or self.ended or self.may_rest)
+        """True if there may be something to tell observers or callers."""
+        return bool(self.unnotified or self.ended or self.may_rest)
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody wants to know how it goes on."""
+        """True if a caller or a reader waits for it to go on."""
         return bool(self.waiters or self.patient or self.readers)
 
+    @property
+    def busy(self) -> bool:
+        """True if commands are in flight, and not all of them are waits."""
+        return bool(self.flight) and not self.asleep
+
+    @property
+    def commands(self) -> list[Command]:
+        """The commands in flight."""
+        return [command for _, command in self.flight.values()]
+
+    def works(self, commands: Sequence[Command]) -> bool:
+        """True if one of these commands, or of those in flight, is more than a wait."""
+        for command in commands:  # a loop and no `any`: this is asked with every entry
+            if type(command) not in WAITS:
+                return True
+        return any(type(command) not in WAITS for _, command in self.flight.values())
+
+    def drop(self, unwanted: Callable[[Command], bool]) -> None:
+        """Cancel these commands; the next fold gives them out again as far as they are still outstanding."""
+        for id, (task, command) in list(self.flight.items()):
+            if unwanted(command):
+                del self.flight[id]
+                self.stale = True
+                task.cancel()
+
+    def abandon(self) -> None:
+        """Cancel commands that are not outstanding any more. A tool that runs at most once goes on: its outcome is
+        recorded in any case."""
+        self.missed = False
+        for id, (task, command) in list(self.flight.items()):
+            if not awaits(self.state, id) and not is_recorded_late(command):
+                self.promised.pop(id, None)
+                del self.flight[id]
+                task.cancel()
+
+    def resting_ticket(self) -> str:
+        """The ticket of the active agent, if nothing is left to do under it; else an empty text."""
+        own = self.state.run.ticket if self.state.run else ""
+        return own if own in resting(self.state, self.commands) else ""
+
     def emit(self, delta: TextDelta | ThinkingDelta) -> None:
+        """Pass a piece of text to the readers."""
         for reader in self.readers:
             reader(delta)
 
     def publish(self, events: Sequence[Recorded]) -> None:
+        """Pass recorded events to the readers."""
         for reader in self.readers:
             for event in events:
                 reader(event)
 
+    def leave(self, reader: Reader) -> None:
+        """Remove a reader, if it is there."""
+        if reader in self.readers:
+            self.readers.remove(reader)
+
     def wait(self, run: int, future: asyncio.Future[RunResult], patient: bool = False) -> asyncio.Future[RunResult]:
-        """Give the future the result of a run, now or when it has ended. The caller holds the lock."""
+        """Give the future the result of a run, now or when it ends. The caller holds the lock."""
         if run in self.state.outcomes:
-            self._tell(future, run)
+            self._resolve(future, run)
         else:
             (self.patient if patient else self.waiters).setdefault(run, []).append(future)
         return future
 
     def stop_waiting(self, run: int, future: asyncio.Future[RunResult]) -> None:
-        """Somebody patient does not want to know any more."""
+        """Remove a patient caller."""
         if future.done() and not future.cancelled():
-            future.exception()  # heard, though nobody listens: else asyncio complains
+            future.exception()  # retrieved, or asyncio would log it
         if future in (waiting := self.patient.get(run, [])):
             waiting.remove(future)
             if not waiting:
                 del self.patient[run]
 
-    def tell_to_wait(self) -> None:
-        """Tell those who are not patient that somebody has to decide first."""
+    def tell_pending(self) -> None:
+        """Give the callers that are not patient a result that says what is pending."""
         waiting, self.waiters = self.waiters, {}
         for run, futures in waiting.items():
             for future in futures:
@@ -147,27 +201,27 @@ class Live:
         self.ended += islice(reversed(self.state.outcomes), count)
 
     def catch_up(self, state: State, entries: Sequence[Entry]) -> None:
-        """Go on from what the log says, which may be more than was known here; `entries` lead up to it."""
+        """Replace the state by one that was folded from the log; `entries` are those it was folded from."""
         if self.readers:
             self.publish([record for record in recorded(entries) if record.position >= self.known])
         if self.attempt:
             mine = {entry.position: len(entry.events) for entry in entries if entry.cause == self.attempt}
-            told = [range(position, position + count) for position, count in mine.items() if position >= self.known]
-            self.untold += [each for each in recorded(entries) if any(each.position in span for span in told)]
+            spans = [range(position, position + count) for position, count in mine.items() if position >= self.known]
+            self.unnotified += [each for each in recorded(entries) if any(each.position in span for span in spans)]
             self.attempt = ""
         self.missed = self.missed or state.position > self.known
         self.state, self.stale, self.known = state, False, state.position
         self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
 
     def wake(self) -> None:
-        """Tell those who wait for runs that have ended."""
+        """Give callers the results of runs that have ended."""
         while self.ended:
             run = self.ended.pop(0)
             for future in (*self.waiters.pop(run, ()), *self.patient.pop(run, ())):
-                self._tell(future, run)
+                self._resolve(future, run)
 
     def fail(self, error: BaseException) -> None:
-        """Tell everybody who waits that the machinery below failed."""
+        """Raise an error of the engine in all waiting callers."""
         waiting = [*self.waiters.values(), *self.patient.values()]
         self.waiters, self.patient = {}, {}
         for futures in waiting:
@@ -175,7 +229,17 @@ class Live:
                 if not future.done():
                     future.set_exception(error)
 
-    def _tell(self, future: asyncio.Future[RunResult], run: int) -> None:
+    def enter_hooks(self) -> None:
+        """Mark the current task as the one that calls this conversation's hooks."""
+        task = asyncio.current_task()
+        assert task is not None
+        _hook_tasks.set((*_open_hook_tasks(), (self, task)))
+
+    def hook_task(self) -> asyncio.Task[Any] | None:
+        """The task that calls this conversation's hooks, if the current code runs in one of them."""
+        return next((task for each, task in _open_hook_tasks() if each is self), None)
+
+    def _resolve(self, future: asyncio.Future[RunResult], run: int) -> None:
         outcome = self.state.outcomes.get(run)
         if outcome is None or future.done():
             return
@@ -186,92 +250,109 @@ class Live:
             future.set_exception(error_of(outcome.fault, result))
 
 
-KEPT = 1_024
+def is_recorded_late(command: Command) -> bool:
+    """True if the outcome of this command is recorded even when it is not outstanding any more."""
+    return isinstance(command, RunTool) and command.at_most_once
 
-# Our own: a program that seeds Python's gets the same numbers again. Not os.urandom: that is a system call each time.
+
+KEPT = 1_024
+"""How many conversations are kept in memory before idle ones are dropped."""
+
+# Our own generator: a program that seeds Python's would get the same ids again. Not os.urandom: it is a system call.
 _RANDOM = random.Random()
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_RANDOM.seed)
 
 
-class Lives:
-    """Loads conversations from the log, and forgets those that have been quiet for longest."""
+class Conversations:
+    """A cache of conversations: loads them from the log, and drops those that have been idle for longest."""
 
     def __init__(self, log: Log, kept: int = KEPT) -> None:
         self._log, self._kept = log, kept
-        self._lives: dict[str, Live] = {}
+        self._cached: dict[str, Conversation] = {}
 
-    def new(self) -> Live:
-        """A conversation that nobody can have begun: its id is made here, and the log need not be asked."""
-        conversation = f"{_RANDOM.getrandbits(64):016x}"
-        return self._keep(conversation, Live(State(conversation)))
+    def new(self) -> Conversation:
+        """A new conversation with a random id, for which the log need not be read."""
+        id = f"{_RANDOM.getrandbits(64):016x}"
+        return self._keep(id, Conversation(State(id)))
 
-    async def get(self, conversation: str) -> Live:
-        live = self._lives.pop(conversation, None)
+    async def get(self, id: str) -> Conversation:
+        """The conversation, from the cache or the log."""
+        live = self._cached.pop(id, None)
         if live is None:
-            entries = await self._log.read(conversation)
+            entries = await self._log.read(id)
             # Another task may have loaded it while this one was reading.
-            live = self._lives.pop(conversation, None) or Live(State(conversation).fold(entries))
-        return self._keep(conversation, live)
+            live = self._cached.pop(id, None) or Conversation(State(id).fold(entries))
+        return self._keep(id, live)
 
-    def __iter__(self) -> Iterator[Live]:
-        return iter(list(self._lives.values()))
+    def __iter__(self) -> Iterator[Conversation]:
+        return iter(list(self._cached.values()))
 
-    def here(self, conversation: str) -> Live | None:
+    def cached(self, id: str) -> Conversation | None:
         """The conversation, if it is in memory."""
-        return self._lives.get(conversation)
+        return self._cached.get(id)
 
-    async def refresh(self, live: Live) -> None:
-        """Fold again what the log says. The caller holds the lock."""
+    async def refresh(self, live: Conversation) -> None:
+        """Fold the log again. The caller holds the lock."""
         entries = await self._log.read(live.state.id)
         live.catch_up(State(live.state.id).fold(entries), entries)
 
+    async def ensure_readable(self, live: Conversation) -> None:
+        """Fold again if the state is stale; raise WrittenByNewer if this version does not know all of its events."""
+        if live.stale:
+            await self.refresh(live)
+        if live.state.unreadable:
+            raise WrittenByNewer(live.state.id, live.state.unreadable)
+
+    async def child(self, parent: Conversation, id: str) -> Conversation:
+        """A delegate's conversation, read along by the readers of its parent."""
+        child = await self.get(id)
+        child.readers = parent.readers  # the same list, so that it follows every change
+        return child
+
+    async def waited(self, live: Conversation, now: float) -> float:
+        """For how many seconds people were awaited in the current run of a conversation, and below it."""
+        run = live.state.run
+        if run is None:
+            return live.state.last.run.spent().waited if live.state.last else 0.0
+        below = [await self.get(child_id(live.state.id, offer.call)) for offer in delegated(run)]
+        longest = max([await self.waited(child, now) for child in below], default=0.0)
+        return run.waiting.until(now) + run.below.waited + longest
+
     def drop(self, root: str) -> None:
-        """Know nothing of a conversation and those below it."""
-        for conversation in [id for id in self._lives if id.partition("/")[0] == root]:
-            del self._lives[conversation]
+        """Remove a conversation and its delegates from the cache."""
+        for id in [id for id in self._cached if root_of(id) == root]:
+            del self._cached[id]
 
     def fail(self, error: EngineError) -> None:
-        """Tell everybody who still waits, and forget all."""
-        for live in self._lives.values():
+        """Raise an error in all waiting callers, and empty the cache."""
+        for live in self._cached.values():
             live.fail(error)
-        self._lives.clear()
+        self._cached.clear()
 
-    def _keep(self, conversation: str, live: Live) -> Live:
-        if len(self._lives) >= self._kept:
-            self._forget()
-        self._lives[conversation] = live  # at the end: the oldest stand first
+    def _keep(self, id: str, live: Conversation) -> Conversation:
+        if len(self._cached) >= self._kept:
+            self._drop_idle()
+        self._cached[id] = live  # at the end: the least recently used come first
         return live
 
-    def _forget(self) -> None:
-        for conversation, live in list(islice(self._lives.items(), self._kept // 8)):
-            if live.quiet:
-                del self._lives[conversation]
+    def _drop_idle(self) -> None:
+        for id, live in list(islice(self._cached.items(), self._kept // 8)):
+            if live.idle:
+                del self._cached[id]
 
 
-Notice = tuple[Live, asyncio.Task[Any]]
+HookTask = tuple[Conversation, asyncio.Task[Any]]
 
-_notices: ContextVar[tuple[Notice, ...]] = ContextVar("notices", default=())
-"""In which tasks the hooks of which conversations are called, of which one does what is done here."""
-
-
-def calls_hooks(live: Live) -> None:
-    """The task that says so calls the hooks of this conversation, until it ends."""
-    task = asyncio.current_task()
-    assert task is not None
-    _notices.set((*_open(), (live, task)))
-
-
-def caller_of(live: Live) -> asyncio.Task[Any] | None:
-    """The task that calls the hooks of this conversation, if one of these is what acts here."""
-    return next((task for each, task in _open() if each is live), None)
+_hook_tasks: ContextVar[tuple[HookTask, ...]] = ContextVar("hook_tasks", default=())
+"""The tasks that call hooks and from which the current code was started, each with its conversation."""
 
 
 def in_hook() -> bool:
-    """Whether it is a hook that acts here."""
-    return bool(_open())
+    """True if the current code runs in a hook."""
+    return bool(_open_hook_tasks())
 
 
-def _open() -> tuple[Notice, ...]:
-    # What a hook has begun may go on for long after it, and is no hook's then.
-    return tuple(notice for notice in _notices.get() if not notice[1].done())
+def _open_hook_tasks() -> tuple[HookTask, ...]:
+    # A task that a hook started may outlive it, and runs in no hook then.
+    return tuple(each for each in _hook_tasks.get() if not each[1].done())

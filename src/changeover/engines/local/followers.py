@@ -1,216 +1,116 @@
-"""Followers: readers of a run's stream, and the tasks that follow what other processes record."""
+"""Followers: tasks that learn from the log what other processes record, and take over what they leave behind."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from changeover.engines.local.claims import sweep
-from changeover.engines.local.conversation import Live
-from changeover.errors import ConversationNotFound, EngineError
-from changeover.facts import RunResult
-from changeover.relay.events import Entry, RunCancelled, RunCompleted, RunFailed, RunResumed, RunStarted
-from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta, recorded
+from changeover.engines.local.conversation import Conversation
+from changeover.errors import EngineError
+from changeover.ids import below
+from changeover.relay.events import Entry
+from changeover.relay.stream import recorded
 
 if TYPE_CHECKING:
-    from changeover.engines.local.engine import LocalEngine
-
-Item = Recorded | TextDelta | ThinkingDelta
-
-
-class Reading:
-    """The stream of one run; made on the loop that reads, filled on the loop where the team lives."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._left = False
-        self._queue: asyncio.Queue[Item | tuple[str, int] | None] = asyncio.Queue()
-
-    def put(self, item: Item | tuple[str, int] | None) -> None:
-        """One more item; a conversation and a number say which run is read."""
-        if not self._left and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
-
-    def leave(self, answer: asyncio.Future[RunResult]) -> None:
-        """The run goes on without its reader, and whatever comes of it is not this reader's to hear."""
-        self._left = True
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    async def items(self, answer: asyncio.Future[RunResult]) -> AsyncIterator[StreamItem]:
-        """Everything of one run, and nothing of others before and after it; then its result, or what it raised."""
-        answer.add_done_callback(lambda _: self.put(None))
-        early: list[Item] = []
-        order: InOrder | None = None
-        while (item := await self._queue.get()) is not None:
-            if isinstance(item, tuple):
-                order = InOrder(*item)
-            else:
-                early.append(item)
-            if order is None:
-                continue
-            for each in early:
-                for ready in order.take(each):
-                    yield ready
-            early = []
-        for left in order.rest() if order else ():
-            yield left
-        yield RunFinished(await answer)
-
-
-class InOrder:
-    """Those items that belong to one run of a root, recorded events by `seq`: delegates record at the same time, and
-    who recorded first is not always heard first."""
-
-    def __init__(self, conversation: str, run: int) -> None:
-        self._conversation, self._run = conversation, run
-        self._under_way = False
-        self._next: int | None = None
-        self._held: dict[int, Recorded] = {}
-
-    def take(self, item: Item) -> Iterator[Item]:
-        """One more item; what can be passed on by now."""
-        if not isinstance(item, Recorded):
-            if self._under_way:
-                yield item
-            return
-        if self._next is None:
-            self._next = item.seq
-        if item.seq >= self._next:
-            self._held[item.seq] = item
-        while self._next in self._held:
-            yield from self._pass(self._held.pop(self._next))
-            self._next += 1
-
-    def rest(self) -> Iterator[Item]:
-        """What is left when nothing more comes, though something before it was never heard."""
-        for seq in sorted(self._held):
-            yield from self._pass(self._held[seq])
-
-    def _pass(self, item: Recorded) -> Iterator[Item]:
-        root = item.conversation == self._conversation
-        self._under_way = self._under_way or (root and _is(item, self._run, (RunStarted, RunResumed)))
-        if self._under_way or (root and item.position <= self._run):
-            yield item
-        if root and _is(item, self._run, (RunCompleted, RunFailed, RunCancelled)):
-            self._under_way = False
-
-
-def _is(item: Recorded, run: int, kinds: tuple[type, ...]) -> bool:
-    """Whether this is such an event of this run."""
-    return isinstance(item.event, kinds) and getattr(item.event, "run", None) == run
-
-
-async def read_along(engine: LocalEngine, conversation: str, reading: Reading) -> None:
-    """Read the run under way, or the last one, from its beginning."""
-    live, meanwhile = await engine.lives.get(conversation), list[Any]()
-    live.readers.append(meanwhile.append)
-    try:
-        entries = await engine.log.tree(conversation)
-        if not entries:
-            raise ConversationNotFound(conversation)
-        past = list(recorded(entries))
-    finally:
-        live.readers.remove(meanwhile.append)
-    live.readers.append(reading.put)
-    run = _last_run(past, conversation)
-    begun = (index for index, each in enumerate(past) if each.id == f"{conversation}:{run}")
-    for item in [(conversation, run), *past[next(begun, 0) :], *meanwhile]:
-        reading.put(item)
-
-
-def _last_run(past: Sequence[Recorded], conversation: str) -> int:
-    """The run that is under way in a conversation, or was the last."""
-    runs = [each.event.run for each in past if each.conversation == conversation and isinstance(each.event, RunStarted)]
-    return runs[-1] if runs else 1
-
+    from changeover.engines.local.dispatcher import Dispatcher
 
 logger = logging.getLogger("changeover.engine")
 
 
-class Follower:
-    """Tells those who wait what others record; takes a conversation over when nobody works on it any more."""
+class Followers:
+    """Follows conversations in which other processes record."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._log, self._conversations = dispatcher.log, dispatcher.conversations
 
-    def follow(self, live: Live) -> None:
-        """Begin to follow, unless that is under way. The caller holds the lock."""
+    def follow(self, live: Conversation) -> None:
+        """Follow a conversation that another process works on, until no caller waits for it. The caller holds the
+        lock."""
         if live.follower is None:
-            live.follower = self._engine.begin(self._follow(live))
+            live.follower = self._dispatcher.begin(self._follow(live))
 
-    def listen(self, live: Live) -> None:
-        """Hear at once what those say who claim or decide something in the tree of a conversation that is at work
-        here."""
+    def listen(self, live: Conversation) -> None:
+        """React at once to claims and decisions that other processes record in the tree of a conversation that this
+        process works on."""
         if live.listener is None:
-            live.listener = self._engine.begin(self._listen(live))
+            live.listener = self._dispatcher.begin(self._listen(live))
 
-    async def _listen(self, live: Live) -> None:
-        changes = self._engine.log.changes(live.state.root, live.state.seq)
-        upcoming = asyncio.ensure_future(_next(changes))
+    async def _follow(self, live: Conversation) -> None:
+        async def take_in(entry: Entry) -> None:
+            await self._take_in(live, entry)
+
+        async def take_over() -> None:
+            await self._dispatcher.go_on_with(live.state.id)
+
+        def ended() -> None:
+            # At once, before anything is awaited: a caller that comes from here on needs a new follower.
+            live.follower = None
+
         try:
-            while live.flight and not live.asleep:
-                await asyncio.wait({upcoming}, timeout=self._engine.patience)
-                if upcoming.done():
-                    await self._hear(upcoming.result())
-                    upcoming = asyncio.ensure_future(_next(changes))
-        except EngineError:
-            logger.exception("what others say to conversation %s is heard later", live.state.id)
-        finally:
-            live.listener = None
-            upcoming.cancel()
-
-    async def _hear(self, entry: Entry) -> None:
-        """Go on where somebody else recorded something, unless whoever works there is about to see it."""
-        live = self._engine.lives.here(entry.conversation)
-        if live is not None and entry.position >= live.known and not live.lock.locked():
-            await self._engine.take_up(live.state.id)
-
-    async def _follow(self, live: Live) -> None:
-        changes = self._engine.log.changes(live.state.root, live.state.seq)
-        upcoming = asyncio.ensure_future(_next(changes))
-        try:
-            while live.awaited and not live.flight:
-                await asyncio.wait({upcoming}, timeout=self._engine.patience)
-                if upcoming.done():
-                    await self._take_in(live, upcoming.result())
-                    upcoming = asyncio.ensure_future(_next(changes))
-                else:
-                    await self._take_over(live)
+            await self._each_change(live, lambda: live.awaited and not live.flight, take_in, take_over, ended)
         except EngineError as error:
             logger.exception("conversation %s cannot be followed", live.state.id)
             live.fail(error)
+
+    async def _listen(self, live: Conversation) -> None:
+        def ended() -> None:
+            live.listener = None
+
+        try:
+            await self._each_change(live, lambda: live.busy, self._hear, None, ended)
+        except EngineError:
+            logger.exception("inputs of other processes to conversation %s are noticed later", live.state.id)
+
+    async def _each_change(
+        self,
+        live: Conversation,
+        wanted: Callable[[], bool],
+        take: Callable[[Entry], Awaitable[None]],
+        silent: Callable[[], Awaitable[None]] | None,
+        ended: Callable[[], None],
+    ) -> None:
+        """Call `take` with each new entry of a tree while it is wanted, and `silent` if there was none for a while."""
+        changes = self._log.changes(live.state.root, live.state.seq)
+        upcoming = asyncio.ensure_future(_next(changes))
+        try:
+            while wanted():
+                await asyncio.wait({upcoming}, timeout=self._dispatcher.patience)
+                if upcoming.done():
+                    await take(upcoming.result())
+                    upcoming = asyncio.ensure_future(_next(changes))
+                elif silent is not None:
+                    await silent()
         finally:
-            # At once, before anything is awaited: whoever wants to know from here on must be followed for anew.
-            live.follower = None
+            ended()
             upcoming.cancel()
             await asyncio.gather(upcoming, return_exceptions=True)
 
-    async def _take_in(self, live: Live, entry: Entry) -> None:
-        """Fold what somebody else recorded."""
+    async def _hear(self, entry: Entry) -> None:
+        """Go on where another process recorded something, unless a task of this process is about to see it."""
+        live = self._conversations.cached(entry.conversation)
+        if live is not None and entry.position >= live.known and not live.lock.locked():
+            await self._dispatcher.go_on_with(live.state.id)
+
+    async def _take_in(self, live: Conversation, entry: Entry) -> None:
+        """Fold an entry of another process."""
         async with live.lock:
             state = live.state
             if entry.conversation != state.id:
-                if entry.conversation.startswith(f"{state.id}/"):
+                if entry.conversation.startswith(below(state.id)):
                     live.publish(list(recorded([entry])))
                 return
             if entry.position < state.position:
                 return
             if live.stale or entry.position > state.position:
-                await self._engine.lives.refresh(live)
+                await self._conversations.refresh(live)
             else:
-                told = list(recorded([entry], state.agent))
+                events = list(recorded([entry], state.agent))
                 live.catch_up(state.fold([entry]), ())
-                live.publish(told)
+                live.publish(events)
         live.wake()
-
-    async def _take_over(self, live: Live) -> None:
-        """Nothing was heard for a while: go on here if nobody else does."""
-        async with live.lock:
-            await self._engine.lives.refresh(live)
-            await self._engine.go_on(live)
-        await self._engine.tell(live)
 
 
 async def _next(changes: AsyncIterator[Entry]) -> Entry:
@@ -218,40 +118,40 @@ async def _next(changes: AsyncIterator[Entry]) -> Entry:
 
 
 class Watch:
-    """Looks now and then; nobody waits for it."""
+    """Looks at the store at intervals: for changes to agents, inputs of other processes, and unfinished work."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self._task: asyncio.Task[None] | None = None
         self._recovers = False
 
     @property
     def recovers(self) -> bool:
-        """Whether what is due is taken up, wherever it was left."""
+        """True if unfinished work of other processes is taken up."""
         return self._task is not None and self._recovers
 
-    def keep(self, recover: bool) -> None:
-        """Begin to watch, unless that is under way."""
+    def start(self, recover: bool) -> None:
+        """Start to watch, unless that was done before."""
         self._recovers = self._recovers or recover
         if self._task is None:
-            self._task = self._engine.begin(self._look_again_and_again())
+            self._task = self._dispatcher.begin(self._look_repeatedly())
 
-    async def _look_again_and_again(self) -> None:
+    async def _look_repeatedly(self) -> None:
         while True:
-            await asyncio.sleep(self._engine.patience)
+            await asyncio.sleep(self._dispatcher.patience)
             try:
-                await self._engine.directory.look()
-                await self._heed()
+                await self._dispatcher.directory.look()
+                await self._hear_inputs()
                 if self._recovers:
-                    await self._engine.recover()
-                    await sweep(self._engine)
-            except Exception:  # whatever it was, what comes next has to be looked for
+                    await self._dispatcher.recover()
+                    await self._dispatcher.claims.sweep()
+            except Exception:  # whatever it was, the next look may succeed
                 logger.exception("looking for unfinished conversations failed; trying again")
 
-    async def _heed(self) -> None:
-        """Hear what others said to the conversations that are at work here."""
-        for conversation, position in (await self._engine.log.owned()).items():
-            live = self._engine.lives.here(conversation)
+    async def _hear_inputs(self) -> None:
+        """Go on with conversations to which other processes appended inputs."""
+        for conversation, position in (await self._dispatcher.log.owned()).items():
+            live = self._dispatcher.conversations.cached(conversation)
             news = live is None or live.missed or live.halted or live.known < position
             if news and not (live and live.lock.locked()):
-                await self._engine.take_up(conversation)
+                await self._dispatcher.go_on_with(conversation)

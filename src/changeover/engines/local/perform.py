@@ -1,4 +1,4 @@
-"""How this engine performs each kind of command, and how it asks the receiver of an offer."""
+"""Performer: carries out commands, those that every engine performs alike and those that are this engine's own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from changeover.agent.roster import ABSENT
-from changeover.engines.clock import in_time
-from changeover.engines.local.approvals import await_decision
-from changeover.engines.local.children import cancel_child, run_child
-from changeover.engines.local.conversation import Live
-from changeover.engines.local.directory import capacity, room
+from changeover.engines.clock import done_by
+from changeover.engines.local.approvals import Approvals
+from changeover.engines.local.conversation import Conversation
 from changeover.facts import Mode
 from changeover.handoffs.answers import Rejected
+from changeover.ids import child_id, offer_of
 from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
@@ -38,75 +37,72 @@ from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import Answered, answered, ask
 
 if TYPE_CHECKING:
-    from changeover.engines.local.engine import LocalEngine
+    from changeover.engines.local.dispatcher import Dispatcher
 
 UNCLAIMED = "nobody claimed it before the deadline"
-
-
-async def ask_receiver(engine: LocalEngine, live: Live, command: AskReceiver) -> Answered | HandoffExpired:
-    """What the receiver says to an offer, if it says it in time."""
-    clock, deadline, who = engine.world.clock, command.deadline, command.offer.receiver
-    if deadline is not None and clock.now() >= deadline:
-        return HandoffExpired(command.offer.call, command.task, who, "it was not asked before the deadline")
-    asking = asyncio.ensure_future(_ask(engine, live, command))
-    try:
-        if await in_time(clock, deadline, asking):
-            return asking.result()
-        return HandoffExpired(command.offer.call, command.task, who, "it did not answer in time")
-    finally:
-        asking.cancel()
-
-
-async def expiry(engine: LocalEngine, command: AwaitClaim) -> HandoffExpired:
-    """The end of an offer that nobody claimed before its deadline."""
-    ticket = command.ticket
-    assert ticket.deadline is not None
-    await engine.world.clock.alarm(ticket.deadline)
-    return HandoffExpired(command.id.removesuffix("^"), command.task, ticket.agent, UNCLAIMED)
-
-
-async def _ask(engine: LocalEngine, live: Live, command: AskReceiver) -> Answered:
-    answer = await ask(engine.world, command)
-    if command.offer.receiver in engine.world.roster.absent:
-        return answered(command, Rejected(ABSENT))
-    if isinstance(answer, HandoffAccepted):
-        receiver, place = command.offer.receiver, _place(live, command)
-        most = capacity(engine, receiver)
-        if most is not None and not await room(engine, receiver, place):
-            return answered(command, Rejected(f"it works on {most} tasks, which is all it can do at once"))
-        if most is not None:
-            live.promised[command.id] = (receiver, place)  # from now on, until the log has it
-    return answer
-
-
-def _place(live: Live, command: AskReceiver) -> str:
-    """The conversation in which the receiver would work."""
-    offer = command.offer
-    return f"{live.state.id}/{offer.call}" if offer.mode is Mode.DELEGATE else live.state.id
-
 
 EFFECTS = (
     *(CallModel, CallFunction, RunTool, SeekApproval, FindReceiver, JudgeTask, JudgeResult, PackContext, FetchContext),
     CleanUp,
 )
-"""What is performed the same by every engine; the rest is this one's own."""
+"""Commands that every engine performs alike."""
 
 
-def performed(engine: LocalEngine, live: Live, command: Command) -> Awaitable[Event]:
-    """The outcome of a command."""
-    if isinstance(command, EFFECTS):
-        intend = partial(engine.intend, live, command.id)
-        return perform(engine.world, command, intend, live.emit if live.readers else None)
-    match command:
-        case RunChild():
-            return run_child(engine, live, command)
-        case CancelChild():
-            return cancel_child(engine, live, command)
-        case AwaitApproval():
-            return await_decision(engine, live, command)
-        case AskReceiver():
-            return ask_receiver(engine, live, command)
-        case AwaitClaim():
-            return expiry(engine, command)
-        case _:
-            assert_never(command)
+class Performer:
+    """Performs commands of conversations."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher, self._directory = dispatcher, dispatcher.directory
+        self._approvals = Approvals(dispatcher)
+
+    def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
+        """The outcome of a command."""
+        if isinstance(command, EFFECTS):
+            intend = partial(self._dispatcher.intend, live, command.id)
+            return perform(self._directory.world, command, intend, live.emit if live.readers else None)
+        match command:
+            case RunChild():
+                return self._dispatcher.children.run(live, command)
+            case CancelChild():
+                return self._dispatcher.children.cancel(live, command)
+            case AwaitApproval():
+                return self._approvals.decision(live, command)
+            case AskReceiver():
+                return self.answer(live, command)
+            case AwaitClaim():
+                return self._expiry(command)
+            case _:
+                assert_never(command)
+
+    async def answer(self, live: Conversation, command: AskReceiver) -> Answered | HandoffExpired:
+        """The receiver's answer to an offer, or an expiry if it comes too late."""
+        clock, deadline, receiver = self._directory.world.clock, command.deadline, command.offer.receiver
+        if deadline is not None and clock.now() >= deadline:
+            return HandoffExpired(command.offer.call, command.task, receiver, "it was not asked before the deadline")
+        asking = asyncio.ensure_future(self._ask(live, command))
+        try:
+            if await done_by(clock, deadline, asking):
+                return asking.result()
+            return HandoffExpired(command.offer.call, command.task, receiver, "it did not answer in time")
+        finally:
+            asking.cancel()
+
+    async def _ask(self, live: Conversation, command: AskReceiver) -> Answered:
+        answer, receiver = await ask(self._directory.world, command), command.offer.receiver
+        if receiver in self._directory.world.roster.absent:
+            return answered(command, Rejected(ABSENT))
+        most = self._directory.capacity(receiver)
+        if most is not None and isinstance(answer, HandoffAccepted):
+            delegate = command.offer.mode is Mode.DELEGATE
+            place = child_id(live.state.id, command.offer.call) if delegate else live.state.id
+            if not await self._directory.room(receiver, place):
+                return answered(command, Rejected(f"it works on {most} tasks, which is all it can do at once"))
+            live.promised[command.id] = (receiver, place)  # until the log has it
+        return answer
+
+    async def _expiry(self, command: AwaitClaim) -> HandoffExpired:
+        """The expiry of an offer that no worker claimed before its deadline."""
+        ticket = command.ticket
+        assert ticket.deadline is not None
+        await self._directory.world.clock.alarm(ticket.deadline)
+        return HandoffExpired(offer_of(command.id), command.task, ticket.agent, UNCLAIMED)

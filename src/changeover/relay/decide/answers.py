@@ -1,4 +1,4 @@
-"""What follows an offer: the answer, the next receiver or a person after a refusal, the check of the result."""
+"""After an offer: the answer, the next receiver or a person after a refusal, and the check of the result."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 
 
 def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
-    """What is due for the transfer of a turn, which is all that is left of the turn."""
+    """What is due for the transfer of a turn when every other call is answered."""
     phase = call.phase
-    if type(phase) is Offered and _is_taken_at_once(phase, roster) and not _unpacked(phase):
+    if type(phase) is Offered and _is_accepted_at_once(phase, roster) and not _unpacked(phase):
         return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
     if isinstance(phase, Asked):
         return (
@@ -55,16 +55,16 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
     return due if isinstance(due, Record) else [due] if due else ()
 
 
-def _is_taken_at_once(phase: Offered, roster: Roster) -> bool:
-    """Whether nothing can come between the offer and its acceptance."""
+def _is_accepted_at_once(phase: Offered, roster: Roster) -> bool:
+    """Whether the offer is accepted at once, with nothing to ask, wait for or check."""
     offer = phase.offer
     if offer.queued or offer.deadline is not None or phase.verdict is not None or phase.tripped is not None:
         return False
-    return _takes_all(offer.receiver, roster)
+    return _accepts_all(offer.receiver, roster)
 
 
-def _takes_all(receiver: str, roster: Roster) -> bool:
-    """Whether it takes whatever it is offered, so that nobody has to be asked."""
+def _accepts_all(receiver: str, roster: Roster) -> bool:
+    """Whether the receiver accepts every offer without being asked."""
     seat = roster.seats.get(receiver)
     if roster.absent and receiver in roster.absent:
         return False
@@ -72,14 +72,14 @@ def _takes_all(receiver: str, roster: Roster) -> bool:
 
 
 def _unpacked(phase: Offered) -> bool:
-    """Whether what its receiver gets has yet to be made."""
+    """Whether the receiver's context still has to be made."""
     return phase.offer.packs and phase.packed is None
 
 
 def answer(
     state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster
 ) -> Record | AskReceiver | JudgeResult | PackContext | None:
-    """What is due for a call that was offered, or declined; None if it has to wait."""
+    """What is due for a call whose handoff was offered or declined; None if it has to wait."""
     match call.phase:
         case Offered(verdict=None) as phase:
             return _answer_of(state, run, turn, call, phase, roster)
@@ -88,7 +88,7 @@ def answer(
         case Offered(verdict=verdict) as phase if verdict:
             return _result_by(state, call, phase, verdict)
         case Declined() as phase:
-            return _ask_on(state, run, turn, call, phase, roster)
+            return _after_refusal(state, run, turn, call, phase, roster)
         case _:
             return None
 
@@ -96,14 +96,14 @@ def answer(
 def _answer_of(
     state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, roster: Roster
 ) -> Record | AskReceiver | PackContext | None:
-    """The receiver's answer, if its declaration gives it; else what has to be made for it, and the question."""
+    """The receiver's answer, if its declaration gives it; else the command that packs its context or asks it."""
     offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
-    if left_alone := _left_alone(phase, roster):
-        return _rejected(state, offer, left_alone)
+    if reason := _unaskable(phase, roster):
+        return _rejected(state, offer, reason)
     if isinstance(seat, Person):
-        return _ask(state, call, offer, "task")
+        return _request(state, call, offer, "task")
     if phase.needs:
-        return _ask(state, call, offer, "permission", {"permission": list(phase.needs)})
+        return _request(state, call, offer, "permission", {"permission": list(phase.needs)})
     if offer.needs_context or offer.needs_permission:
         return _condition(state, offer, offer.needs_context, offer.needs_permission)
     if refusal := _refusal(state, phase, seat):
@@ -116,15 +116,15 @@ def _answer_of(
     return question(state, run, turn, phase) if call.id in turn.idle else None
 
 
-def _left_alone(phase: Offered, roster: Roster) -> str:
-    """Why nobody is asked, though the offer was made; nothing if somebody is."""
+def _unaskable(phase: Offered, roster: Roster) -> str:
+    """Why the receiver is not asked: its circuit is open or it is absent; empty if it is asked."""
     if (found := phase.tripped) is not None:
         return open_words(Tripped(found.receiver, found.failures, found.until))
     return ABSENT if phase.offer.receiver in roster.absent else ""
 
 
 def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
-    """What the receiver of an offer is asked."""
+    """The command that asks the receiver of an offer."""
     offer, context = phase.offer, context_of(state, run, phase.offer.call)
     package = run.spoken.package if turn.code else None
     thread = View(state.thread)
@@ -134,7 +134,7 @@ def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
 
 
 def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Record | None:
-    """Why the receiver does not take it, as far as nobody has to be asked."""
+    """The refusal that follows from the deadline or from the receiver's declaration, if any."""
     offer = phase.offer
     if phase.until is not None and state.at >= phase.until:
         return Record(HandoffExpired(offer.call, state.task, offer.receiver, "it was not asked before the deadline"))
@@ -168,7 +168,7 @@ def _condition(
 
 
 def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record:
-    """The answer that a person gave: who is the receiver, or may permit it."""
+    """The answer of a person, who is the receiver or was asked for permission."""
     offer = phase.offer
     match verdict.decision:
         case Approve() | Respond() as decision:
@@ -180,7 +180,7 @@ def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record
 
 
 def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDecided) -> Record | JudgeResult:
-    """What a person who was delegated to brings back, if it is what was expected."""
+    """The result of a delegate that is a person, after it was checked against the expectations."""
     offer = phase.offer
     text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
     if offer.expected is not None and phase.problem is None:
@@ -193,14 +193,14 @@ def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDe
     return Record(HandoffReturned(*who, success=True, response=text))
 
 
-def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
-    """Ask the next one, tell the sender, or ask a person."""
+def _after_refusal(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
+    """After a refusal: offer to the next receiver, tell the sender, or ask a person."""
     offer = phase.offer
     if named := _named(phase, roster):
         return from_refusal(state, run, (turn, call), Step(named, run.spoken.queued), "run", roster)
     if run.brokers(turn):
         if (step := broker.step(run, call, phase, roster)) is None:
-            return _tell(state, turn, call, phase)
+            return _tell_sender(state, turn, call, phase)
         return from_refusal(state, run, (turn, call), step, "", roster)
     asked = {*offer.declined_by, offer.receiver, *phase.refused}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.present and name not in asked]
@@ -211,18 +211,18 @@ def _ask_on(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
             return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
     elif others and not phase.needs:
         return from_refusal(state, run, (turn, call), Step(others[0], run.spoken.queued), "agents", roster)
-    return _tell(state, turn, call, phase)
+    return _tell_sender(state, turn, call, phase)
 
 
 def _named(phase: Declined, roster: Roster) -> str:
-    """Whom a person wants to be asked next, if one said so."""
+    """The receiver that a person named as the next one, if any."""
     if phase.verdict is not None and isinstance(phase.verdict.decision, Edit):
         return phase.verdict.decision.receiver
     return phase.suggested if phase.by and phase.suggested in roster.present else ""
 
 
-def _tell(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
-    """Whoever offered it hears that nobody took it."""
+def _tell_sender(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
+    """Tell the sender that no receiver accepted."""
     offer = phase.offer
     if offer.mode is Mode.DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
@@ -230,10 +230,10 @@ def _tell(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
         return Record(HandoffReturned(*who, success=False, error=error, declined=True))
     if turn.deaf and not turn.code:
         return _escalate(state, call, phase)
-    return Record(CallRefused(call.id, state.task, _told(phase), "declined", offer.receiver))
+    return Record(CallRefused(call.id, state.task, _refusal_words(phase), "declined", offer.receiver))
 
 
-def _told(phase: Declined) -> str:
+def _refusal_words(phase: Declined) -> str:
     receiver = phase.offer.receiver
     if phase.needs:
         return f"{receiver} takes it only if it knows {', '.join(phase.needs)}; hand off again and give that, or go on"
@@ -241,16 +241,16 @@ def _told(phase: Declined) -> str:
 
 
 def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:
-    """Nobody wants it: a person picks a receiver, answers, or gives it back."""
+    """No receiver accepted: a person picks one, answers, or gives the task back."""
     offer = phase.offer
     about = {"declined": [*offer.declined_by, offer.receiver, *phase.refused], "reason": phase.reason}
-    return _ask(state, call, offer, "escalation", about)
+    return _request(state, call, offer, "escalation", about)
 
 
-def _ask(
+def _request(
     state: State, call: OpenCall, offer: HandoffOffered, kind: RequestKind, about: dict[str, Any] | None = None
 ) -> Record:
-    """Put it into the inbox of people."""
+    """Request a decision of a person about an offer."""
     id, who = topic_id(offer.call, kind), (offer.sender, call.call.name)
     asked = about if about is not None else offer.variables
     message = offer.message or (state.run.spoken.text if state.run else "")
@@ -258,12 +258,12 @@ def _ask(
 
 
 REPAIRS = 1
-"""How often a receiver is told what is wrong with its answer."""
+"""Number of times that a receiver may correct an answer that does not meet the expectations."""
 
 
 def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Record | Sequence[Command]:
-    """What is due when a call says that the run ends with its output."""
-    found = _in_force(state, run)
+    """What is due when a call ends the run with its output: the check of the output first, if one is expected."""
+    found = _expectations(state, run)
     if found is None or turn.judged == "":
         return Record(RunCompleted(run.id, output))
     if turn.judged is None:
@@ -274,8 +274,8 @@ def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Reco
 
 
 def judge(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command] | None:
-    """What is due before the run may end with this answer; None if nothing is."""
-    found = _in_force(state, run)
+    """What is due before the run may end with this answer: its check, a repair or a failure; None if nothing is."""
+    found = _expectations(state, run)
     if found is None:
         return None
     if not phase.judged:
@@ -287,9 +287,9 @@ def judge(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Se
     return Record(RunFailed(run.id, ResultFault(state.agent, phase.problem)))
 
 
-def _in_force(state: State, run: Run) -> tuple[Expected, str, str] | None:
-    """What is expected of the run's answer, and by whose tool: of a delegate by whoever gave the task, whoever answers
-    in the end; else by the last handoff of this run."""
+def _expectations(state: State, run: Run) -> tuple[Expected, str, str] | None:
+    """The expectations of the run's answer, with the sender and the tool that declare them: those of the task that
+    was delegated to this conversation, else those of the last handoff of this run."""
     given, handed = run.spoken.given, state.handed
     if given is not None and given.expected is not None:
         return given.expected, given.sender, given.tool

@@ -1,4 +1,4 @@
-"""The choice of a receiver for a task that names none: find candidates, then ask them in turn."""
+"""The broker: finds candidates for a task that names no receiver, and asks them in turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from changeover.relay.turn import Declined, OpenCall, Turn
 
 
 def find(state: State, run: Run, turn: Turn, call: OpenCall) -> Record | Sequence[Command] | None:
-    """Find who can do it; None as soon as somebody was found."""
+    """Find a receiver for what code offers; None once one is found."""
     chosen = call.chosen
     if chosen is not None:
         return None if chosen.receiver else Record(CallRefused(call.id, state.task, chosen.why, "declined"))
@@ -29,16 +29,16 @@ def find(state: State, run: Run, turn: Turn, call: OpenCall) -> Record | Sequenc
 
 
 def step(run: Run, call: OpenCall, phase: Declined, roster: Roster) -> Step | None:
-    """What follows when somebody did not simply take it: the next who can do it; else whoever lacks least; else, if
-    that is wanted, a place in the queue of the best; None if it goes back."""
+    """The next step after a refusal: another candidate; else the one whose conditions are fewest; else, if the caller
+    wants that, the queue of the best candidate; None if the task goes back to the caller."""
     offer = phase.offer
     if phase.needs and not offer.brokered:
-        return None  # only whoever offers it can give that
+        return None  # only the caller can meet the condition
     if following := _unasked(phase, roster):
         return Step(following, brokered=True)
     conditions = [each for each in call.conditions if each.receiver in roster.seats]
     if conditions:
-        least = min(conditions, key=_lacks)  # of equals the first, who fits best
+        least = min(conditions, key=_condition_count)  # the first among equals fits best
         return Step(least.receiver, needs_context=least.needs_context, needs_permission=least.needs_permission)
     best = (*offer.declined_by, offer.receiver)[0]
     if run.spoken.no_takers == "queue" and best in roster.seats and not _has_waited(offer):
@@ -47,19 +47,19 @@ def step(run: Run, call: OpenCall, phase: Declined, roster: Roster) -> Step | No
 
 
 def _unasked(phase: Declined, roster: Roster) -> str:
-    """Who has not been asked yet: whom the last suggests, if it is one of them, else whoever fits best."""
+    """A candidate that was not asked yet: the one that the last receiver suggested, else the best; empty if none."""
     offer = phase.offer
     asked = {*offer.declined_by, offer.receiver}
     left = [name for name in offer.alternatives if name in roster.present and name not in asked]
     return phase.suggested if phase.suggested in left else left[0] if left else ""
 
 
-def _lacks(condition: HandoffConditional) -> int:
+def _condition_count(condition: HandoffConditional) -> int:
     return len(condition.needs_context) + len(condition.needs_permission)
 
 
 def _has_waited(offer: HandoffOffered) -> bool:
-    """Whether it was in the queue of the best already, after all had been asked."""
+    """Whether the task was already in the queue of the best candidate, after all had been asked."""
     again = offer.receiver in offer.declined_by
     return again and offer.queued and not (offer.needs_context or offer.needs_permission)
 

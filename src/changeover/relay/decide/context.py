@@ -1,4 +1,4 @@
-"""What a receiver gets of the sender's context: the strategy, what has to be made, and the briefing of a delegate."""
+"""The context of a receiver: what its strategy shows, what has to be packed first, and the briefing of a delegate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def with_context(
     strategy: ContextStrategy,
     roster: Roster,
 ) -> HandoffOffered:
-    """The offer with what its strategy shows of the sender's context, and its weight unless that has to be made."""
+    """The offer with the figures of its strategy, and with the receiver's tokens unless its context has to be made."""
     turn, call = asker
     seat = roster.seats.get(offer.receiver)
     briefs = offer.mode is Mode.DELEGATE or (turn.code and run.spoken.package is not None)
@@ -50,7 +50,7 @@ def with_context(
 
 
 def _weight(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOffered, roster: Roster) -> int:
-    """How many tokens the receiver gets of what was said."""
+    """Number of tokens that the receiver gets."""
     if offer.mode is Mode.DELEGATE:
         text = briefing_of(state, run, turn, Delegated(offer, 0), roster)
         return count(text) + count(task_of(run, offer))
@@ -60,17 +60,18 @@ def _weight(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOf
 
 
 def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, roster: Roster) -> PackContext:
-    """Make what the receiver gets, of what was said since the last chapter."""
+    """The command that makes the receiver's context of the messages since the last chapter."""
     offer = phase.offer
     covered = len(state.thread) - (0 if turn.quiet else 1)  # without the reply that hands over
     said = said_before(state.thread, turn, call) if offer.mode is Mode.TRANSFER else state.thread[:covered]
     news = said[state.covered :]
     if offer.mode is Mode.TRANSFER and offer.message and not (news and news[-1].text == offer.message):
-        news = [*news, Note(offer.message, offer.sender)]  # those who come later are told of it too
+        news = [*news, Note(offer.message, offer.sender)]  # later receivers are told of it too
     variables = merge_variables(state.variables, offer.variables, offer.merge)
     seat = roster.seats.get(offer.receiver)
     agent = seat.agent if isinstance(seat, Seat) else None
-    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, call.call.name)
+    move = roster.move_of(offer.sender, call.call.name)
+    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move)
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
     brief = _brief(state, run, turn, offer)
@@ -104,29 +105,31 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
 
 
 def briefing_of(state: State, run: Run, turn: Turn, phase: Delegated, roster: Roster) -> str:
-    """What a delegate is told beside its task; the same whenever it is asked for, until its turn ends."""
+    """The text that a delegate is told beside its task; it stays the same until the turn ends."""
     offer, packed = phase.offer, phase.packed
     if packed is not None and packed.briefing:
         return packed.briefing
     if turn.code:
-        return offer.about  # the package says all
+        return offer.about  # the package is the whole context
     template = roster.briefing_for(offer.receiver)
     brief = replace(_brief(state, run, turn, offer), recent_messages=_recent(state, run, turn, offer, roster))
     return briefed_by(template if isinstance(template, str) else roster.template, brief)
 
 
 def task_of(run: Run, offer: HandoffOffered) -> str:
-    """What a delegate is asked to do."""
+    """The task of a delegate: the sender's message, else the user's request."""
     return offer.message or run.spoken.text
 
 
 def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered) -> Brief:
-    """All that is known about the task, but for what was said."""
+    """The brief of a task without messages."""
     if turn.code and run.spoken.package is not None:
         return brief_of(HandoffPackage.from_dict(run.spoken.package))
     if offer.mode is Mode.TRANSFER:
-        return Brief(your_task=offer.message)  # beside it, the receiver reads what the user said
-    request = "" if task_of(run, offer) == run.spoken.text else run.spoken.text  # else it reads that next
+        return Brief(your_task=offer.message)  # the receiver reads the user's request beside it
+    request = (
+        "" if task_of(run, offer) == run.spoken.text else run.spoken.text
+    )  # a request that is the task is read once
     return Brief(
         original_request=request,
         why_you=offer.reason,
@@ -136,20 +139,20 @@ def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered) -> Brief:
 
 
 def _recent(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> list[Message]:
-    """The last messages, without what the receiver is told anyway."""
-    # Without the reply that delegates: what it says to this receiver is the task.
-    end, most = len(state.thread) - (0 if turn.quiet else 1), offer.shown
-    # No more of the thread than is needed: a delegate must cost the same however long a conversation is.
-    first = 0 if most < 0 or offer.include or offer.exclude else max(0, end - 2 * most)
-    before = [each for each in state.thread[first:end] if _tells(each, run, roster)]
-    return last_messages(select_messages(before, offer.include, offer.exclude), most)
+    """The last messages for a brief, without those that the brief holds already."""
+    # Without the reply that delegates: its words for this receiver are the task.
+    end, shown = len(state.thread) - (0 if turn.quiet else 1), offer.shown
+    # Only the end of the thread: the cost of a delegate must not grow with the conversation.
+    first = 0 if shown < 0 or offer.include or offer.exclude else max(0, end - 2 * shown)
+    before = [each for each in state.thread[first:end] if _is_informative(each, run, roster)]
+    return last_messages(select_messages(before, offer.include, offer.exclude), shown)
 
 
-def _tells(message: Message, run: Run, roster: Roster) -> bool:
-    """Whether a message says more than the request, or that somebody handed over."""
+def _is_informative(message: Message, run: Run, roster: Roster) -> bool:
+    """Whether a message holds more than the request, the sender's own briefing, or the result of a transfer."""
     if isinstance(message, User):
         return message.text != run.spoken.text
     if isinstance(message, Note) and run.spoken.given:
-        return message.text != run.spoken.given.briefing  # what one was told oneself, one does not pass on whole
-    passed = isinstance(message, ToolResult) and roster.move_of(message.agent, message.name)
-    return not isinstance(passed, TRANSFERS)
+        return message.text != run.spoken.given.briefing
+    move = isinstance(message, ToolResult) and roster.move_of(message.agent, message.name)
+    return not isinstance(move, TRANSFERS)

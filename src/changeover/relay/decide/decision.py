@@ -17,7 +17,7 @@ from changeover.messages import View
 from changeover.relay.budget import spent_up
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
 from changeover.relay.decide import answers, delegates, rollback, rules
-from changeover.relay.decide.limits import overdue
+from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
 from changeover.relay.events import (
@@ -41,12 +41,12 @@ from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offe
 from changeover.tools.command import Directive
 
 
-def think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record:
-    """Ask the person, or do as the person said."""
+def _ask_person(state: State, run: Run, phase: Thinking, roster: Roster) -> Record:
+    """The request to the active person, or what follows from the decision."""
     verdict = run.verdict
     if verdict is None:
         sender, kind = state.handed.sender if state.handed else "", _kind(run)
-        about = {"reason": "whoever took it did not finish it"} if run.worn_out else state.variables
+        about = {"reason": "no worker that claimed it finished it"} if run.worn_out else state.variables
         id, who = topic_id(phase.due, kind), (sender, "", about, state.agent)
         return Record(ApprovalRequested(id, state.task, *who, run.spoken.text, kind=kind))
     match verdict.decision:
@@ -65,38 +65,38 @@ def _kind(run: Run) -> Literal["task", "escalation"]:
 
 
 def _give_back(state: State, run: Run, note: str, by: str, roster: Roster) -> Record:
-    """To whoever handed it over; if nobody did, it ends here."""
+    """Return the task to the agent that handed it over; without one, the run fails."""
     sender = state.handed.sender if state.handed else ""
-    given = state.leg < 0 and run.spoken.given is not None  # then the sender waits elsewhere, and is told there
-    if sender in roster.seats and sender != state.agent and not given:
+    delegated = state.leg < 0 and run.spoken.given is not None  # the sender waits in the parent conversation
+    if sender in roster.seats and sender != state.agent and not delegated:
         return Record(FunctionReturned(state.agent, state.task, "", Directive(goto=sender, message=note), by))
     return Record(RunFailed(run.id, RefusalFault(state.agent, note or f"declined{f' by {by}' if by else ''}")))
 
 
-def choose(state: State, run: Run, limits: Limits, roster: Roster) -> Record | Sequence[Command]:
-    """The limits of a run that has just begun."""
+def _choose_tier(state: State, run: Run, limits: Limits, roster: Roster) -> Record | Sequence[Command]:
+    """Find the tier of a run that has just begun, by its words or by asking the helper model."""
     found = classify(run.spoken.text, roster.capabilities)
     if limits.auto == "judge":
         return [JudgeTask(topic_id(run.id, Topic.TIER), state.task, state.id, run.id, run.spoken.text, limits, found)]
     return Record(TierChosen(run.id, found.tier, found.reason, limits.as_tier(found.tier)))
 
 
-def awaited(state: State, command: str) -> bool:
-    """Whether it is still to be found out by this command."""
+def _awaits_tier(state: State, command: str) -> bool:
+    """Whether the tier of the run is still to be found by this command."""
     return state.run is not None and command == topic_id(state.run.id, Topic.TIER) and not state.run.tier
 
 
 def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     """The next decision that needs no effect or, if there is none, every command that is outstanding.
 
-    A command for a call of a turn is given once for each `State`: of a turn with many calls, those that are in work
-    are not listed again with every outcome. Who has lost one folds the log anew and is given all.
+    A command for a call of a turn is given out once for each `State`, so that a turn with many calls does not list all
+    of them with every outcome. A process that lost a command folds the log again.
     """
     run = state.run
     if state.unreadable:
-        return ()  # whoever wrote it knows what to do
-    tidy = state.rollbacks or state.returning is not None
-    decision = _tidy(state, run, roster) if tidy else _next(state, run, roster)
+        return ()  # a newer version wrote it, and goes on with it
+    rolls_back = state.rollbacks or state.returning is not None
+    decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
     return record_first(state, decision, roster) if roster.trials else decision
 
 
@@ -106,14 +106,14 @@ def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
     limits = run.limits or roster.limits
     if (limits.auto or "timeout" in state.limits) and not isinstance(run.phase, Broken | Stopping):
         if limits.auto:
-            return choose(state, run, limits, roster)
+            return _choose_tier(state, run, limits, roster)
         if limits.on_limit == "raise":
             return overdue(state, run)
     return PHASES[type(run.phase)](state, run, run.phase, roster)
 
 
-def _tidy(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
-    """What is due while a handoff is being undone, beside everything else."""
+def _roll_back(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
+    """What is due while a handoff is rolled back, beside everything else."""
     if (done := rollback.settled(state, roster)) is not None:
         return done
     if state.returning is not None and (run is None or not rollback.busy(run)):
@@ -130,7 +130,7 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return Record(RunStarted(run, sender_of(spoken.package), code=True))
     agent = spoken.agent or state.return_to or state.agent
     if (agent not in roster.seats or agent in roster.absent) and not spoken.agent:
-        agent = roster.start  # nobody yet, or somebody who has left the team since
+        agent = roster.start  # there is no active agent, or it has left the team
     claimed = spoken.given is not None and spoken.given.ticket
     return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
 
@@ -139,23 +139,23 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
     seat = roster.seats.get(state.agent)
     limits = run.limits or roster.limits
     if run.struck is not None and limits.on_limit == "raise":
-        return _fail(run, run.struck)
+        return fail(run, run.struck)
     if seat is None:
-        return _fail(run, AgentFault(state.agent, tuple(roster.seats)))
+        return fail(run, AgentFault(state.agent, tuple(roster.seats)))
     if run.worn_out or isinstance(seat, Person):
-        return think(state, run, phase, roster)
+        return _ask_person(state, run, phase, roster)
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
     if run.strikes > roster.second_chances:
         mistaken = _fault_of(state, run, seat, roster)
         if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
-            return Record(FellBack(state.task, f"nobody is called {mistaken.receiver!r}"))
-        return _fail(run, mistaken)
+            return Record(FellBack(state.task, f"no agent is called {mistaken.receiver!r}"))
+        return fail(run, mistaken)
     return _ask_model(state, run, phase, limits, roster)
 
 
 def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: Roster) -> Record | Sequence[Command]:
-    last = _last_word(state, run, limits)
+    last = _is_last_call(state, run, limits)
     if isinstance(last, Record):
         return last
     if roster.gotos and (led := rules.lead(state, run, phase, roster)) is not None:
@@ -177,15 +177,15 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
     ]
 
 
-def _last_word(state: State, run: Run, limits: Limits) -> bool | Record:
-    """Whether the model may be asked only once more; or that it may not be asked at all."""
+def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
+    """Whether this is the last model call that the limits allow, or the record of a limit that forbids it."""
     tell, turns = limits.on_limit == "tell", run.turns + run.below.turns
     budgeted = limits.max_tokens is not None or limits.max_cost is not None
     near = turns >= limits.max_turns or budgeted or state.limits or run.spoken.given is not None
     if not near or (fault := spent_up(state, run, limits)) is None:
         return tell and turns == limits.max_turns - 1
     if not tell or fault.limit not in BUDGETS or run.last_word:
-        return _fail(run, fault)
+        return fail(run, fault)
     return fault.limit in state.limits or Record(LimitReached(fault.limit, fault.figure, 0, fault.spent))
 
 
@@ -202,7 +202,7 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 
 
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
-    if state.handed is None and run.spoken.given is None:  # so nobody expects anything of it but the user
+    if state.handed is None and run.spoken.given is None:  # no handoff, so no expectations
         return Record(RunCompleted(run.id))
     return answers.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
 
@@ -212,7 +212,7 @@ def _break(state: State, run: Run, phase: Broken, roster: Roster) -> Record:
 
 
 def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | Sequence[Command]:
-    """Call back whoever still works for this run; then it ends."""
+    """Cancel the delegates that still work for this run; then it ends."""
     if phase.turn is not None and phase.turn.delegated:
         return [
             delegates.call_back(state, offer)
@@ -223,19 +223,15 @@ def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | S
 
 
 def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
-    """What to say of a model that kept getting its calls wrong."""
+    """The fault of a model whose calls were wrong too often."""
     mistake = run.mistake
     if mistake is not None and mistake.why == "guard":
         return RefusalFault(state.agent, mistake.reason)
     if mistake is not None and mistake.why in ("receiver", "command"):
-        # A model can hand off where its tools lead, code to anybody.
+        # A model can hand off to the receivers of its tools, code to any member.
         possible = seat.transfers if mistake.why == "receiver" else roster.present
         return ReceiverFault(state.agent, mistake.receiver, possible)
     return ModelFault(state.agent, mistake.reason if mistake else "its calls could not be carried out")
-
-
-def _fail(run: Run, fault: Fault) -> Record:
-    return Record(RunFailed(run.id, fault))
 
 
 PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[Command]]] = {
@@ -246,7 +242,7 @@ PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[
     Broken: _break,
     Stopping: _stop,
 }
-"""What comes next in each phase of a run."""
+"""The function that decides in each phase of a run."""
 
 
 NOBODY: Mapping[str, Tripped] = {}
@@ -260,19 +256,22 @@ def settle(
     tripped: Mapping[str, Tripped] = NOBODY,
     apply: Callable[[Event], None] | None = None,
 ) -> tuple[list[Event], Sequence[Command]]:
-    """Return what to append, and what is left to perform. Of the handoffs that are `tripped`, by their calls, it was
-    found that their receivers are left alone. `apply` applies an event to the state and reads it as well."""
+    """Apply the events and all decisions that need no effect; return what to append and what is left to perform.
+
+    `tripped` holds the open circuits that the store found, by the calls of their offers. `apply` takes the place of
+    `state.apply` for a caller that also reads each event.
+    """
     state.at = at
     apply = apply or state.apply
     batch = list(events)
     for event in batch:
         apply(event)
-    # One decision at a time: each may change what the next one is.
+    # One decision at a time: each may change the next one.
     while isinstance(decision := decide(state, roster), Record):
         apply(decision.event)
         batch.append(decision.event)
         if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
-            # Right behind its offer: before it, the ids would not be those of which it was found.
+            # Right after its offer: any other place would shift the ids that the store checked.
             batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
             apply(verdict)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
@@ -286,7 +285,7 @@ def awaits(state: State, command: str) -> bool:
     if "<" in command:
         return any(wanted.id == command for wanted in state.rollbacks.values())
     if topic_of(command) == Topic.TIER:
-        return awaited(state, command)
+        return _awaits_tier(state, command)
     match state.run.phase if state.run else None:
         case Thinking(due=due):
             return due == command

@@ -13,7 +13,7 @@ from changeover.relay.turn import Delegated, OpenCall, Turn
 
 
 def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegated, roster: Roster) -> RunChild:
-    """Let the delegate work; what it is given is the same whenever it is asked for, until its turn ends."""
+    """The command that runs a delegate; its input stays the same until the turn ends."""
     offer, packed = phase.offer, phase.packed
     spoken = UserSpoke(
         task_of(run, offer),
@@ -50,7 +50,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
 
 
 def call_back(state: State, offer: HandoffOffered, reason: str = "cancelled") -> CancelChild:
-    """End what a delegate does."""
+    """The command that cancels a delegate."""
     opening, child = Started(state.root, state.id, state.depth + 1), child_id(state.id, offer.call)
     return CancelChild(
         command_id(offer.call, Mark.RECALL), state.task, offer.call, child, opening, offer.receiver, reason

@@ -1,4 +1,4 @@
-"""What happens when a limit forbids a step: the agent is told, the team falls back, or the run fails."""
+"""Refusals by limits and by switched-off handoffs: the agent is told, the team falls back, or the run fails."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from changeover.relay.turn import Turn
 
 
 def fail(run: Run, fault: Fault) -> Record:
-    """The run fails."""
+    """Fail the run; its delegates are called back first."""
     busy = isinstance(run.phase, Acting) and run.phase.turn.delegated
     return Record(RunStopped(run.id, fault) if busy else RunFailed(run.id, fault))
 
 
 def over_limit(state: State, run: Run, call: tuple[str, str], limit: LimitName, roster: Roster) -> Record:
-    """One more than may be, by this call to this receiver: the agent is told, or the run fails."""
+    """Refuse a call with its receiver because of a limit: the agent is told, the team falls back, or the run fails."""
     limits = run.limits or roster.limits
     figure = getattr(limits, limit)
     reason = REASONS[limit].format(figure)
-    # A Function member cannot be told, and would go on for ever.
+    # A Function member cannot be told, and would retry forever.
     turn = run.phase.turn if isinstance(run.phase, Acting) else None
     if turn is not None and turn.rule:
         return Record(CallRefused(call[0], state.task, f"refused: {reason}", "limit", call[1]))
@@ -37,12 +37,12 @@ def over_limit(state: State, run: Run, call: tuple[str, str], limit: LimitName, 
 
 
 def may_hand_off(state: State, turn: Turn, roster: Roster) -> bool:
-    """Whether whoever asks may have others do something: code may unless nobody may."""
+    """Whether the agent of the turn may hand off here; code may wherever the team may."""
     return roster.handoffs_enabled if turn.code else roster.hands_off(state.root, turn.agent)
 
 
 def alone(state: State, run: Run, turn: Turn, call: tuple[str, str]) -> Record:
-    """Code wants to go to this receiver, where nobody hands off to anybody."""
+    """Refuse a Command in a conversation whose agents work alone."""
     id, receiver = call
     if turn.deaf:
         reason = f"a Command to {receiver!r}, but each agent of this team works alone"
@@ -51,7 +51,7 @@ def alone(state: State, run: Run, turn: Turn, call: tuple[str, str]) -> Record:
 
 
 def overdue(state: State, run: Run) -> Record:
-    """The time of the whole run is over."""
+    """Fail a run whose time is over."""
     found = state.limits["timeout"]
     return fail(run, LimitFault("timeout", found.figure, found.spent))
 

@@ -13,7 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.agent.agent import Person
-from changeover.agent.moves import DelegateTo, Intent, NoSuchReceiver, Transfer, TransferToAny, misfit_words, not_json
+from changeover.agent.moves import (
+    DelegateTo,
+    Intent,
+    Move,
+    NoSuchReceiver,
+    Transfer,
+    TransferToAny,
+    misfit_words,
+    not_json,
+)
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Expected, Mode
 from changeover.faults import ReceiverFault
@@ -54,6 +63,8 @@ class Proposal(Struct, frozen=True, gc=False):
 
     turn: Turn
     call: OpenCall
+    move: Move | None
+    """What the call means for the agent of the turn; None for code, Function members and rules."""
     intent: Intent
     origin: Literal["call", "command", "branch", "alternative"]
     id: str
@@ -85,7 +96,7 @@ def from_call(
         return intent
     if call.chosen is not None:
         intent = replace(intent, receiver=call.chosen.receiver)
-    proposal = Proposal(turn, call, intent, "call", call.id, dropped, move.approval)
+    proposal = Proposal(turn, call, move, intent, "call", call.id, dropped, move.approval)
     return propose(state, run, proposal, roster)
 
 
@@ -120,6 +131,7 @@ def from_refusal(
     proposal = Proposal(
         turn,
         call,
+        roster.move_of(turn.agent, call.call.name),
         intent,
         "alternative",
         next_offer(before.call),
@@ -223,6 +235,7 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
     if proposal.declined is not None and proposal.step is not None:
         return _draft_again(state, run, proposal, proposal.declined, proposal.step, roster)
     turn, intent, found = proposal.turn, proposal.intent, proposal.call.chosen
+    # By position where it can be: every transfer passes here, and keywords take three times as long.
     offer = HandoffOffered(
         proposal.id,
         state.task,
@@ -232,12 +245,13 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         intent.mode,
         intent.variables,
         intent.instructions,
-        merge=intent.merge,
-        return_to=intent.return_to,
-        dropped=proposal.dropped,
-        about=intent.about,
-        final=intent.final,
-        max_iterations=intent.max_iterations,
+        Full.name,
+        intent.merge,
+        intent.return_to,
+        proposal.dropped,
+        intent.about,
+        intent.final,
+        intent.max_iterations,
         alternatives=found.alternatives if found else intent.alternatives,
         expected=intent.expected,
         capability=found.capability if found else "",
@@ -338,7 +352,7 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         before = proposal.declined.offer
         # A sender that gets its own task back does not start afresh.
         sender, receiver = before.sender, before.receiver if receiver == before.sender else receiver
-    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.call.call.name)
+    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
     if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:

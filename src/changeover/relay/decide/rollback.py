@@ -23,7 +23,7 @@ def busy(run: Run) -> bool:
 
 
 def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
-    """The task is its sender's again."""
+    """Give the task back to its sender."""
     record = record_at(state, wanted.call)
     assert record is not None
     who, why = (record.sender, record.receiver), (wanted.reason, wanted.by)
@@ -34,20 +34,20 @@ def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
 
 
 def _before(state: State, receiver: str) -> str:
-    """Who was active before code handed over to this receiver."""
+    """The agent that was active before code handed over to this receiver."""
     last = max((index for index, agent in enumerate(state.path) if agent == receiver), default=0)
     return state.path[last - 1] if last else ""
 
 
 def _undone(state: State, first: HandoffRecord) -> Iterator[str]:
-    """This transfer, and those that came after it and are not back yet."""
+    """The calls of this transfer and of the later ones that are still open."""
     for record in state.handoffs[state.handoffs.index(first) :]:
         if record.mode is Mode.TRANSFER and Signal.RETURN in TRANSITIONS[record.state]:
             yield split_handoff(record.id)[1]
 
 
 def settled(state: State, roster: Roster) -> Record | None:
-    """One rollback after which nothing has to be cleaned up."""
+    """The end of a rollback that needs no cleanup, if there is one."""
     for call, command in state.rollbacks.items():
         if not has_cleaner(command.rollback.handoff, roster):
             return Record(RollbackDone(call))
@@ -55,6 +55,6 @@ def settled(state: State, roster: Roster) -> Record | None:
 
 
 def has_cleaner(handoff: HandoffRecord, roster: Roster) -> bool:
-    """Whether the declaration of this handoff says how to clean up after it."""
+    """Whether the declaration of this handoff has an on_rollback function."""
     move = roster.move_of(handoff.sender, handoff.tool)
     return isinstance(move, Transfer) and move.handoff.on_rollback is not None

@@ -1,4 +1,4 @@
-"""Rules, conditions and guards: where a run goes before its model is asked, and whether a handoff may be offered."""
+"""Rules and guards: where a rule sends a run before its model is asked, and whether a handoff may be offered."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ logger = logging.getLogger("changeover.rules")
 
 
 def lead(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | None:
-    """Where a rule has the active agent hand over, before its model is asked; None if its model is."""
+    """The rule that hands the run over before the active agent's model is asked; None if no rule does."""
     if run.told or not roster.hands_off(state.root, state.agent):
         return None
     if handoffs_left(state, run, run.limits or roster.limits) <= 0:
@@ -51,7 +51,7 @@ def lead(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | No
         if held is True:
             return Record(RuleFired(rule.name, state.agent, state.task, rule.goto, rule.message))
         if isinstance(held, Misjudged) and rule.name not in run.misjudged:
-            return _failed(state, rule, held)
+            return _rule_failed(state, rule, held)
     return None
 
 
@@ -60,12 +60,14 @@ def _may_lead(rule: Rule, state: State, run: Run, roster: Roster) -> bool:
         return False
     if rule.goto in roster.absent or stands_in(state.agent, rule.goto, roster):
         return False
-    # A delegate does what it was asked, and comes back; unless a rule is about just that one.
+    # A delegate does its task and returns, unless a rule names that agent.
     return not state.depth or bool(rule.agents)
 
 
-def judged(state: State, run: Run, call: OpenCall, offer: HandoffOffered, roster: Roster) -> Record | Deny | list[Rule]:
-    """Why a handoff must not be, which has to be recorded first; else the rules that want a person asked."""
+def apply_rules(
+    state: State, run: Run, call: OpenCall, offer: HandoffOffered, roster: Roster
+) -> Record | Deny | list[Rule]:
+    """The denial by a rule, or the rule's event that has to be recorded first; else the rules that demand approval."""
     asking = list[Rule]()
     context = context_of(state, run, call.id)
     for rule in roster.judges:
@@ -74,7 +76,7 @@ def judged(state: State, run: Run, call: OpenCall, offer: HandoffOffered, roster
             continue
         if isinstance(held, Misjudged):
             if rule.name not in run.misjudged:
-                return _failed(state, rule, held)
+                return _rule_failed(state, rule, held)
             return Deny(f"the rule {rule.name!r} could not be judged: {text_of(held.reason)}")
         if (rule.name, offer.receiver) not in call.ruled:
             about = (call.id, offer.receiver, rule.deny)
@@ -85,7 +87,7 @@ def judged(state: State, run: Run, call: OpenCall, offer: HandoffOffered, roster
     return asking
 
 
-def asked(
+def next_approval(
     state: State,
     run: Run,
     asker: tuple[Turn, OpenCall],
@@ -93,7 +95,7 @@ def asked(
     asking: Sequence[Rule],
     roster: Roster,
 ) -> SeekApproval | None:
-    """What has to be asked because of these rules, or of the one that leads here, and was not yet."""
+    """The next approval that these rules, or the rule that leads here, demand; None if all were given."""
     turn, call = asker
     leading = [rule for rule in roster.gotos if rule.name == turn.rule]
     for rule in (*leading, *asking):
@@ -107,38 +109,38 @@ def asked(
     return None
 
 
-def _failed(state: State, rule: Rule, held: Misjudged) -> Record:
+def _rule_failed(state: State, rule: Rule, held: Misjudged) -> Record:
     logger.error("the rule %r could not be judged in %s: %s", rule.name, state.id, held.reason)
     return Record(RuleFailed(rule.name, state.agent, state.task, text_of(held.reason)))
 
 
-FIRST = "a person would have to say yes first"
-WAYS = (Transfer, DelegateTo)
-"""A tuple: a union would be made anew with every question."""
+NEEDS_APPROVAL = "a person would have to say yes first"
+GUARDED_MOVES = (Transfer, DelegateTo)
+"""Moves with guards of their own; a tuple, because a union would be built with every isinstance()."""
 
 
 def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> Record | SeekApproval:
     """The offer if conditions, guards and rules allow it; else the refusal, or the question to a person. Only the
     call that first asks for a handoff can wait for a person: branches and alternatives are refused instead."""
-    turn, call = proposal.turn, proposal.call
+    call, move = proposal.call, proposal.move
     waits = proposal.origin in ("call", "command")
-    move = roster.move_of(turn.agent, call.call.name)
     if waits and isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
         return _denied(state, run, proposal, offer, closed)
     answer = _ask_guards(state, run, call, offer, move, roster)
     if isinstance(answer, Deny):
         return _denied(state, run, proposal, offer, answer.reason)
-    ruled = judged(state, run, call, offer, roster) if roster.judges else []
+    ruled = apply_rules(state, run, call, offer, roster) if roster.judges else []
     if isinstance(ruled, Record):
         return ruled
     if isinstance(ruled, Deny):
         return _denied(state, run, proposal, offer, ruled.reason)
+    question = answer if isinstance(answer, Ask) else None
+    if question is None and not ruled and not (waits and proposal.turn.rule):
+        return Record(offer)
     if waits:
-        return _ask_people(state, run, proposal, offer, (answer, ruled), roster)
-    if isinstance(answer, Ask):
-        return _denied(state, run, proposal, offer, f"{FIRST}: {answer.question}")
-    names = ", ".join(rule.name for rule in ruled)
-    return _denied(state, run, proposal, offer, f"{FIRST}: {names}") if ruled else Record(offer)
+        return _ask_people(state, run, proposal, offer, (question, ruled), roster)
+    asked = question.question if question else ", ".join(rule.name for rule in ruled)
+    return _denied(state, run, proposal, offer, f"{NEEDS_APPROVAL}: {asked}")
 
 
 def _ask_people(
@@ -146,23 +148,23 @@ def _ask_people(
     run: Run,
     proposal: Proposal,
     offer: HandoffOffered,
-    asking: tuple[Answer, list[Rule]],
+    asking: tuple[Ask | None, list[Rule]],
     roster: Roster,
 ) -> Record | SeekApproval:
     """The question that a guard or a rule wants put to a person, or the offer if none is left."""
-    (answer, ruled), turn, call = asking, proposal.turn, proposal.call
-    if isinstance(answer, Ask) and not call.permitted:
+    (guard, ruled), turn, call = asking, proposal.turn, proposal.call
+    if guard is not None and not call.permitted:
         if turn.deaf:
-            return fail(run, RefusalFault(turn.agent, f"{FIRST}: {answer.question}"))
+            return fail(run, RefusalFault(turn.agent, f"{NEEDS_APPROVAL}: {guard.question}"))
         who = (call.id, state.task, turn.agent, call.call.name)
-        return Record(ApprovalRequested(*who, offer.variables, offer.receiver, answer.question))
-    return (asked(state, run, (turn, call), offer, ruled, roster) if ruled or turn.rule else None) or Record(offer)
+        return Record(ApprovalRequested(*who, offer.variables, offer.receiver, guard.question))
+    return next_approval(state, run, (turn, call), offer, ruled, roster) or Record(offer)
 
 
 def _ask_guards(
     state: State, run: Run, call: OpenCall, offer: HandoffOffered, move: Move | None, roster: Roster
 ) -> Answer:
-    own = move.guards if isinstance(move, WAYS) else ()
+    own = move.guards if isinstance(move, GUARDED_MOVES) else ()
     if not roster.guards and not own:
         return ALLOW
     variables = merge_variables(state.variables, offer.variables, offer.merge)

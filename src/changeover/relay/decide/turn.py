@@ -1,4 +1,4 @@
-"""What is due in a turn: tools in call order, reads and delegates at once, then the branch, transfer or end."""
+"""What is due in a turn: tools in call order, reads and delegates at once; then a branch, a transfer or the end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DIRECTED = (Directed, Fanned)
 
 
 def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster: Roster) -> Record | Sequence[Command]:
-    """What is due for those that lead elsewhere, in call order."""
+    """What is due for the calls that lead elsewhere, in call order."""
     first = leading[0]
     if run.brokers(turn) and (due := broker.find(state, run, turn, first)) is not None:
         return due
@@ -64,9 +64,9 @@ def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster
 
 
 def _ignore(state: State, call: OpenCall, why: str) -> Record:
-    """The first that can lead does; any further one does not."""
+    """Refuse a call that leads elsewhere, because an earlier one does."""
     done = call.phase.text if isinstance(call.phase, Directed) else ""
-    if call.result is not None:  # of a delegate, which came back all the same
+    if call.result is not None:  # the result of a delegate stays as it is
         return Record(CallRefused(call.id, state.task, done, "ignored"))
     reason = f"{done} (ignored: {why})" if done else f"ignored: {why}"
     return Record(CallRefused(call.id, state.task, reason, "ignored"))
@@ -78,8 +78,9 @@ def _offer_branch(
     """Offer one branch of a Command to its receiver."""
     assert isinstance(call.phase, DIRECTED)
     errand = call.phase.directive.sends[index]
+    move = roster.move_of(turn.agent, call.call.name)
     intent = Intent(errand.receiver, errand.task, errand.context, Mode.DELEGATE)
-    proposal = Proposal(turn, call, intent, "branch", call_id(call.id, index), guarded=not turn.code)
+    proposal = Proposal(turn, call, move, intent, "branch", call_id(call.id, index), guarded=not turn.code)
     return _listed(propose(state, run, proposal, roster))
 
 
@@ -87,14 +88,14 @@ def _offer_goto(
     state: State, run: Run, turn: Turn, call: OpenCall, directive: Directive, roster: Roster
 ) -> Record | Sequence[Command]:
     """Offer the conversation to the receiver that a Command names."""
-    intent = Intent(directive.goto, directive.message)
-    proposal = Proposal(turn, call, intent, "command", call.id, guarded=not turn.code)
+    move, intent = roster.move_of(turn.agent, call.call.name), Intent(directive.goto, directive.message)
+    proposal = Proposal(turn, call, move, intent, "command", call.id, guarded=not turn.code)
     return _listed(propose(state, run, proposal, roster))
 
 
 def _offer_transfer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
     """Offer the conversation as a model's handoff tool asks for it."""
-    # Before its arguments are read: a run without handoffs left is told so, whatever the arguments are.
+    # Checked before the arguments: a model without handoffs left is told so, even if its arguments are wrong.
     if handoffs_left(state, run, run.limits or roster.limits) <= 0:
         return over_limit(state, run, (call.id, ""), "max_handoffs", roster)
     move = roster.move_of(turn.agent, call.call.name)
@@ -111,7 +112,7 @@ LEADING = frozenset({Directed, Fanned})
 
 
 def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
-    """The next decision in this turn or, if there is none, every command that was not given yet."""
+    """The next decision in this turn or, if there is none, every command that was not given out yet."""
     seat = roster.seats.get(turn.agent)
     if not turn.code and (seat is None or not (turn.quiet or isinstance(seat, Seat))):
         return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
@@ -124,7 +125,7 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
     if turn.sending is not None:
         return lead(state, run, turn, [turn.sending], roster)
     if turn.ready:
-        # Only now: while there is something to decide, commands would be made again with each decision.
+        # Not earlier: they would be built again with each decision.
         commands += [_command(state, run, turn, call, roster) for call in turn.ready.values()]
     if commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None):
         return commands
@@ -132,7 +133,7 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
 
 
 def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
-    """The first decision, or what can be begun now and what leads elsewhere."""
+    """The first decision; or the commands that can start now, and the calls that lead elsewhere."""
     seat = roster.seats.get(turn.agent)
     moves = _moves(state, seat, roster) if isinstance(seat, Seat) else {}
     commands: list[Command] = []
@@ -150,7 +151,7 @@ def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tu
 
 
 def _moves(state: State, seat: Seat, roster: Roster) -> Moves:
-    """What an agent's calls mean here: where it works alone, its handoffs are nothing that it could call."""
+    """The moves open to an agent here; without handoffs where they are switched off."""
     return seat.moves if roster.hands_off(state.root, seat.agent.id) else seat.tools
 
 
@@ -159,7 +160,7 @@ def _place(call: OpenCall) -> tuple[int, int]:
 
 
 def _leads(call: OpenCall, moves: Moves) -> bool:
-    """Whether it comes after every other call of the turn, because it leads elsewhere."""
+    """Whether a call leads elsewhere, and so comes after every other call of the turn."""
     phase = type(call.phase)
     return phase in LEADING or (phase is Fresh and isinstance(moves.get(call.call.name), TRANSFERS))
 
@@ -177,7 +178,7 @@ def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> 
 
 
 def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Command:
-    """What carries on a call that is decided about."""
+    """The command of a call that waits for a person or a delegate."""
     phase = call.phase
     if isinstance(phase, Asked):
         return AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)
@@ -200,7 +201,7 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
         return _refuse_unknown(state, call, moves)
     if isinstance(move, ToSpecialist):
         return broker.seek(state, run, turn, call, move, roster)
-    assert isinstance(move, DelegateTo)  # what transfers is left for the end of the turn
+    assert isinstance(move, DelegateTo)  # transfers come at the end of the turn
     return from_call(state, run, (turn, call), move, roster)
 
 
@@ -224,7 +225,7 @@ def _use_tool(
 
 
 def _first(turn: Turn, seat: Seat) -> OpenCall | None:
-    """The first call that has not been carried out; transfers do not count, they come last."""
+    """The first call that is not done, without transfers: they come last."""
     for index in range(turn.frontier, len(turn.asked)):
         call = turn.asked[index]
         if not isinstance(call.phase, DONE) and not isinstance(seat.moves.get(call.call.name), TRANSFERS):

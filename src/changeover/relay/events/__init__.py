@@ -1,7 +1,7 @@
 """Events: the only thing that is ever stored. An event stays readable forever; fields are only added.
 
 Ids are positions. A run is the position of the UserSpoke that began it, a task the position of the event that gave
-it to an agent, a call `<position of the reply>.<index>`: nobody has to invent them, and a restart finds the same.
+it to an agent, a call `<position of the reply>.<index>`: they need no generator, and a restart finds the same ones.
 A handoff is named after its call; when the call is offered to others, `+1`, `+2` follow.
 """
 
@@ -112,11 +112,11 @@ __all__ = [
 ]
 
 SCHEMA = 1
-"""The version of this vocabulary; every entry says by which it was written."""
+"""Version of this vocabulary, stored with every entry."""
 
 
 class Unreadable(Struct, frozen=True, gc=False):
-    """An event that a newer version wrote, kept as it is: whoever meets it leaves the conversation alone."""
+    """An event that a newer version wrote, kept as it is; this version does not work on its conversation."""
 
     tag: str
     raw: bytes
@@ -167,7 +167,7 @@ Event = (
     | TicketLapsed
     | VariantChosen
 )
-"""What this version can write."""
+"""Every event that this version can write."""
 
 
 class Entry(Struct, gc=False):
@@ -181,5 +181,5 @@ class Entry(Struct, gc=False):
     at: float
     events: tuple[Event | Unreadable, ...]
     seq: int = 0
-    """Where its first event stands among all events of the root's tree; the log counts."""
+    """Sequence number of its first event in the root's tree, assigned by the log."""
     schema: int = SCHEMA

@@ -27,7 +27,7 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     text: str
     ok: bool = True
     unknown: bool = False
-    """It was begun in an earlier life, and whether it took effect cannot be known."""
+    """Whether it began before a crash, so that its effect is unknown."""
     dropped: tuple[str, ...] = ()
     directive: Directive | None = None
 
@@ -43,7 +43,7 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
 
 
 class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
-    """A person has to decide how this call goes on, or answer in an agent's stead."""
+    """A person has to decide about a call, or to answer in place of an agent."""
 
     call: str
     task: int
@@ -56,28 +56,28 @@ class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
     on_expiry: OnExpiry = "reject"
     kind: RequestKind = "approval"
     roles: tuple[str, ...] = ()
-    """Who decides has to have one of these; without any, anybody may."""
+    """Roles of which the person must have one; any person may decide if empty."""
     rule: str = ""
-    """The rule that wants it, if it is one."""
+    """The rule that demands it, if one does."""
 
 
 class ApprovalWaived(Recordable, frozen=True, tag="approval_waived"):
-    """Nobody has to be asked about this call."""
+    """A call needs no approval after all."""
 
     call: str
     task: int
     rule: str = ""
-    """The rule that wanted it, if it was one."""
+    """The rule that demanded it, if one did."""
 
 
 class ApprovalDecided(Recordable, frozen=True, tag="approval_decided"):
-    """Somebody decided, or nobody did in time."""
+    """A person decided, or the request expired."""
 
     call: str
     digest: str
-    """Of the request that was shown: it holds for no other."""
+    """Digest of the request that the person saw; the decision holds for no other."""
     decision: Decision
     by: str = ""
     expired: bool = False
     roles: tuple[str, ...] = ()
-    """As what that one decided, if it had to be somebody in particular."""
+    """Roles of the person, if the request demands some."""

@@ -1,4 +1,4 @@
-"""Events of a handoff: offered, answered, packed, claimed, returned, rolled back, and its result judged."""
+"""Events of a handoff: offered, packed, answered, claimed, returned, checked, rolled back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = {Full.name: ALL, MessageOnly.name: 0}
 
 
 class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
-    """A sender asked that a receiver take over."""
+    """A sender offered a task to a receiver."""
 
     call: str
     task: int
@@ -32,47 +32,47 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     return_to: str = ""
     dropped: tuple[str, ...] = ()
     about: str = ""
-    """What a delegate should know, in the sender's words."""
+    """Background for a delegate, in the sender's words."""
     final: bool = False
-    """A delegate whose answer is the run's answer."""
+    """Whether the delegate's answer is the run's answer."""
     max_iterations: int = 0
     recent: int = 5
-    """How many of the last messages a delegate is told; all, if it is negative."""
+    """Number of last messages that the strategy shows; negative for all."""
     deadline: float | None = None
-    """Until when a transfer has to be accepted, and a delegate be back."""
+    """Time until which a transfer has to be accepted, or a delegate to return."""
     alternatives: tuple[str, ...] = ()
-    """Who is asked when the receiver does not want it."""
+    """Receivers that are asked in turn if this one declines."""
     attempt: int = 1
     retry_of: str = ""
-    """The handoff of the same task that was declined before."""
+    """The declined handoff of the same task that this one follows."""
     declined_by: tuple[str, ...] = ()
-    """Who did not want it, and is not asked again."""
+    """Receivers that declined it before, and are not asked again."""
     expected: Expected | None = None
     queued: bool = False
-    """It waits until somebody claims it for the receiver."""
+    """Whether it waits for a worker that claims it."""
     priority: int = 0
     timeout: float | None = None
-    """How long a delegate may take from the moment in which it is claimed, if it has to be."""
+    """Seconds that a queued delegate may take from its claim on."""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    """What is shown of the context, and what is not, whatever the strategy."""
+    """Selectors of the context that the receiver sees, and of what it does not see."""
     packs: bool = False
-    """What the receiver gets has to be made first, by its strategy; then it can be accepted."""
+    """Whether the strategy has to make the receiver's context before the offer can be accepted."""
     before: int = 0
-    """How many tokens the sender's context has, as far as it was said."""
+    """Number of tokens of the sender's messages."""
     after: int = 0
-    """How many the receiver gets of it, unless that has to be made first."""
+    """Number of tokens that the receiver gets, unless its context has to be made first."""
     capability: str = ""
-    """What the receiver was looked for by, if it was not named."""
+    """Capability by which the receiver was found, if it was not named."""
     brokered: bool = False
-    """Others could take it too: a condition of the receiver is weighed when all of them were asked."""
+    """Whether other candidates are left: a condition of this receiver counts only after all were asked."""
     needs_context: tuple[str, ...] = ()
     needs_permission: tuple[str, ...] = ()
-    """On what condition the receiver would take it, as it said before, so that it is not asked again."""
+    """Conditions that the receiver named before, so that it is not asked again."""
     reason: str = ""
-    """Why somebody else should do it, in the sender's words, where these are not the message."""
+    """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
-    """What the receiver has to be able to do."""
+    """Capabilities that the receiver must have."""
 
     @property
     def is_whole(self) -> bool:
@@ -89,94 +89,94 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
 
 
 class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):
-    """It was found who fits a task; without a receiver nobody does."""
+    """A search for a receiver ended; without a receiver, no agent fits."""
 
     call: str
     task: int
     receiver: str = ""
     step: str = ""
-    """What decided: exact, text or judge."""
+    """The step that decided: exact, text or judge."""
     why: str = ""
     score: float = 0.0
     capability: str = ""
     alternatives: tuple[str, ...] = ()
-    """Who is asked if the receiver does not want it."""
+    """Agents that are asked in turn if the receiver declines."""
     queued: bool = False
-    """The receiver is busy, and it waits until somebody claims it."""
+    """Whether the receiver is busy, so that the task waits for a claim."""
     usage: Usage | None = None
-    """What it took to ask the judge."""
+    """Usage of the judge's model call."""
 
 
 class ContextPacked(Recordable, frozen=True, tag="context_packed"):
-    """What the receiver of an offer gets of the sender's context was made, by this strategy."""
+    """The strategy made the context of an offer's receiver."""
 
     call: str
     task: int
     strategy: str
     after: int = 0
-    """How many tokens that has."""
+    """Number of tokens that the receiver gets."""
     briefing: str = ""
-    """What the receiver is told, in place of what was said."""
+    """The text that the receiver reads in place of the messages."""
     messages: tuple[Message, ...] = ()
-    """What it sees, if the strategy says so itself."""
+    """The messages that the receiver reads, if the strategy made some."""
     chapter: Chapter | None = None
-    """What was made of what was said since the chapter before."""
+    """The new chapter, of the messages since the last one."""
     covered: int = 0
-    """How many messages of the sender's thread all chapters cover now."""
+    """Number of messages of the sender's thread that the chapters cover now."""
     retold: bool = False
-    """The briefing tells of all chapters, this one and those before."""
+    """Whether the briefing holds all chapters, this one and those before."""
     error: str = ""
-    """Why it could not be made; then the receiver gets the last messages instead."""
+    """Why packing failed; the receiver gets the last messages instead."""
     usage: Usage | None = None
-    """What it cost, if a model was asked."""
+    """Usage of the model call, if there was one."""
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
-    """The receiver took the task. Of a transfer, the sender's task ended and a new one began at this position; a
-    delegate works in a conversation of its own, and what comes of it is returned."""
+    """The receiver accepted the task. A transfer ends the sender's task and begins a new one at this position; a
+    delegate works in a child conversation and returns its result."""
 
     call: str
     task: int
     receiver: str
     mode: Mode = Mode.TRANSFER
     by: str = ""
-    """Who accepted, if it was a person or a worker."""
+    """The person or worker that accepted, if one did."""
     deadline: float | None = None
-    """Until when a delegate has to be back."""
+    """Time until which a delegate has to return."""
     estimate: float | None = None
-    """In how many seconds the receiver thinks to be done."""
+    """Seconds that the receiver expects to need."""
     answered: bool = False
-    """Whether a person took it with the answer ready, so that a delegate has nothing left to work on."""
+    """Whether a person accepted with the answer ready, so that a delegate has nothing left to do."""
 
 
 class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
-    """The receiver does not take the task; it is still its sender's."""
+    """The receiver rejected the task; the sender still has it."""
 
     call: str
     task: int
     receiver: str
     reason: str
     suggested: str = ""
-    """Who would be better, as the receiver says."""
+    """The receiver that the rejecting one suggests."""
     by: str = ""
     worn_out: bool = False
-    """Workers took it again and again, and none of them answered."""
+    """Whether workers claimed it too often without an answer."""
 
 
 class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
-    """The store says that nothing is handed to this receiver now, so that it does not take this offer."""
+    """The store found the receiver's circuit open, so the offer is rejected."""
 
     call: str
     task: int
     receiver: str
     failures: int = 0
-    """In a row."""
+    """Number of failures in a row."""
     until: float | None = None
-    """When it is tried again; None if that is for a person to say."""
+    """When the receiver is tried again; None if a person has to reset the circuit."""
 
 
 class AlternativeRefused(Recordable, frozen=True, tag="alternative_refused"):
-    """After a receiver declined, another was to be asked, and a guard or a rule does not let it be."""
+    """After a refusal, a limit, a guard or a rule did not allow the next receiver."""
 
     call: str
     """The handoff that was declined."""
@@ -186,7 +186,7 @@ class AlternativeRefused(Recordable, frozen=True, tag="alternative_refused"):
 
 
 class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
-    """The receiver would take the task if it had more context, or a permission."""
+    """The receiver accepts only with more context, or with a permission."""
 
     call: str
     task: int
@@ -194,18 +194,18 @@ class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
     needs_context: tuple[str, ...] = ()
     needs_permission: tuple[str, ...] = ()
     put_off: bool = False
-    """Others are asked first; the offer is over."""
+    """Whether other candidates are asked first, so that this offer is over."""
 
     @property
     def words(self) -> str:
-        """What the receiver lacks."""
+        """The condition as a text."""
         if self.needs_context:
             return f"it has to know {', '.join(self.needs_context)}"
         return f"it needs permission for {', '.join(self.needs_permission)}"
 
 
 class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
-    """The receiver did not answer, or did not finish, in time; what it did until then is withdrawn."""
+    """The receiver did not answer or finish in time; its work until then is dropped."""
 
     call: str
     task: int
@@ -215,7 +215,7 @@ class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
 
 
 class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
-    """A delegate came back, with what it was asked for or without."""
+    """A delegate returned, with a result or without one."""
 
     call: str
     task: int
@@ -223,12 +223,12 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     success: bool
     response: str = ""
     author: str = ""
-    """Who gave the response, if the receiver handed on."""
+    """The agent that gave the response, if the receiver handed the task on."""
     error: str = ""
     fault: Fault | None = None
     cancelled: bool = False
     declined: bool = False
-    """Nobody took it."""
+    """Whether no receiver accepted."""
     iterations: int = 0
     tool_calls: int = 0
     duration: float = 0.0
@@ -238,7 +238,7 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
 
 
 class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
-    """Somebody wants a handoff undone: its task is to go back to its sender."""
+    """A caller asked to roll a handoff back: its task shall go back to its sender."""
 
     call: str
     reason: str = ""
@@ -246,7 +246,7 @@ class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
 
 
 class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
-    """A transfer was undone, and those that followed it: the sender has the task again from this position on."""
+    """A transfer and those after it were rolled back; the sender has the task again from this position on."""
 
     call: str
     sender: str
@@ -254,17 +254,17 @@ class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
     reason: str = ""
     by: str = ""
     partial: str = ""
-    """What the receiver had said last."""
+    """The receiver's last words."""
     undone: tuple[str, ...] = ()
-    """All transfers that were, this one first."""
+    """All transfers that were rolled back, this one first."""
     agent: str = ""
-    """Who is active from now on: the sender or, if that was code, whoever was before."""
+    """The agent that is active now: the sender or, if code was the sender, the agent before it."""
     queued: bool = False
-    """That one is served by claims."""
+    """Whether workers claim that agent's work."""
 
 
 class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):
-    """What cleans up after a handoff that was rolled back did not succeed, and is tried again."""
+    """The cleanup after a rollback failed, and is retried."""
 
     call: str
     reason: str
@@ -272,41 +272,41 @@ class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):
 
 
 class RollbackDone(Recordable, frozen=True, tag="rollback_done"):
-    """Nothing is left to clean up after a handoff that was rolled back."""
+    """The cleanup after a rollback is done."""
 
     call: str
 
 
 class ResultJudged(Recordable, frozen=True, tag="result_judged"):
-    """The answer of a receiver was held against what is expected of it."""
+    """A receiver's answer was checked against its expectations."""
 
     task: int
     problem: str = ""
-    """What is wrong with it; nothing if it fits."""
+    """Why it does not meet them; empty if it does."""
     call: str = ""
-    """The call that gave it, if it was one that ends the run."""
+    """The call that gave the answer, if a call ends the run."""
 
 
 class RepairAsked(Recordable, frozen=True, tag="repair_asked"):
-    """The receiver is told what is wrong with its answer, and answers once more."""
+    """The receiver is asked to correct its answer."""
 
     task: int
     problem: str
 
 
 class TicketTaken(Recordable, frozen=True, tag="ticket_taken"):
-    """A worker took up what an agent owes. That a handoff was taken first is said by its acceptance."""
+    """A worker claimed an agent's work again. The first claim of a handoff is recorded as its acceptance."""
 
     ticket: str
     by: str
 
 
 class TicketLapsed(Recordable, frozen=True, tag="ticket_lapsed"):
-    """Whoever had taken it does not work on it any more: anybody may take it."""
+    """The worker that claimed it has stopped; any worker may claim it."""
 
     ticket: str
     reason: str
     by: str = ""
-    """The worker that gave it back, if it said so itself."""
+    """The worker, if it returned the ticket itself."""
     worn_out: bool = False
-    """That happened so often that a person is asked."""
+    """Whether that happened too often, so that a person is asked."""

@@ -1,4 +1,4 @@
-"""Events of a conversation and its runs, of the rules that lead them, and Recordable, the base of every event."""
+"""Events of a conversation, its runs and its rules; Recordable is the parent class of every event."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from changeover.tools.command import Directive
 
 
 class Recordable(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event"):
-    """What every event has in common: its name in the log."""
+    """Parent of all events: a frozen struct with a tag in the log."""
 
 
 class Started(Recordable, frozen=True, tag="started"):
-    """A conversation began; without a `root` it is one itself."""
+    """A conversation began; it is a root if `root` is empty."""
 
     root: str = ""
     parent: str = ""
@@ -37,7 +37,7 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     briefing: str = ""
     max_iterations: int = 0
     path: tuple[str, ...] = ()
-    """Every agent on the way from the root's first to this one."""
+    """All agents from the root's first one to this one."""
     tokens: int = 0
     elapsed: float = 0.0
     retries: int = 0
@@ -45,18 +45,18 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     workflow_state: dict[str, Any] = {}
     expected: Expected | None = None
     ticket: str = ""
-    """Under which it was claimed, if the delegate is served by claims."""
+    """Ticket under which a worker claimed it, if one did."""
     chapters: tuple[Chapter, ...] = ()
-    """What the briefing tells of, if it was packed."""
+    """Chapters that the briefing holds."""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    """What is shown of the context variables, and what is not."""
+    """Selectors of the context variables that the delegate sees, and of those that it does not see."""
     variants: dict[str, str] = {}
-    """Which were chosen by then, by experiment."""
+    """Variants that the tree has so far, by experiment."""
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
-    """A user said something, or an agent gave a task; it waits until its run can begin."""
+    """A user wrote a message, or an agent gave a task; it waits in the inbox until its run can begin."""
 
     text: str
     user: str = ""
@@ -65,25 +65,25 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     limits: Limits | None = None
     correlation_id: str = ""
     given: Given | None = None
-    """With what an agent gave it, if it was an agent."""
+    """The context of the task, if an agent delegated it."""
     files: tuple[File, ...] = ()
     package: dict[str, Any] | None = None
-    """What code hands over, in its JSON form, if it was code that asks somebody of the team."""
+    """The package as JSON, if code makes an offer."""
     queued: bool = False
-    """That waits until somebody claims it."""
+    """Whether the offer waits for a worker that claims it."""
     no_takers: NoTakers | None = None
-    """What becomes of that if nobody takes it, where whoever can do it is to be found; None if a receiver is named."""
+    """What a broker does if no agent accepts; None if the caller names the receiver."""
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):
-    """An agent took up what the user said; its own position is the id of the agent's task."""
+    """An agent began to work on a message; the position of this event is the id of the agent's task."""
 
     run: int
     agent: str
     code: bool = False
-    """It is code that hands something over: whoever of the team was active still is."""
+    """Whether code makes an offer, so that the active agent stays."""
     queued: bool = False
-    """The agent is served by claims."""
+    """Whether workers claim the agent's work."""
 
 
 class ModelReplied(Recordable, frozen=True, tag="model_replied"):
@@ -95,9 +95,9 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     thinking: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage | None = None
-    """None for one request of which nothing more is known."""
+    """None for one request without known figures."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """What the model's provider needs back with it; not ours to read."""
+    """Opaque data that the model's provider needs back."""
 
 
 class ModelFailed(Recordable, frozen=True, tag="model_failed"):
@@ -110,14 +110,14 @@ class ModelFailed(Recordable, frozen=True, tag="model_failed"):
 
 
 class FunctionReturned(Recordable, frozen=True, tag="function_returned"):
-    """A Function or Person member gave its answer, or said where to go."""
+    """A Function or Person member answered, or named the next agent."""
 
     agent: str
     task: int
     text: str = ""
     directive: Directive | None = None
     by: str = ""
-    """Who answered, if it was a person or a worker."""
+    """The person or worker that answered, if one did."""
 
 
 class FunctionFailed(Recordable, frozen=True, tag="function_failed"):
@@ -127,23 +127,23 @@ class FunctionFailed(Recordable, frozen=True, tag="function_failed"):
     task: int
     reason: str
     by: str = ""
-    """The worker, if it was one."""
+    """The worker, if one failed."""
 
 
 class LimitReached(Recordable, frozen=True, tag="limit_reached"):
-    """The whole tree of the run has spent what it may; so much of it was left for what was wanted here."""
+    """The tree has reached a limit; `left` is what it had left for this conversation."""
 
     limit: LimitName
     figure: int | float
     left: int = 0
     spent: int | float | None = None
-    """How much of it, where that may be more than the figure; None also if nobody knows."""
+    """What was consumed, where that may exceed the figure; None if it is unknown."""
     agents: tuple[str, ...] = ()
-    """Everybody who works in the tree, if there may be no more of them."""
+    """The agents of the tree, if the limit is their number."""
 
 
 class TierChosen(Recordable, frozen=True, tag="tier_chosen"):
-    """What kind of task the run was found to be, and what it may take for that."""
+    """The tier of the run's task, and its limits."""
 
     run: int
     tier: Tier
@@ -151,28 +151,28 @@ class TierChosen(Recordable, frozen=True, tag="tier_chosen"):
     limits: Limits
     by: Literal["words", "judge"] = "words"
     usage: Usage | None = None
-    """What it took to ask the judge."""
+    """Usage of the judge's model call."""
 
 
 class VariantChosen(Recordable, frozen=True, tag="variant_chosen"):
-    """An experiment matters here for the first time: from now on the conversation, and all below it, has this one."""
+    """The variant of an experiment was chosen for this conversation and all below it."""
 
     experiment: str
     variant: str
     task: int
     agent: str = ""
-    """Whom it is about."""
+    """The agent that the experiment is about."""
 
 
 class FellBack(Recordable, frozen=True, tag="fell_back"):
-    """A handoff could not be made, and the agent goes on alone: the run can hand off no more."""
+    """A handoff could not be made: the agent goes on alone, and the run hands off no more."""
 
     task: int
     reason: str
 
 
 class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
-    """Somebody wants this run to end as it is; 0 means all that were asked for."""
+    """A caller asked to cancel this run; 0 means all runs."""
 
     run: int = 0
     by: str = ""
@@ -180,7 +180,7 @@ class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
 
 
 class RunCompleted(Recordable, frozen=True, tag="run_completed"):
-    """The active agent's last text is the answer, or what a call said that ends the run."""
+    """The run is complete: its answer is the output of the call that ended it, else the agent's last text."""
 
     run: int
     output: str | None = None
@@ -194,43 +194,43 @@ class RunFailed(Recordable, frozen=True, tag="run_failed"):
 
 
 class RunStopped(Recordable, frozen=True, tag="run_stopped"):
-    """The run will fail, as soon as its delegates are called back."""
+    """The run fails as soon as its delegates are called back."""
 
     run: int
     fault: Fault
 
 
 class RunCancelled(Recordable, frozen=True, tag="run_cancelled"):
-    """The run ended because somebody wanted it to."""
+    """The run was cancelled."""
 
     run: int
 
 
 class RunResumed(Recordable, frozen=True, tag="run_resumed"):
-    """A run that had failed tries its failed step again."""
+    """A failed run retries its failed step."""
 
     run: int
 
 
 class RuleFired(Recordable, frozen=True, tag="rule_fired"):
-    """A rule held: the agent hands over to whom it names, or what the agent wanted to hand over is judged by it."""
+    """The condition of a rule holds: the rule hands over to its receiver, or it judges a handoff of the agent."""
 
     rule: str
     agent: str
     task: int
     goto: str = ""
     message: str = ""
-    """For that receiver."""
+    """The message for that receiver."""
     call: str = ""
-    """The call that it judges, if it does not go anywhere itself."""
+    """The call that it judges, if it does not hand over itself."""
     receiver: str = ""
-    """To whom that call would lead."""
+    """The receiver of that call."""
     reason: str = ""
-    """Why it must not; if there is none, a person is asked."""
+    """Why the rule denies the call; a person is asked if empty."""
 
     @property
     def words(self) -> str:
-        """What came of it, for people."""
+        """The effect of the rule as a text."""
         if self.goto:
             return f"by the rule {self.rule!r}, {self.agent} hands over to {self.goto}"
         judged = f"refuses it: {self.reason}" if self.reason else "wants a person asked"
@@ -238,7 +238,7 @@ class RuleFired(Recordable, frozen=True, tag="rule_fired"):
 
 
 class RuleFailed(Recordable, frozen=True, tag="rule_failed"):
-    """A rule could not say whether it holds: it leads nowhere, or nothing is handed over that it should judge."""
+    """The condition of a rule raised: the rule does not hand over, and what it should judge is denied."""
 
     rule: str
     agent: str
@@ -247,5 +247,5 @@ class RuleFailed(Recordable, frozen=True, tag="rule_failed"):
 
     @property
     def words(self) -> str:
-        """What is wrong with it, for people."""
+        """The failure as a text."""
         return f"the rule {self.rule!r} could not be judged: {self.reason}"

@@ -1,1 +1,1 @@
-"""What each event means for the state of its conversation; `relay/state.py` has the tables."""
+"""The fold: how each event changes the state of its conversation; `relay/state.py` has the tables."""

@@ -1,4 +1,4 @@
-"""What events mean for a handoff that was rejected, accepted on conditions, expired, claimed again or lapsed."""
+"""The fold of answers to handoffs: rejected, conditional, expired, claimed again, lapsed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from changeover.relay.events import (
     TicketLapsed,
     TicketTaken,
 )
-from changeover.relay.fold.calls import find
 from changeover.relay.fold.handoffs import OFFERED, record_of
 from changeover.relay.run import TURNING, Broken, Refusal, Run, Stopping
 from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn, handoff_of, way_of
@@ -44,8 +43,8 @@ def trip(state: State, run: Run, event: CircuitFound) -> None:
 
 
 def pass_over(state: State, run: Run, event: AlternativeRefused) -> None:
-    """Who must not be asked counts as one that declined."""
-    found = find(run, event.call, Declined)
+    """Count an alternative that may not be asked as one that declined."""
+    found = run.find(event.call, Declined)
     if found and isinstance(phase := found[1].phase, Declined) and phase.offer.call == event.call:
         reason = f"{phase.reason}; {event.receiver} was not asked: {event.reason}"
         found[0].move(found[1], replace(phase, refused=(*phase.refused, event.receiver), reason=reason))
@@ -67,7 +66,7 @@ def condition(state: State, run: Run, event: HandoffConditional) -> None:
 
 
 def expire(state: State, run: Run, event: HandoffExpired) -> None:
-    found = find(run, event.call, (Offered, Delegated))
+    found = run.find(event.call, (Offered, Delegated))
     phase = handoff_of(found[1]) if found else None
     if not found or phase is None or phase.offer.call != event.call:
         return
@@ -77,34 +76,34 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)
         state.handoffs[phase.index] = replace(record, state=standing, error=event.reason)
-        bring_nothing(state, run, turn, call, record, event.reason)
+        return_nothing(state, run, turn, call, record, event.reason)
     elif isinstance(phase, Offered):
-        come_to_nothing(state, run, turn, call, Signal.EXPIRE, event.reason)
+        end_offer(state, run, turn, call, Signal.EXPIRE, event.reason)
 
 
-def come_to_nothing(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal, reason: str) -> None:
-    """An offer is over that nobody answered, or whose answer is still being judged: whoever made it is told."""
+def end_offer(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal, reason: str) -> None:
+    """End an offer that was not answered, or whose answer is not checked yet, and tell its sender."""
     offered = handoff_of(call)
     assert isinstance(offered, Offered)
     if isinstance(call.phase, Asked):
         run.waiting.hear(state.at)
     if offered.index < 0:
-        record = _note(state, run, call, offered, signal, reason)
+        record = _record_end(state, run, call, offered, signal, reason)
     else:
         record = state.handoffs[offered.index]
         state.handoffs[offered.index] = replace(record, state=advance(record.state, signal), error=reason)
     if offered.offer.mode is Mode.DELEGATE:
-        bring_nothing(state, run, turn, call, record, reason)
+        return_nothing(state, run, turn, call, record, reason)
         return
-    told = f"{offered.offer.receiver} did not take it: {reason}" if signal is Signal.EXPIRE else reason
-    state.answer(run, turn, call, told, ok=False)
+    reason = f"{offered.offer.receiver} did not take it: {reason}" if signal is Signal.EXPIRE else reason
+    state.answer(run, turn, call, reason, ok=False)
     if turn.deaf and not turn.code:
-        # A Function member cannot be told, and would ask for it again and again.
-        run.phase = Broken(RefusalFault(turn.agent, told))
+        # A Function member cannot be told, and would retry forever.
+        run.phase = Broken(RefusalFault(turn.agent, reason))
 
 
-def bring_nothing(state: State, run: Run, turn: Turn, call: OpenCall, record: HandoffRecord, error: str) -> None:
-    """A delegate comes back without a result."""
+def return_nothing(state: State, run: Run, turn: Turn, call: OpenCall, record: HandoffRecord, error: str) -> None:
+    """Answer the call of a delegate that returns without a result."""
     took = round(state.at - record.at, 3)
     call.result = DelegateResult(record.id, record.receiver, False, duration=took, error=error)
     text = msgspec.json.encode(call.result).decode()
@@ -115,7 +114,7 @@ def bring_nothing(state: State, run: Run, turn: Turn, call: OpenCall, record: Ha
 
 
 def open_offers(state: State, run: Run, signal: Signal | None = None, reason: str = "") -> list[HandoffRecord]:
-    """The handoffs of this turn that nobody has answered yet, after this befell them."""
+    """The open offers of this turn as records, after `signal` if one is given."""
     turn = run.phase.turn if isinstance(run.phase, TURNING) else None
     found = []
     for call in turn.calls.values() if turn else ():
@@ -127,21 +126,21 @@ def open_offers(state: State, run: Run, signal: Signal | None = None, reason: st
 
 
 def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:
-    found = find(run, id, Offered)
+    found = run.find(id, Offered)
     if found and isinstance(phase := found[1].phase, Offered) and phase.offer.call == id and phase.index < 0:
         return *found, phase
     return None
 
 
 def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:
-    _note(state, run, call, offered, signal, reason)
+    _record_end(state, run, call, offered, signal, reason)
     offer = offered.offer
     who = (*offer.declined_by, offer.receiver)
     run.declined[way_of(offer.mode, call)] = Refusal(state.task, handoff_id(state.id, offer.call), offer.attempt, who)
 
 
-def _note(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> HandoffRecord:
-    """Keep the record of a handoff that came to nothing, and so is none that a limit counts."""
+def _record_end(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> HandoffRecord:
+    """Append the record of a handoff that was not accepted; it no longer counts against the limit."""
     run.count_handoff(offered.offer.sender, -1)
     record = replace(record_of(state.id, "", run, call, offered), state=advance(OFFERED, signal), error=reason)
     state.handoffs.append(record)
@@ -162,7 +161,7 @@ def lapse(state: State, run: Run, event: TicketLapsed) -> None:
 
 
 def _advance_claimed(state: State, ticket: str, *signals: Signal) -> None:
-    """Where the handoff stands that was claimed, if it was one and if it can."""
+    """Advance the state of a claimed handoff, if the ticket is one and its state allows the signals."""
     for index in range(len(state.handoffs) - 1, -1, -1):
         record = state.handoffs[index]
         if record.id == ticket:

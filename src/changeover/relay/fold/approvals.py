@@ -1,4 +1,4 @@
-"""What events mean for requests to people: a call to approve, a handoff to accept, a question to answer."""
+"""The fold of requests to people: calls to approve, handoffs to accept, tasks to answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from changeover.guards.approval import Approve, Edit, Reject, Respond
 from changeover.ids import handoff_id
 from changeover.messages import Assistant, Note
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
-from changeover.relay.fold.calls import find
 from changeover.relay.run import Awaiting, Broken, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn
 
@@ -25,7 +24,7 @@ def ask(state: State, run: Run, event: ApprovalRequested) -> None:
     request, state.work.status = request_of(state.id, event, state.at), "waiting"
     if isinstance(run.phase, Thinking):
         run.phase = Awaiting(run.phase.due, request)
-    elif found := find(run, event.call):
+    elif found := run.find(event.call):
         turn, call = found
         before = call.phase if isinstance(call.phase, Offered | Declined | Directed) else None
         turn.move(call, Asked(request, before, event.rule))
@@ -35,7 +34,7 @@ def ask(state: State, run: Run, event: ApprovalRequested) -> None:
 
 
 def request_of(conversation: str, event: ApprovalRequested, at: float) -> ApprovalRequest:
-    """The request as people see it."""
+    """The request as people read it."""
     return ApprovalRequest(
         conversation=conversation,
         call=event.call,
@@ -53,14 +52,14 @@ def request_of(conversation: str, event: ApprovalRequested, at: float) -> Approv
 
 
 def waive(state: State, run: Run, event: ApprovalWaived) -> None:
-    if found := find(run, event.call, (Fresh, Directed)):
+    if found := run.find(event.call, (Fresh, Directed)):
         turn, call = found
         _let_pass(call, event.rule)
         turn.idle[call.id] = call
 
 
 def _let_pass(call: OpenCall, rule: str) -> None:
-    """Nobody has to be asked any more, as far as this rule goes; or, without one, the declaration of the call."""
+    """Mark the approval that a rule demands as settled or, without a rule, that of the call's declaration."""
     if rule:
         call.passed = (*call.passed, rule)
     else:
@@ -74,7 +73,7 @@ def rule(state: State, run: Run, event: ApprovalDecided) -> None:
             run.verdict, run.phase = event, Thinking(run.phase.due)
             run.waiting.hear(state.at)
         return
-    if isinstance(run.phase, Stopping) or not (found := find(run, event.call, Asked)):
+    if isinstance(run.phase, Stopping) or not (found := run.find(event.call, Asked)):
         return
     turn, call = found
     asked = call.phase
@@ -97,7 +96,7 @@ def _is_about(request: ApprovalRequest, event: ApprovalDecided) -> bool:
 
 
 def _clear(state: State, run: Run, turn: Turn, call: OpenCall, asked: Asked, event: ApprovalDecided) -> None:
-    """Whether the call itself may be carried out, and how; of one that was, whether it may lead elsewhere."""
+    """Apply a decision about a call: whether it may run, or whether a finished one may lead elsewhere."""
     match event.decision:
         case Respond(text=text):
             return _leave_undone(state, run, turn, call, event, text)
@@ -115,7 +114,7 @@ def _clear(state: State, run: Run, turn: Turn, call: OpenCall, asked: Asked, eve
 
 
 def _leave_undone(state: State, run: Run, turn: Turn, call: OpenCall, event: ApprovalDecided, text: str) -> None:
-    """Whoever wanted it reads why not, or what came of it instead."""
+    """Answer a call that was not approved with the reason, or with the person's response."""
     ok, who = isinstance(event.decision, Respond), event.by or "a person"
     if turn.deaf:
         return _end(state, run, turn, call, (who, text, ok))
@@ -125,7 +124,7 @@ def _leave_undone(state: State, run: Run, turn: Turn, call: OpenCall, event: App
 
 
 def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, event: ApprovalDecided) -> None:
-    """What becomes of a handoff that nobody wanted."""
+    """Apply a person's decision about a handoff that no receiver accepted."""
     if isinstance(event.decision, Edit):
         return turn.move(call, replace(phase, verdict=event))
     ok, text = isinstance(event.decision, Respond), settled(event)
@@ -140,7 +139,7 @@ def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
 
 
 def _end(state: State, run: Run, turn: Turn, call: OpenCall, said: tuple[str, str, bool]) -> None:
-    """Code cannot be told: what the person says is the end."""
+    """End the run of code or of a Function member with the person's decision, because it cannot be told."""
     who, text, ok = said
     turn.answer(call, text, ok)
     if ok:
@@ -149,7 +148,7 @@ def _end(state: State, run: Run, turn: Turn, call: OpenCall, said: tuple[str, st
 
 
 def settled(event: ApprovalDecided) -> str:
-    """What a person said to a handoff that nobody wanted, in words for its sender."""
+    """A person's decision about a handoff that no receiver accepted, as a text for its sender."""
     if isinstance(event.decision, Respond):
         return event.decision.text
     note = event.decision.note if isinstance(event.decision, Reject) else ""
@@ -158,7 +157,7 @@ def settled(event: ApprovalDecided) -> str:
 
 
 def refusal(event: ApprovalDecided, note: str) -> str:
-    """What a model is told of a call that nobody approved."""
+    """The text that a model reads about a call that was not approved."""
     if event.expired:
         return "not approved: nobody decided in time"
     by = f" by {event.by}" if event.by else ""

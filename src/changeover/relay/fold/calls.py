@@ -1,4 +1,4 @@
-"""What events mean for the calls of a turn: begun, finished, refused."""
+"""The fold of the calls of a turn: begun, finished, refused."""
 
 from __future__ import annotations
 
@@ -8,36 +8,31 @@ import msgspec
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult
-from changeover.ids import call_of, handoff_id
+from changeover.ids import handoff_id
 from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
-from changeover.relay.run import TURNING, Acting, Run, Stopping
-from changeover.relay.turn import BEGUN, Answered, Directed, Fanned, Fresh, OpenCall, Turn
+from changeover.relay.run import Acting, Run, Stopping
+from changeover.relay.turn import BEGUN, Directed, Fanned, Fresh, OpenCall, Turn
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
 
 MISTAKES = frozenset({"arguments", "tool", "receiver", "command", "guard"})
-"""What a model may get wrong a few times in a row, and no more."""
+"""Refusals that count as mistakes of the model."""
 UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
 
 
-def find(run: Run, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
-    """The call in the current turn that this is about, if it is in this phase and has no answer."""
-    turn = run.phase.turn if isinstance(run.phase, TURNING) else None
-    found = (turn.calls.get(call) or turn.calls.get(call_of(call))) if turn else None
-    if turn is None or found is None or type(found.phase) is Answered:
-        return None
-    return (turn, found) if isinstance(found.phase, phase) else None
+find = Run.find
+"""For modules outside the fold that still import it from here."""
 
 
 def intend(state: State, run: Run, event: ToolStarted) -> None:
-    if found := find(run, event.call, Fresh):
+    if found := run.find(event.call, Fresh):
         found[1].phase = BEGUN
 
 
 def finish(state: State, run: Run, event: ToolFinished) -> None:
-    if isinstance(run.phase, Stopping) or not (found := find(run, event.call)):
+    if isinstance(run.phase, Stopping) or not (found := run.find(event.call)):
         return
     turn, call = found
     run.tool_calls += 1
@@ -56,15 +51,15 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
     if not isinstance(run.phase, Acting):
         return
     turn = run.phase.turn
-    if not turn.rule:  # else no model has asked for it
+    if not turn.rule:  # a model asked for it
         _hold_against(run, turn, event)
     if event.call not in turn.calls:
-        turn.send_out(event.call)  # a branch that never got out
-    if found := find(run, event.call):
+        turn.send_out(event.call)  # a branch that was not sent
+    if found := run.find(event.call):
         call = found[1]
         if call.branch_of:
             call.result = DelegateResult(handoff_id(state.id, call.id), event.receiver, False, error=event.reason)
-        elif turn.code and not event.receiver:  # nobody was asked, so that there is no handoff to say why
+        elif turn.code and not event.receiver:  # no receiver was asked, so no handoff holds the reason
             state.returned = (DelegateResult("", "", False, error=event.reason),)
         state.answer(run, turn, call, event.reason, ok=False)
 
@@ -72,7 +67,7 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
 def choose(state: State, run: Run, event: ReceiverChosen) -> None:
     if event.usage is not None:
         run.charge(state.agent, event.usage)
-    if not (found := find(run, event.call, (Fresh, Directed))):
+    if not (found := run.find(event.call, (Fresh, Directed))):
         return
     turn, call = found
     if isinstance(phase := call.phase, Directed):
@@ -84,14 +79,14 @@ def choose(state: State, run: Run, event: ReceiverChosen) -> None:
 
 
 def _towards(receiver: str, directive: Directive) -> Directive:
-    """What code asked for, now that it is known of whom."""
+    """The directive of code with the receiver that the broker found."""
     if not directive.sends:
         return replace(directive, goto=receiver)
     return replace(directive, sends=tuple(replace(errand, receiver=receiver) for errand in directive.sends))
 
 
 def _hold_against(run: Run, turn: Turn, event: CallRefused) -> None:
-    """What a refusal means for what the agent may do next."""
+    """Count a refusal against the agent, or note that it has no handoffs left."""
     if event.why in MISTAKES:
         turn.faulty, run.mistake = True, event
     elif event.why == "limit":
@@ -101,7 +96,7 @@ def _hold_against(run: Run, turn: Turn, event: CallRefused) -> None:
 
 
 def gather(state: State, run: Run, turn: Turn, sender: OpenCall) -> None:
-    """When all branches of a call are back, their results together are its answer."""
+    """Answer a call with the results of its branches once all have returned."""
     if sender.out or not isinstance(sender.phase, Fanned) or sender.phase.sent < len(sender.phase.directive.sends):
         return
     branches = turn.branches(sender)
@@ -112,12 +107,12 @@ def gather(state: State, run: Run, turn: Turn, sender: OpenCall) -> None:
 
 
 def dropped(names: tuple[str, ...]) -> str:
-    """What a model is told of reserved arguments that it tried to set."""
+    """The text that a model reads about reserved arguments that it set."""
     return f" (ignored the reserved arguments {', '.join(names)})" if names else ""
 
 
 def edited(call: OpenCall) -> str:
-    """What a model is told of a call that a person changed."""
+    """The text that a model reads about a call that a person edited."""
     if call.edit is None:
         return ""
     arguments = call.edit.arguments

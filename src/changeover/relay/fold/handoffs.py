@@ -1,4 +1,4 @@
-"""What events mean for handoffs: offered, packed, accepted, returned; with the record and the view they produce."""
+"""The fold of handoffs: offered, packed, accepted, returned; their records, and the receiver's view."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord, Mode
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
@@ -18,7 +18,7 @@ from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, User
 from changeover.relay.events import ContextPacked, Given, HandoffAccepted, HandoffOffered, HandoffReturned, UserSpoke
-from changeover.relay.fold.calls import dropped, edited, find
+from changeover.relay.fold.calls import dropped, edited
 from changeover.relay.run import Acting, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
 from changeover.tools.command import Directive
@@ -31,26 +31,26 @@ def pack(state: State, run: Run, event: ContextPacked) -> None:
     if event.usage is not None:
         run.charge(state.agent, event.usage)
         state.summaries += 1
-    found = find(run, event.call, Offered)
+    found = run.find(event.call, Offered)
     if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
         return
     turn, call = found
     if event.chapter is not None and event.covered > state.covered:
-        # Others who were offered something in the same reply made one of the same messages; the first stands.
+        # Other offers of the same reply may have packed the same messages; the first chapter stays.
         state.chapters, state.covered = (*state.chapters, event.chapter), event.covered
     call.phase = replace(offered, packed=event)
     turn.idle[call.id] = call
 
 
 CODE = "code"
-"""Who hands over what a program offers, unless the package says so."""
-OFFERED = Standing.PENDING
+"""The sender of an offer by code, unless the package names one."""
+OFFERED = HandoffState.PENDING
 IN_WORK = advance(OFFERED, Signal.ACCEPT, Signal.START)
-"""In process, a receiver begins in the very append that records its acceptance."""
+"""The receiver starts in the append that records its acceptance."""
 
 
 def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: Offered) -> HandoffRecord:
-    """The handoff that was accepted, as people read it; its receiver got this task."""
+    """The record of a handoff; `task` is the receiver's task, empty without one."""
     offer, packed = offered.offer, offered.packed
     return HandoffRecord(
         handoff_id(conversation, offer.call),
@@ -75,7 +75,7 @@ def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: O
 
 
 def handed_of(offer: HandoffOffered, tool: str, run: Run, now: float, path: list[str]) -> Handed:
-    """The handoff as its receiver finds it, with what the run had spent by then."""
+    """The handoff for its receiver, with what the run had spent by then."""
     return Handed(
         offer.sender,
         offer.message,
@@ -93,23 +93,23 @@ def handed_of(offer: HandoffOffered, tool: str, run: Run, now: float, path: list
 
 
 def sender_of(package: Mapping[str, Any]) -> str:
-    """Who hands over what a program offers."""
+    """The sender of an offer by code."""
     return package.get("metadata", {}).get("sender") or CODE
 
 
 def last_words(record: Sequence[Message], agent: str = "") -> str:
-    """What an agent, or anybody, said last."""
+    """The last words of an agent, or of any agent."""
     texts = (each.text for each in reversed(record) if isinstance(each, Assistant) and agent in ("", each.agent))
     return next((text for text in texts if text), "")
 
 
 def undone_words(reason: str) -> str:
-    """Why a handoff came to nothing that somebody took back."""
+    """The error of a handoff that was rolled back."""
     return f"rolled back: {reason}" if reason else "rolled back"
 
 
-def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
-    """The task of a delegate as it finds it."""
+def handed_to_delegate(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
+    """The handoff for a delegate, from the task that its conversation was given."""
     return Handed(
         given.sender,
         spoken.text,
@@ -128,8 +128,8 @@ def given_of(given: Given, spoken: UserSpoke, path: list[str]) -> Handed:
 
 
 def said_before(thread: Sequence[Message], turn: Turn, call: OpenCall) -> list[Message]:
-    """All that the sender knew and said, without the call by which it hands over. The thread ends with the sender's
-    reply, if that has one."""
+    """The sender's messages without the call that hands over. The thread ends with the sender's reply, unless a
+    Function member or code hands over."""
     if turn.quiet:
         return list(thread)
     *before, reply = thread
@@ -139,7 +139,7 @@ def said_before(thread: Sequence[Message], turn: Turn, call: OpenCall) -> list[M
     ]
     if not others and not reply.text:
         return before
-    # Without what its provider wants back: that is of the whole reply.
+    # Without the provider's extra data, which belongs to the whole reply.
     kept = replace(reply, calls=tuple(asked for asked, _ in others), extra={})
     return [*before, kept, *(result for _, result in others)]
 
@@ -147,7 +147,7 @@ def said_before(thread: Sequence[Message], turn: Turn, call: OpenCall) -> list[M
 def view_of(
     offer: HandoffOffered, packed: ContextPacked | None, spoken: UserSpoke, said: Sequence[Message]
 ) -> list[Message]:
-    """A new thread, for whoever gets less than all: what the user asked for is always in it."""
+    """A new thread for a receiver that does not get the whole one; it always holds the user's request."""
     request = User(spoken.text, author_of(spoken), spoken.files)
     if packed is not None and packed.messages:
         return list(packed.messages)
@@ -160,15 +160,15 @@ def view_of(
 
 
 def author_of(spoken: UserSpoke) -> str:
-    """Who said it: the user, by name if it is known, or the agent that gave the task."""
+    """The author of a request: the delegating agent, the named user, or "user"."""
     return spoken.given.sender if spoken.given else spoken.user or "user"
 
 
 OFFERABLE = (Fresh, Directed, Declined)
 BROUGHT_BACK = (Delegated, Offered, Declined)
-"""Phases from which a result comes back: of a delegate, of a person, or that nobody took it."""
+"""Phases from which a result returns: of a delegate, of a person, or of an offer that no receiver accepted."""
 SUMMARY = 200
-"""From how many characters on a response also has a summary."""
+"""Number of characters above which a response also has a summary."""
 
 
 def offer(state: State, run: Run, event: HandoffOffered) -> None:
@@ -178,7 +178,7 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
     delegated = event.mode is Mode.DELEGATE
     if delegated and call_of(event.call) not in turn.calls:
         turn.send_out(event.call)
-    if not (found := find(run, event.call, OFFERABLE)):
+    if not (found := run.find(event.call, OFFERABLE)):
         return
     call = found[1]
     if call.conditions and (event.needs_context or event.needs_permission):
@@ -190,12 +190,12 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
         call.phase, turn.offered = Offered(event, state.at, commanded), call
     else:
         return
-    run.count_handoff(event.sender)  # from the offer on: what a limit forbids must not be offered
+    run.count_handoff(event.sender)  # counted from the offer on, so that no offer exceeds a limit
     run.queued = run.queued or event.queued
 
 
 def accept(state: State, run: Run, event: HandoffAccepted) -> None:
-    found = find(run, event.call, Offered)
+    found = run.find(event.call, Offered)
     if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
         return
     turn, call = found
@@ -216,13 +216,13 @@ def _decision(offered: Offered) -> Decision | None:
 
 
 def _answer_for(state: State, run: Run, call: OpenCall, offered: Offered) -> None:
-    """A person is delegated to, and has the answer ready."""
+    """Record the acceptance of a delegate that is a person and has the answer ready."""
     call.phase = replace(offered, index=len(state.handoffs))
     state.handoffs.append(record_of(state.id, "", run, call, offered))
 
 
 def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered, deadline: float | None) -> None:
-    """The receiver works on it in a conversation of its own; its first task always stands at the same place there."""
+    """Start a delegate in a child conversation, where its first task always has the same position."""
     run.agents.add(offered.offer.receiver)
     turn.move(call, Delegated(offered.offer, len(state.handoffs), deadline, packed=offered.packed))
     state.handoffs.append(
@@ -233,7 +233,7 @@ def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offer
 
 def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
     offer, whole = offered.offer, offered.offer.is_whole
-    # What the receiver gets instead: a new list, for the old one is still read by whoever was asked before.
+    # A new list: the old one is still read by the model call of the sender.
     view = [] if whole else view_of(offer, offered.packed, run.spoken, said_before(state.thread, turn, call))
     more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
     call.phase = Answered(f"transferred to {offer.receiver}{more}")
@@ -260,12 +260,12 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
 
 
 def take_back(state: State, run: Run, event: HandoffReturned) -> None:
-    found = find(run, event.call, BROUGHT_BACK)
+    found = run.find(event.call, BROUGHT_BACK)
     if not found or not isinstance(delegated := found[1].phase, BROUGHT_BACK) or delegated.offer.call != event.call:
         return
     turn, call = found
     if isinstance(delegated, Offered) and delegated.index < 0:
-        return  # nobody has taken it
+        return  # no receiver has accepted it
     run.take_back(event.spent)
     run.progress += event.success
     if not isinstance(delegated, Declined):
@@ -280,7 +280,7 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     if isinstance(event.fault, LimitFault) and event.fault.limit != "max_iterations":
         run.struck = event.fault
     if delegated.offer.final and event.success:
-        # Its answer may be the run's answer; that is settled when every other call of the turn is done.
+        # Its answer becomes the run's answer when every other call of the turn is done.
         turn.move(call, Directed(Directive(end=True, output=event.response), text, event.author or event.receiver))
     else:
         state.answer(run, turn, call, text, event.success)

@@ -1,4 +1,4 @@
-"""What events mean for a rollback: the task goes back to its sender, and cleanup is due."""
+"""The fold of rollbacks: the task goes back to its sender, and cleanup is due."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from changeover.facts import HandoffRecord, Mode, Rollback
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
 from changeover.ids import Mark, handoff_id, numbered_id, split_handoff
 from changeover.messages import Note
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
-from changeover.relay.fold.answers import come_to_nothing, open_offers
-from changeover.relay.fold.calls import find
+from changeover.relay.fold.answers import end_offer, open_offers
 from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Asked, Delegated, Offered, OpenCall, Turn, handoff_of
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def request(state: State, run: Run, event: RollbackRequested) -> None:
     if isinstance(run.phase, Stopping):
         return
-    found = find(run, event.call, (Offered, Asked, Delegated))
+    found = run.find(event.call, (Offered, Asked, Delegated))
     phase = handoff_of(found[1]) if found else None
     if found and phase and phase.offer.call == event.call:
         _recall(state, run, *found, event)
@@ -50,30 +49,30 @@ def request_idle(state: State, event: RollbackRequested) -> None:
 
 
 def record_at(state: State, call: str) -> HandoffRecord | None:
-    """The record of this handoff."""
+    """The record of the handoff with this call."""
     id = handoff_id(state.id, call)
     return next((record for record in reversed(state.handoffs) if record.id == id), None)
 
 
 def under_way(state: State, call: str) -> bool:
-    """Whether this handoff is being undone."""
+    """Whether a rollback of this handoff is under way."""
     if state.returning is not None and state.returning.call == call:
         return True
-    found = find(state.run, call, Delegated) if state.run else None
+    found = state.run.find(call, Delegated) if state.run else None
     return found is not None and isinstance(found[1].phase, Delegated) and found[1].phase.recalled is not None
 
 
 def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackRequested) -> None:
-    """Take back what nobody has answered, or what a delegate works on."""
+    """Withdraw an open offer, or recall the delegate that works on it."""
     phase = handoff_of(call)
     if isinstance(phase, Delegated):
         turn.move(call, replace(phase, recalled=event))
     elif isinstance(phase, Offered):
-        come_to_nothing(state, run, turn, call, Signal.RETURN, undone_words(event.reason))
+        end_offer(state, run, turn, call, Signal.RETURN, undone_words(event.reason))
 
 
 def _mark(state: State, event: RollbackRequested) -> None:
-    """A delegate that has ended goes back as it is: its sender has heard of it."""
+    """Mark the handoff of a delegate that has ended as rolled back; its sender keeps the result."""
     for index, record in enumerate(state.handoffs):
         if record.id == handoff_id(state.id, event.call):
             standing = advance(record.state, Signal.RETURN)
@@ -81,7 +80,7 @@ def _mark(state: State, event: RollbackRequested) -> None:
 
 
 def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
-    """The sender goes on with the run."""
+    """Give the task back to its sender, who goes on with the run."""
     if state.returning is None or state.returning.call != event.call:
         return
     if isinstance(run.phase, TURNING) and run.phase.turn:
@@ -98,7 +97,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
         state.work = Task(state.position, run.ref, event.sender, before.input)
         run.ticket, run.worn_out = handoff_id(state.id, state.position) if event.queued else "", False
     else:
-        run.phase, state.work.handoff = Replied(""), None  # code, which has it back
+        run.phase, state.work.handoff = Replied(""), None  # code has the task back
 
 
 def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
@@ -109,11 +108,11 @@ def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
 
 
 def _undo(state: State, event: HandoffRolledBack) -> None:
-    """This transfer, and all that came after it."""
+    """Mark this transfer and all later ones as undone."""
     for index, record in enumerate(state.handoffs):
         ref = split_handoff(record.id)[1]
         if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
-            state.handoffs[index] = back = replace(record, state=Standing.RETURNED, error=event.reason)
+            state.handoffs[index] = back = replace(record, state=HandoffState.RETURNED, error=event.reason)
             state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
     state.returning, state.handed, state.leg = None, None, -1
     state.see(state.record)

@@ -1,4 +1,4 @@
-"""What events mean for a run: it begins, its agent thinks or a rule leads it, it ends."""
+"""The fold of runs: begin, model replies, rules, limits, cancellation, end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from changeover.facts import ONE_REQUEST, Mode
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.faults import FunctionFault, ModelFault, ResultFault, WorkerFault
 from changeover.guards.limits import BUDGETS
 from changeover.handoffs.context import merge_variables
@@ -37,8 +37,7 @@ from changeover.relay.events import (
     UserSpoke,
     VariantChosen,
 )
-from changeover.relay.fold.calls import find
-from changeover.relay.fold.handoffs import IN_WORK, author_of, given_of, sender_of
+from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
@@ -68,7 +67,7 @@ def begin(state: State, event: RunStarted) -> None:
     if spoken.package is not None:
         return _offer(state, id, spoken, event.agent)
     if event.agent != state.agent:
-        # Whoever comes without a handoff has nothing left out.
+        # An agent that starts without a handoff reads the whole record.
         state.agent, state.handed = event.agent, None
         state.see(state.record)
         state.path.append(event.agent)
@@ -92,8 +91,8 @@ def begin(state: State, event: RunStarted) -> None:
 
 
 def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
-    """Code hands something over. Whoever is active stays so, unless a transfer is accepted."""
-    # As it was written, and no more of it than is needed: to check a whole package takes longer than all else here.
+    """Begin a run in which code offers a package. The active agent changes only if a transfer is accepted."""
+    # Only the raw fields that are needed: validating the whole package would be the slowest step here.
     package = spoken.package or {}
     metadata, context = package.get("metadata", {}), package.get("context", {})
     state.return_to, state.task, state.leg, state.limits = "", state.position, -1, {}
@@ -109,7 +108,7 @@ def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
 
 
 def _code_turn(state: State, spoken: UserSpoke, sender: str) -> Acting:
-    """What code asks for that offers a package."""
+    """The turn of code that offers a package."""
     metadata = (spoken.package or {}).get("metadata", {})
     receiver = metadata.get("receiver", "")
     if metadata.get("mode") == Mode.TRANSFER:
@@ -120,11 +119,11 @@ def _code_turn(state: State, spoken: UserSpoke, sender: str) -> Acting:
 
 
 def _receive(state: State, spoken: UserSpoke) -> None:
-    """A delegate begins with what its sender gave it."""
+    """Set up the state of a delegate from the task that it was given."""
     given = spoken.given
     assert given is not None
     state.path[:0] = given.path
-    state.handed = given_of(given, spoken, state.path)
+    state.handed = handed_to_delegate(given, spoken, state.path)
     state.artifacts, state.workflow_state = given.artifacts, given.workflow_state
     state.variants = {**given.variants, **state.variants}
     if given.briefing:
@@ -144,15 +143,15 @@ def take_up(state: State, event: RunResumed) -> None:
     run.waiting.rest(outcome.at, state.at)
     run.phase, state.work.status = Thinking(str(state.position)), "running"
     if isinstance(outcome.fault, ResultFault):
-        state.add(Note(outcome.fault.reason, "changeover"))  # whoever answers again reads why
+        state.add(Note(outcome.fault.reason, "changeover"))  # the next attempt reads why
     state.limits = {}
     for index in range(len(state.handoffs) - 1, run.first - 1, -1):
         if (record := state.handoffs[index]).task_id == task_id(state.id, state.task):
-            if record.state is Standing.FAILED:  # which is withdrawn: the receiver works on
+            if record.state is HandoffState.FAILED:  # no longer failed: the receiver goes on
                 state.handoffs[index], state.leg = replace(record, state=IN_WORK), index
             break
     if run.spoken.package is not None and not run.trail:
-        # Nobody has taken it over: it is code that tries again.
+        # No receiver has accepted: code retries the offer.
         run.phase = _code_turn(state, run.spoken, sender_of(run.spoken.package))
 
 
@@ -241,7 +240,7 @@ def limit(state: State, run: Run, event: TierChosen) -> None:
 
 
 def try_out(state: State, run: Run, event: VariantChosen) -> None:
-    # A new one each time: whoever was given the old one reads it as it was.
+    # A new dict each time: readers of the old one must not see changes.
     state.variants = {event.experiment: event.variant, **state.variants}
 
 
@@ -269,13 +268,13 @@ def reach_limit_idle(state: State, event: LimitReached) -> None:
 def call_off(state: State, run: Run, event: CancelRequested) -> None:
     call_off_waiting(state, event)
     if event.run in (0, run.id):
-        state.returning = None  # whoever wants the run to end wants no sender to go on with it
+        state.returning = None  # a cancelled run does not go back to a sender
     if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
 
 
 def call_off_waiting(state: State, event: CancelRequested) -> None:
-    """Runs that have not begun end where they are."""
+    """End the runs in the inbox that have not begun."""
     for id, spoken in [each for each in state.inbox if event.run in (0, each[0])]:
         state.inbox.remove((id, spoken))
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
@@ -306,7 +305,7 @@ def complete(state: State, run: Run, event: RunCompleted) -> None:
 
 
 def _end_here(state: State, run: Run, turn: Turn) -> None:
-    """A call said that the run ends with it."""
+    """End the run with the output of a call."""
     for call in turn.asked:
         if isinstance(phase := call.phase, Directed) and phase.directive.end:
             output = phase.directive.output
@@ -328,13 +327,13 @@ def cancel(state: State, run: Run, event: RunCancelled) -> None:
 def fire(state: State, run: Run, event: RuleFired) -> None:
     if event.goto:
         _lead(state, run, event)
-    elif found := find(run, event.call):
+    elif found := run.find(event.call):
         call = found[1]
         call.ruled = (*call.ruled, (event.rule, event.receiver))
 
 
 def _lead(state: State, run: Run, event: RuleFired) -> None:
-    """The agent hands over before its model is asked."""
+    """Let a rule hand over before the agent's model is asked."""
     if isinstance(run.phase, Thinking):
         run.fired.add(event.rule)
         directive = Directive(goto=event.goto, message=event.message)

@@ -7,7 +7,14 @@ import logging
 from changeover.agent.moves import BadArguments, NoSuchReceiver, UseTool, misfit_words, not_json
 from changeover.errors import PackageError
 from changeover.facts import ApprovalRequest, RequestKind
-from changeover.guards.approval import Approval, Approve, Decision, Edit, Reject, Respond, verdict_words
+from changeover.guards.approval import (
+    KINDS,
+    POSSIBLE,
+    Approval,
+    Decision,
+    Edit,
+    verdict_words,
+)
 from changeover.handoffs.context import strip_metadata
 from changeover.handoffs.json_value import json_copy
 from changeover.relay.commands import SeekApproval
@@ -18,19 +25,6 @@ from changeover.tools.run_context import RunContext
 
 logger = logging.getLogger("changeover.approvals")
 
-POSSIBLE: dict[RequestKind, tuple[type[Decision], ...]] = {
-    "approval": (Approve, Reject, Edit, Respond),
-    "permission": (Approve, Reject),
-    "escalation": (Reject, Edit, Respond),
-    "task": (Reject, Edit, Respond),
-}
-"""What a person may decide about each kind of request."""
-KINDS: dict[RequestKind, str] = {
-    "approval": "an approval",
-    "permission": "a permission",
-    "escalation": "an escalation",
-    "task": "a task",
-}
 WAYS: dict[RequestKind, str] = {
     "approval": "approve it, reject it, edit it or respond",
     "permission": "approve or reject it",
@@ -40,7 +34,7 @@ WAYS: dict[RequestKind, str] = {
 
 
 async def seek_approval(world: World, command: SeekApproval) -> Event:
-    """Ask a person about a call, unless it cannot be carried out anyway or need not be asked about."""
+    """Request approval of a call, unless its arguments do not fit or no approval is needed."""
     call, context = command.call, command.context
     args, _ = strip_metadata(call.args)
     if not command.receiver:
@@ -72,13 +66,13 @@ async def _needed(approval: Approval, command: SeekApproval) -> bool:
         return bool(await called(approval.when, command.context, dict(command.call.args)))
     except TROUBLE as error:
         let_go(error)
-        # Whoever cannot say whether it is safe has not said that it is.
+        # A predicate that fails has not said that the call is safe.
         logger.exception("the approval of %s could not be judged, so a person is asked", command.call.name)
         return True
 
 
 def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:
-    """What is wrong with a decision about this request, by the declarations of now; nothing if it can hold."""
+    """Why a decision does not fit its request under the current declarations; empty if it does."""
     if type(decision) not in POSSIBLE[request.kind]:
         return f"{verdict_words(decision)} is no answer to {KINDS[request.kind]}; {WAYS[request.kind]}"
     if not isinstance(decision, Edit):
@@ -123,5 +117,5 @@ def _arguments_misfit(world: World, request: ApprovalRequest, arguments: object)
 
 
 def _outside(request: ApprovalRequest) -> RunContext:
-    """A tool that asks for its context gets one, though nothing runs yet."""
+    """A context for the check of a tool's arguments outside a run."""
     return RunContext(request.conversation, "", request.agent, request.call)

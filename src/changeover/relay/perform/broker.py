@@ -21,11 +21,11 @@ from changeover.routing.routing import Routing, ordered
 from changeover.routing.statistics import draws
 
 OTHERS = 4
-"""So many are asked in turn if the first does not want it."""
+"""Number of alternatives that are asked if the first receiver declines."""
 
 
 async def find_receiver(world: World, command: FindReceiver) -> ReceiverChosen:
-    """Who is asked first, and who after that; nobody, if nobody fits."""
+    """Choose the receiver and its alternatives; the event has no receiver if no agent fits."""
     registry, wish = selectable(world, command.sender, command.among), command.wish
     required = _required(registry, wish)
     task = wish.task if required or not wish.kind else f"{wish.kind}: {wish.task}"
@@ -41,7 +41,7 @@ async def find_receiver(world: World, command: FindReceiver) -> ReceiverChosen:
 
 
 def selectable(world: World, sender: str = "", among: Sequence[str] = ()) -> Registry:
-    """Everybody of the team whom this sender may choose."""
+    """The agents of the team that this sender may choose."""
     assert world.directory is not None
     registry, seats = world.directory.registry, world.roster.seats
     fit = {each.id for each in registry if each.id in seats and each.id != sender and (not among or each.id in among)}
@@ -49,12 +49,12 @@ def selectable(world: World, sender: str = "", among: Sequence[str] = ()) -> Reg
 
 
 def _required(registry: Registry, wish: Wish) -> tuple[str, ...]:
-    """What the receiver has to be able to do: a kind that is somebody's capability is one."""
+    """The required capabilities; the kind of specialist is one if an agent has a capability of that name."""
     return wish.required or ((wish.kind,) if registry.holding(wish.kind) else ())
 
 
 def _next_best(registry: Registry, task: str, required: Sequence[str], found: Found) -> list[Recommendation]:
-    """Who else has all that is required, though the words of its profile fit less."""
+    """Agents that have all required capabilities, though their profiles match the task less."""
     if not required or found.best.step != "exact":
         return []
     taken = {found.best.agent, *(each.agent for each in found.equals)}
@@ -64,20 +64,20 @@ def _next_best(registry: Registry, task: str, required: Sequence[str], found: Fo
 async def _judged(world: World, command: FindReceiver, undecided: Undecided) -> tuple[Found | Nobody, Usage | None]:
     model = world.helper or world.models.get(command.sender)
     if model is None or not world.routing.judge:
-        return Nobody("nobody fits clearly, and there is no helper_model to ask"), None
+        return Nobody("no agent fits clearly, and there is no helper_model to ask"), None
     try:
         prompt, where = judge_prompt(undecided.task, undecided.candidates), (command.conversation, command.id)
         reply = await consult(model, prompt, where, JUDGE_TIMEOUT)
     except (*TROUBLE, TimeoutError) as error:
         let_go(error)
-        return Nobody(f"nobody fits clearly, and the model that was asked failed: {words_of(error)}"), None
+        return Nobody(f"no agent fits clearly, and the model that was asked failed: {words_of(error)}"), None
     return decided(undecided, reply.text), reply.usage
 
 
 async def _placed(
     world: World, command: FindReceiver, candidates: list[Recommendation], capability: str, usage: Usage | None
 ) -> ReceiverChosen:
-    """The candidate who gets it, by how much each has to do and how well it did before."""
+    """Choose among the candidates by load and by earlier results."""
     assert world.directory is not None
     loads = await world.directory.loads([each.agent for each in candidates])
     learned = await _learned(world, world.directory, candidates, capability)
@@ -93,7 +93,7 @@ async def _placed(
 
 
 def _place(order: Sequence[Recommendation], loads: Mapping[str, Load], routing: Routing, brokered: bool) -> Placement:
-    """Who is asked first; whoever is busy says so itself where everybody is asked."""
+    """The placement of the task; a brokered offer goes to the best candidate, which may decline if it is busy."""
     return Takes(order[0].agent) if brokered else place(order, loads, routing.when_busy)
 
 
@@ -106,7 +106,7 @@ async def _learned(
 
 
 def described(profiles: Sequence[Profile]) -> list[tuple[str, str]]:
-    """Profiles as a model is told of them."""
+    """Profiles as (id, purpose), for the prompt of a model."""
     return [(profile.id, _purpose(profile)) for profile in profiles]
 
 

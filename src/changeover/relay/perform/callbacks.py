@@ -1,4 +1,4 @@
-"""Calls of the user's functions: in threads of their own, with their failures turned into words."""
+"""Calls of the user's functions, in threads of their own, and their errors as text."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from changeover.relay.sanitize import text_of
 Outcome = tuple[Any, BaseException | None]
 
 
-async def called(code: Callable[..., Any], *given: Any) -> Any:
-    """What the user's code gives: an async function here, a plain one in a thread, so that it may take its time."""
+async def called(code: Callable[..., Any], *args: Any) -> Any:
+    """Call the user's code: an async function in this task, a plain one in a thread, where it may block."""
     if inspect.iscoroutinefunction(code):
-        return await code(*given)
-    answer = await in_thread(partial(code, *given))
+        return await code(*args)
+    answer = await in_thread(partial(code, *args))
     return await answer if inspect.isawaitable(answer) else answer
 
 
 async def in_thread(work: Callable[[], Any]) -> Any:
-    """Call this in a thread of its own; if the wait for it is cancelled, the thread is left to itself."""
-    # Not asyncio's pool: a few functions that hang would fill it, and the loop could not close, nor Python
-    # exit, before they end.
+    """Run `work` in a thread of its own; a cancelled wait leaves the thread running."""
+    # Not asyncio's pool: a few hung functions would fill it, and neither the loop nor Python
+    # could exit before they end.
     loop, context = asyncio.get_running_loop(), copy_context()
     arrived: asyncio.Future[Outcome] = loop.create_future()
 
@@ -49,26 +49,26 @@ async def in_thread(work: Callable[[], Any]) -> Any:
 
 
 def _outcome(work: Callable[[], Any]) -> Outcome:
-    # A future refuses a StopIteration as its exception, and whoever waits for it would wait for ever.
+    # A future refuses a StopIteration as its exception, and its waiter would wait forever.
     try:
         return work(), None
     except BaseException as error:
         return None, error
 
 
-# A user's code may also ask for the end of the process, or let a cancellation of its own out: it has failed.
+# The user's code may also raise SystemExit or leak a cancellation of its own; both count as its failure.
 TROUBLE = (Exception, asyncio.CancelledError, SystemExit)
 
 
 def let_go(error: BaseException) -> None:
-    """Raise a cancellation that is meant for this task; one that a user's code let out is an error like any other."""
+    """Re-raise a cancellation of this task; one that the user's code leaked is treated as an error."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
         raise error
 
 
 def words_of(error: BaseException) -> str:
-    """An error as people read it, cut where it rambles."""
+    """The text of an error, cut to 2,000 characters."""
     text = str(error)
     if not isinstance(error, ModelError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -56,7 +56,7 @@ LAST_WORD = "This is the last reply this run may take: no tool is left, answer t
 
 
 def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
-    """Carry out one command. `intend` commits an intent; `emit` is given if somebody reads along."""
+    """Perform one command. `intend` commits an intent; `emit` receives text deltas, if a reader wants them."""
     if isinstance(command, CallModel):
         return _call_model(world, command, emit)
     if isinstance(command, RunTool):
@@ -85,32 +85,32 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
 
 
 async def _written(declared: Instructions, command: CallModel) -> str:
-    """The instructions as a text, which may be written anew for each call."""
+    """The instructions as a text; a function writes them for each call."""
     if isinstance(declared, str):
         return declared
     written: object = declared(command.context)
     if isawaitable(written):
         written = await written
     if not isinstance(written, str):
-        raise TypeError(f"the function that writes its instructions gave {written!r:.100}, and no text")
+        raise TypeError(f"the function that writes its instructions returned {written!r:.100}, not a text")
     return written
 
 
 def _tried(world: World, command: CallModel) -> dict[str, Any]:
-    """What the agent has here in place of its own: instructions, and under which name its model is found."""
+    """The agent's instructions and model name under the experiments of this tree."""
     agent, found = command.context.agent, dict[str, Any]()
     for subject in ("instructions", "model"):
         trial = world.roster.trials.get((subject, agent))
         variant = command.variants.get(trial.name) if trial else None
         if trial is None or variant not in trial.variants:
-            continue  # it is not tried out, or was given up since
+            continue  # there is no experiment, or the variant was removed
         named = subject == "model"
         found[subject] = tried_model(agent, trial.name, variant) if named else trial.variants[variant]
     return found
 
 
 def _guided(world: World, seat: Seat) -> str:
-    """Who can be asked for, for an agent that may ask for somebody without a name."""
+    """The guidance of an agent that may ask for a specialist: which specialists there are."""
     move = seat.moves[seat.seeks]
     assert isinstance(move, ToSpecialist)
     registry = world.directory.registry if world.directory else world.registry
@@ -149,7 +149,7 @@ def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
 
 
 def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
-    """Whether the model is shown this."""
+    """Whether the condition of a handoff lets the model see it."""
     move = seat.moves[name]
     if not isinstance(move, Transfer) or not (why := move.closed(context)):
         return True
@@ -182,7 +182,7 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     if wrong := malformed or toolkit.misfit(call.name, args, command.context):
         return CallRefused(command.id, task, wrong, "arguments")
     if command.at_most_once:
-        # Committed before the effect, and outside its `try`: an effect without its intent must not be possible.
+        # Committed before the effect and outside its `try`, so that no effect exists without its intent.
         await intend(ToolStarted(command.id, task))
     try:
         outcome = await toolkit.call(call.name, args, command.context)
@@ -205,7 +205,7 @@ async def _call_function(world: World, command: CallFunction) -> Event:
 
 
 def _answer_of(given: Any) -> tuple[str, Directive | None]:
-    """What a Function member gave: its answer, or where to go."""
+    """The return value of a Function member: an answer, or a directive."""
     if isinstance(given, str):
         return text_of(given), None
     if not isinstance(given, Command):
@@ -226,4 +226,4 @@ PLAIN: dict[type[Effect], Callable[[World, Any], Awaitable[Event]]] = {
     FetchContext: fetch_context,
     CleanUp: clean_up,
 }
-"""Effects of which nobody reads along, and that commit no intent."""
+"""Effects that stream nothing and commit no intent."""

@@ -1,4 +1,4 @@
-"""The effects that pack a context for a receiver (summary, reference, custom code) and fetch what was left out."""
+"""The effects that pack a receiver's context by its strategy, and fetch stored messages for it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def _briefing(command: PackContext, packed: PackedContext, effects: PackEf
 
 
 def _weight(command: PackContext, briefing: str) -> int:
-    """How many tokens the receiver gets."""
+    """Number of tokens that the receiver gets."""
     handover = command.handover
     if command.offer.mode is Mode.DELEGATE:
         return count(briefing) + count(handover.message or handover.request)
@@ -126,9 +126,9 @@ def _weight(command: PackContext, briefing: str) -> int:
 
 
 MOST = 2_000
-"""How many tokens an answer has at most that was asked for by name."""
+"""Largest answer in tokens for a section that was asked for by name."""
 FOUND = 800
-"""How many one has that was looked for: what fits best comes first."""
+"""Largest answer in tokens for a query; the best passages come first."""
 
 DEFINITION = ToolDefinition(
     name=FETCH,
@@ -148,7 +148,7 @@ DEFINITION = ToolDefinition(
 
 
 async def fetch_context(world: World, command: FetchContext) -> ToolFinished | CallRefused:
-    """What the agent asked for, or why it cannot have it."""
+    """Read the section or the query that the agent asked for, or refuse it."""
     args = command.call.args
     if wrong := _misfit(args):
         return CallRefused(command.id, command.task, misfit_words(FETCH, wrong), "arguments")
@@ -181,7 +181,7 @@ def _refused(command: FetchContext, why: str) -> ToolFinished:
 
 
 def _looked_up(document: Document, section: str, query: str) -> str | None:
-    """What is found; None if there is no such section."""
+    """The text of a section, a query or an overview; None if there is no such section."""
     if section:
         text = read_section(document, section)
         if text is None or not query:
@@ -191,5 +191,5 @@ def _looked_up(document: Document, section: str, query: str) -> str | None:
 
 
 def _ranked(passages: Sequence[str], query: str) -> list[int]:
-    """The passages that share something telling with the query, the best first."""
+    """Indexes of the passages that match the query, best first."""
     return [int(index) for index, _ in rank(query, {str(index): text for index, text in enumerate(passages)})]

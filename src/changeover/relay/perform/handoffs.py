@@ -31,7 +31,7 @@ Answered = HandoffAccepted | HandoffRejected | HandoffConditional
 
 
 async def ask(world: World, command: AskReceiver) -> Answered:
-    """What the receiver says to the offer. One that cannot say it does not take the task."""
+    """The receiver's answer to an offer; a receiver whose function fails rejects it."""
     seat = world.roster.seats.get(command.offer.receiver)
     accepts = seat.agent.accepts if isinstance(seat, Seat) else None
     if accepts is None:
@@ -60,7 +60,7 @@ def answered(command: AskReceiver, answer: Answer) -> Answered:
 
 
 async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
-    """Whether the answer is what was expected, and if not, what is wrong with it."""
+    """Check an answer against its expectations."""
     from changeover.handoffs.expectations import complaint, judged_later, misfit, value_of
 
     expects = _expects(world.roster, command)
@@ -68,14 +68,14 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
         problem: str = await in_thread(partial(misfit, expects, command.text))
         for judge in () if problem else judged_later(expects):
             problem = problem or complaint(judge, await judge(value_of(expects, command.text)))
-    except TROUBLE as error:  # the user's code: a result that it stumbles over is no good result
+    except TROUBLE as error:  # the user's code: a result on which it fails is not accepted
         let_go(error)
         problem = f"it could not be judged: {words_of(error)}"
     return ResultJudged(command.task, text_of(problem), command.call)
 
 
 def _expects(roster: Roster, command: JudgeResult) -> Any:
-    """The declaration by which it was handed over, with its functions; if that is gone, what was written down."""
+    """The declared expectations with their functions; those of the event if the declaration is gone."""
     move = roster.move_of(command.sender, command.tool)
     declared: Any = None
     if isinstance(move, Transfer):
@@ -90,11 +90,11 @@ def _expects(roster: Roster, command: JudgeResult) -> Any:
 
 
 LONGEST = 300.0
-"""In seconds: no longer is waited before it is tried again."""
+"""Longest pause in seconds before a retry."""
 
 
 async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFailed:
-    """Undo what the receiver did; it may have been tried before, and its idempotency key is the same then."""
+    """Call the on_rollback function; a retry has the same idempotency key."""
     call, handoff = command.id.partition(Mark.CLEANUP)[0], command.rollback.handoff
     move = world.roster.move_of(handoff.sender, handoff.tool)
     clean = move.handoff.on_rollback if isinstance(move, Transfer) else None

@@ -14,14 +14,14 @@ from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
 from changeover.relay.ports import Model, Request, World
 
 HELPER = "helper"
-"""As whom it is asked."""
+"""The agent name in requests to the helper model."""
 
 
 async def consult(
     model: Model, prompt: tuple[str, str], where: tuple[str, str], patience: float | None, turn: int = 0
 ) -> Reply:
-    """What it says to these instructions and this text, in so many seconds; `where` is the conversation, and the
-    command for which it is asked."""
+    """Ask a model with (instructions, text) as the prompt. `where` is the conversation and the command; raises
+    TimeoutError after `patience` seconds."""
     instructions, text = prompt
     conversation, command = where
     request = Request(
@@ -42,7 +42,7 @@ async def consult(
 JUDGE_TIMEOUT = 30.0
 """In seconds; the user waits for the judge."""
 LONGEST = 4_000
-"""So many characters of a task are shown."""
+"""Number of characters of a task that the judge reads."""
 
 INSTRUCTIONS = """\
 You say how much work a task is, so that it gets a fitting budget. You do not do the task. Every line that begins with
@@ -56,9 +56,9 @@ Answer with one word: simple, medium or complex."""
 
 
 async def judge_task(world: World, command: JudgeTask) -> TierChosen:
-    """The kind of the task, by the helper if it gives one, else by the words."""
+    """The tier of the task: the helper model's if it names one, else that of the task's words."""
     if world.helper is None:
-        return _by_words(command, "nobody could be asked: the team has no helper_model")
+        return _by_words(command, "no model could be asked: the team has no helper_model")
     try:
         prompt, where = (INSTRUCTIONS, quoted(command.text, LONGEST)), (command.conversation, command.id)
         reply = await consult(world.helper, prompt, where, JUDGE_TIMEOUT)

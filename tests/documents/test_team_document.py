@@ -1,6 +1,9 @@
-"""A team in YAML is the team that code would declare."""
+"""A document in YAML or JSON gives the declarations that code would give."""
 
-from pathlib import Path
+import json
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -20,9 +23,8 @@ from changeover import (
     handoff,
 )
 from changeover.agent.handoff import Delegate, Handoff
-from changeover.cli.documents.team_file import read_team
-from changeover.cli.exits import Mistake
-from changeover.team import Team
+from changeover.documents.team_document import TeamDocument, read_team
+from changeover.documents.yaml_value import DocumentError
 
 TEAM = """
 model: offline
@@ -48,7 +50,8 @@ agents:
   - {id: expert, capabilities: [law], examples: ["Is it legal?"], handoffs: []}
   - {id: notes, function: "yamltools:note"}
 """
-TOOLS = '''
+
+
 def look(order: str) -> str:
     """Look."""
     return order
@@ -59,9 +62,19 @@ def look_again() -> str:
     return ""
 
 
-def note(ctx):
+def note(ctx: object) -> str:
     return "noted"
-'''
+
+
+yamltools = ModuleType("yamltools")
+yamltools.__dict__.update(look=look, look_again=look_again, note=note)
+
+
+def imported(module: str, name: str) -> Any:
+    try:
+        return getattr(yamltools if module == "yamltools" else import_module(module), name)
+    except AttributeError as error:
+        raise ImportError(f"there is no {name}") from error
 
 
 PEOPLE = """
@@ -96,16 +109,16 @@ agents:
 """
 
 
-def declared(team: Team) -> dict[str, object]:
-    return {member.id: member for member in team._declared.members}
+def read(text: str) -> TeamDocument:
+    return read_team(text, "team.yaml", imported)
 
 
-def test_it_gives_what_code_would(tmp_path: Path):
-    (tmp_path / "yamltools.py").write_text(TOOLS)
-    (tmp_path / "team.yaml").write_text(TEAM)
-    team = read_team(tmp_path / "team.yaml")
-    import yamltools  # type: ignore[import-not-found]  # found where the file lies
+def members(document: TeamDocument) -> dict[str, object]:
+    return {member.id: member for member in document.members}
 
+
+def test_a_document_gives_the_declarations_that_code_would():
+    document = read(TEAM)
     variables = [Variable("order_id"), Variable("amount", "number", False, "In EUR")]
     approval = Approval(expires=60.0, on_expiry="approve")
     ways: list[str | Handoff | Delegate] = [
@@ -113,25 +126,22 @@ def test_it_gives_what_code_would(tmp_path: Path):
         handoff("billing", name="bill", description="Payments.", variables=variables, approval=approval),
         delegate("expert", final=True, max_iterations=3),
     ]
-    assert declared(team) == {
+    assert members(document) == {
         "triage": Agent("triage", name="Triage", instructions="Find out what is needed.\n", handoffs=ways),
-        "billing": Agent(
-            "billing", model=["offline", "offline"], tools=[yamltools.look, yamltools.look_again], handoffs=AUTO
-        ),
+        "billing": Agent("billing", model=["offline", "offline"], tools=[look, look_again], handoffs=AUTO),
         "expert": Agent("expert", capabilities=["law"], examples=["Is it legal?"], handoffs=[]),
-        "notes": Function("notes", yamltools.note),
+        "notes": Function("notes", note),
     }
-    whole = team._declared
-    assert (whole.start, whole.store, whole.model) == ("triage", "sqlite:///kept.db", "offline")
-    assert whole.limits == Limits(max_handoffs=3, on_limit="tell")
+    assert document.options == {
+        "model": "offline",
+        "start": "triage",
+        "store": "sqlite:///kept.db",
+        "limits": Limits(max_handoffs=3, on_limit="tell"),
+    }
 
 
-def test_it_says_who_takes_what_and_who_is_a_person(tmp_path: Path):
-    (tmp_path / "yamltools.py").write_text(TOOLS)
-    (tmp_path / "team.yaml").write_text(PEOPLE)
-    found = declared(read_team(tmp_path / "team.yaml"))
-    import yamltools
-
+def test_people_alternatives_and_conditions_are_read():
+    found = members(read(PEOPLE))
     ways: list[str | Handoff | Delegate] = [
         handoff("billing", alternatives=["accounts", "ana"], timeout=2.5),
         delegate("accounts", alternatives=["ana"], timeout=None),
@@ -142,7 +152,7 @@ def test_it_says_who_takes_what_and_who_is_a_person(tmp_path: Path):
             "billing",
             requires=[Variable("order_id"), Variable("amount", "number")],
             max_concurrency=2,
-            accepts=yamltools.look,
+            accepts=look,
             handoffs=[],
         ),
         "accounts": Agent("accounts", accepts_handoffs=False, pull=True, handoffs=[]),
@@ -150,32 +160,29 @@ def test_it_says_who_takes_what_and_who_is_a_person(tmp_path: Path):
     }
 
 
-def test_it_says_what_receivers_see(tmp_path: Path):
-    (tmp_path / "yamltools.py").write_text(TOOLS)
-    (tmp_path / "team.yaml").write_text(STRATEGIES)
-    team = read_team(tmp_path / "team.yaml")
-    import yamltools
-
+def test_strategies_and_briefings_are_read():
+    document = read(STRATEGIES)
     summary = Summary(needs=("prices",), max_tokens=200, exclude=("tool:look",))
     ways: list[str | Handoff | Delegate] = [
         handoff("billing", strategy=summary),
         delegate("expert", strategy=Reference()),
     ]
-    assert declared(team) == {
+    assert members(document) == {
         "triage": Agent("triage", handoffs=ways),
         "billing": Agent("billing", strategy=MessageOnly(), briefing="{story}", handoffs=[]),
-        "expert": Agent("expert", strategy=yamltools.note, handoffs=[]),
+        "expert": Agent("expert", strategy=note, handoffs=[]),
     }
-    whole = team._declared
-    assert (whole.helper_model, whole.strategy, whole.briefing) == ("offline", Recent(3), "Do: {your_task}")
+    assert document.options == {
+        "model": "offline",
+        "helper_model": "offline",
+        "strategy": Recent(3),
+        "briefing": "Do: {your_task}",
+    }
 
 
-def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
-    file = tmp_path / "team.yaml"
-    file.write_text(
-        "agents:\n - &one {id: a, model: offline, description: first, handoffs: []}\n - {<<: *one, id: b}\n"
-    )
-    first, second = declared(read_team(file)).values()
+def test_agents_may_share_keys_by_a_merge():
+    text = "agents:\n - &one {id: a, model: offline, description: first, handoffs: []}\n - {<<: *one, id: b}\n"
+    first, second = read(text).members
     assert (first, second) == (
         Agent("a", model="offline", description="first", handoffs=[]),
         Agent("b", model="offline", description="first", handoffs=[]),
@@ -193,13 +200,16 @@ def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
         ("agents:\n - id: no\n", "line 2, column 8: expected text; put it in quotes if it looks like something else"),
         ("agents:\n - {id: a}\nlimits: {max_turns: many}\n", "line 3, column 21: expected a whole number; found text"),
         ("agents:\n - {id: a}\nstart: b\n", "line 3, column 8: expected the id of an agent (a), found 'b'"),
-        ("agents:\n - id: a\n   id: b\n", "line 3, column 4: 'id' stands here twice"),
+        ("agents:\n - id: a\n   id: b\n", "line 3, column 4: 'id' is given twice"),
         ("agents:\n - {id: a, handoffs: [{to: a, final: true}]}\n", "'final' is not known here"),
         ("agents:\n - {id: a, tools: [look]}\n", "expected an import path, such as package.module:function"),
-        ("agents:\n - {id: a, function: 'os:getcwd', tools: []}\n", "has id, name and description beside it"),
+        (
+            "agents:\n - {id: a, function: 'os:getcwd', tools: []}\n",
+            "a member with a function takes id, name and description",
+        ),
         (
             "agents:\n - {id: a, person: yes, handoffs: []}\n",
-            "a person has id, name and description beside it, not 'ha",
+            "a person takes id, name and description, not 'handoffs'",
         ),
         (
             "agents:\n - {id: a, person: true, function: 'os:getcwd'}\n",
@@ -228,18 +238,30 @@ def test_what_agents_have_in_common_is_written_once(tmp_path: Path):
         ("agents:\n - {id: a, strategy: {recent: 2}}\n", "column 31: expected options of recent, found a whole"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
         ("agents:\n - {id: a, name: !secret x}\n", "line 2, column 18: could not determine a constructor for the tag"),
-        ("agents:\n - {id: a, name: 2026-02-30}\n", "line 2, column 18: it cannot be read: day is out of range"),
+        ("agents:\n - {id: a, name: 2026-02-30}\n", "line 2, column 18: the value cannot be read: day is out of range"),
         ("agents:\n - {id: a, settings: {[x]: 1}}\n", "column 23: while constructing a mapping found unhashable"),
         ("agents:\n - {id: a, settings: &own {x: *own}}\n", "line 2, column 22: found unconstructable recursive node"),
         ("agents:\n - {id: a, <<: 3}\n", "line 2, column 16: while constructing a mapping expected a mapping"),
-        (f"agents: {'[' * 3000}{']' * 3000}\n", "is nested too deeply to be read"),
-        ("agents: [{id: a, name: \0}]\n", "is no YAML: unacceptable character #x0000"),
+        (f"agents: {'[' * 3000}{']' * 3000}\n", "is nested too deeply"),
+        ("agents: [{id: a, name: \0}]\n", "is not valid YAML: unacceptable character #x0000"),
     ],
 )
-def test_a_fault_is_told_with_its_line_and_column(tmp_path: Path, text: str, fault: str):
-    file = tmp_path / "team.yaml"
-    file.write_text(text)
-    with pytest.raises(Mistake) as told:
-        read_team(file)
-    assert fault in str(told.value)
-    assert str(told.value).startswith(str(file))
+def test_an_error_names_the_source_the_line_and_the_column(text: str, fault: str):
+    with pytest.raises(DocumentError) as raised:
+        read(text)
+    error = raised.value
+    assert fault in str(error)
+    assert str(error).startswith("team.yaml")
+    assert error.source == "team.yaml"
+    if error.line is not None:
+        assert f"line {error.line}, column {error.column}" in str(error)
+
+
+def test_json_is_read_in_the_same_way():
+    text = json.dumps({"agents": [{"id": "a", "handoffs": [{"to": "b"}]}, {"id": "b", "handoffs": []}]}, indent=2)
+    assert read(text).members == [Agent("a", handoffs=[handoff("b")]), Agent("b", handoffs=[])]
+
+
+def test_without_an_importer_a_document_loads_no_python_code():
+    with pytest.raises(DocumentError, match="os:getcwd cannot be imported: this document may not name Python objects"):
+        read_team("agents:\n - {id: a, function: 'os:getcwd'}\n", "upload")

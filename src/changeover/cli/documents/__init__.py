@@ -1,1 +1,0 @@
-"""Teams that are written in files: Python modules and YAML."""

@@ -1,0 +1,1 @@
+"""A team as data: YAML or JSON text read into declarations."""

@@ -1,0 +1,165 @@
+"""Values of a YAML document: typed readers whose errors give the line, the column and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import yaml
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
+from changeover.errors import MisconfiguredError
+
+T = TypeVar("T")
+Reader = Callable[["YamlValue"], Any]
+"""Reads one value; raises DocumentError."""
+
+MERGE = "tag:yaml.org,2002:merge"
+KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", type(None): "nothing"}
+
+
+class DocumentError(MisconfiguredError):
+    """A document that cannot be read: `source` names it; `line` and `column` count from 1, or are None."""
+
+    def __init__(self, source: str, fault: str, mark: yaml.Mark | None = None) -> None:
+        self.source = source
+        self.line = mark.line + 1 if mark else None
+        self.column = mark.column + 1 if mark else None
+        super().__init__(f"{source}, line {self.line}, column {self.column}: {fault}" if mark else f"{source} {fault}")
+
+
+class YamlValue:
+    """One value of a YAML document. Every reader raises DocumentError if the value has another type."""
+
+    def __init__(self, source: str, node: Node, loader: yaml.SafeLoader) -> None:
+        self._source, self._node, self._loader = source, node, loader
+
+    def error(self, fault: str) -> DocumentError:
+        """An error about this value, with its line and column."""
+        return DocumentError(self._source, fault, self._node.start_mark)
+
+    def text(self) -> str:
+        return self._scalar(str, "text; put it in quotes if it looks like something else")
+
+    def integer(self) -> int:
+        return self._scalar(int, "a whole number")
+
+    def boolean(self) -> bool:
+        return self._scalar(bool, "true or false")
+
+    def number(self, unit: str = "") -> float:
+        """A number, whole or not."""
+        value = self.raw()
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.error(f"expected a number{unit}, found {value!r}")
+        return float(value)
+
+    def seconds(self) -> float:
+        return self.number(" of seconds")
+
+    def texts(self, expected: str = "a list of texts") -> tuple[str, ...]:
+        return tuple(item.text() for item in self.items(expected))
+
+    def raw(self) -> Any:
+        """The value as PyYAML constructs it."""
+        return self._constructed(lambda: self._loader.construct_object(self._node, deep=True))
+
+    def one_of(self, *texts: str) -> str:
+        text = self.text()
+        if text not in texts:
+            raise self.error(f"expected {' or '.join(texts)}, found {text!r}")
+        return text
+
+    def items(self, expected: str) -> list[YamlValue]:
+        """The values of a list."""
+        if not isinstance(self._node, SequenceNode):
+            raise self.error(f"expected {expected}, found {self._kind()}")
+        return [self._at(node) for node in self._node.value]
+
+    def is_mapping(self) -> bool:
+        return isinstance(self._node, MappingNode)
+
+    def is_list(self) -> bool:
+        return isinstance(self._node, SequenceNode)
+
+    def mapping(self, expected: str, readers: Mapping[str, Reader], needed: tuple[str, ...] = ()) -> dict[str, Any]:
+        """A mapping whose values are read by the reader of their key."""
+        return {key: readers[key](value) for key, value in self.entries(expected, readers, needed).items()}
+
+    def entries(self, expected: str, known: Mapping[str, Any], needed: tuple[str, ...] = ()) -> dict[str, YamlValue]:
+        """The values of a mapping by key, unread; every key must be one of `known`, and all of `needed` be there."""
+        if not isinstance(self._node, MappingNode):
+            raise self.error(f"expected {expected}, found {self._kind()}")
+        found: dict[str, YamlValue] = {}
+        for node, value in self._pairs(self._node):
+            key = (at_key := self._at(node)).text()
+            if key not in known:
+                raise at_key.error(_unknown(key, known))
+            if key in found:
+                raise at_key.error(f"{key!r} is given twice")
+            found[key] = self._at(value)
+        if missing := [key for key in needed if key not in found]:
+            raise self.error(f"expected {expected}, and {missing[0]!r} is missing")
+        return found
+
+    def _pairs(self, node: MappingNode) -> list[tuple[Node, Node]]:
+        """Keys and values; an own key overrides a key merged in by `<<`."""
+        if any(key.tag == MERGE for key, _ in node.value):
+            self._constructed(lambda: self._loader.flatten_mapping(node))
+            node.value = list({str(key.value): (key, value) for key, value in node.value}.values())
+        pairs: list[tuple[Node, Node]] = node.value
+        return pairs
+
+    def _constructed(self, construct: Callable[[], T]) -> T:
+        """The result of the loader; its exceptions become DocumentError."""
+        try:
+            return construct()
+        except yaml.MarkedYAMLError as error:
+            raise _syntax_error(self._source, error) from error
+        except (ValueError, RecursionError) as error:  # the 30th of February, or a mapping that contains itself
+            raise self.error(f"the value cannot be read: {error}") from error
+
+    def _at(self, node: Node) -> YamlValue:
+        return YamlValue(self._source, node, self._loader)
+
+    def _scalar(self, kind: type[T], expected: str) -> T:
+        value = self.raw() if isinstance(self._node, ScalarNode) else None
+        if type(value) is not kind:
+            raise self.error(f"expected {expected}; found {self._kind()}")
+        return value
+
+    def _kind(self) -> str:
+        if isinstance(self._node, MappingNode):
+            return "a mapping"
+        if isinstance(self._node, SequenceNode):
+            return "a list"
+        value = self.raw()
+        return f"{KINDS.get(type(value), type(value).__name__)}{'' if value is None else f' ({value!r})'}"
+
+
+def parse_yaml(text: str, source: str) -> YamlValue:
+    """The only document of this text; `source` names it in errors. Raises DocumentError."""
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(source, error) from error
+    except yaml.YAMLError as error:
+        raise DocumentError(source, f"is not valid YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise DocumentError(source, "is nested too deeply") from error
+    if node is None:
+        raise DocumentError(source, "is empty; expected a mapping with agents")
+    return YamlValue(source, node, loader)
+
+
+def _syntax_error(source: str, error: yaml.MarkedYAMLError) -> DocumentError:
+    fault = " ".join(part for part in (error.context, error.problem) if part)
+    return DocumentError(source, fault, error.problem_mark or error.context_mark)
+
+
+def _unknown(key: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(key, known, 1)
+    suggestion = f"did you mean {close[0]!r}? " if close else ""
+    return f"{key!r} is not known here; {suggestion}expected one of: {', '.join(sorted(known))}"

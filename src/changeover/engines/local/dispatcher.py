@@ -1,0 +1,371 @@
+"""Dispatcher: performs the outstanding commands of conversations on one event loop, and records their outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from changeover.engines.local.children import Children
+from changeover.engines.local.claims import Claims
+from changeover.engines.local.conversation import WAITS, Conversation, Conversations, in_hook, is_recorded_late
+from changeover.engines.local.directory import LiveDirectory
+from changeover.engines.local.followers import Followers, Watch
+from changeover.engines.local.perform import Performer
+from changeover.engines.local.recorder import Postponed, Recorder
+from changeover.engines.local.stream import Reading
+from changeover.engines.local.timeouts import Timeouts
+from changeover.engines.local.waits import Waits
+from changeover.errors import (
+    ClaimLost,
+    Conflict,
+    ConversationNotFound,
+    EngineError,
+    LeaseLost,
+    Owned,
+    StoreDamaged,
+    StoreUnavailable,
+)
+from changeover.facts import RunResult
+from changeover.ids import input_cause, intent_cause, is_root
+from changeover.relay.claims import End
+from changeover.relay.commands import AwaitClaim, CallModel, CleanUp, Command, RunChild
+from changeover.relay.decide.decision import awaits
+from changeover.relay.events import Event
+from changeover.relay.ports import Log, Observer, World
+from changeover.relay.requests import Cancel, CancelRun, Input, Resume, RollBack, Say
+from changeover.relay.state import State
+
+T = TypeVar("T")
+logger = logging.getLogger("changeover.engine")
+
+DELAYED = (CallModel, CleanUp)
+"""Commands that may have to wait before they are retried."""
+LOST = (Conflict, Owned, LeaseLost, ClaimLost)
+"""Errors of an append by which another process, loop or worker goes on in our place."""
+
+
+class Dispatcher:
+    """Runs conversations on one event loop. Commands that follow one another take one task."""
+
+    def __init__(
+        self,
+        log: Log,
+        world: World,
+        observer: Observer | None = None,
+        patience: float | None = None,
+        elsewhere: Callable[[str], bool] = lambda conversation: False,
+    ) -> None:
+        self.log, self.patience = log, patience or 1.0
+        self.loop = asyncio.get_running_loop()
+        self.conversations = Conversations(log)
+        self.timeouts = Timeouts(self)
+        self.waits = Waits(self, self.timeouts)
+        self.directory = LiveDirectory(log, world, self.conversations, self.waits.holdings)
+        self.recorder = Recorder(self, observer)
+        self.performer = Performer(self)
+        self.children, self.claims = Children(self), Claims(self)
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._observer, self._shared = observer, patience is not None
+        self.elsewhere = elsewhere
+        """True if another loop of this process works on a conversation."""
+        self._followers, self._watch = Followers(self), Watch(self)
+        if self._shared:
+            self._watch.start(recover=False)
+
+    async def put(self, input: Input[T]) -> T:
+        """Record an input and go on from it."""
+        live = await self._opened(input.conversation)
+        try:
+            async with live.lock:
+                value = await self.recorder.put(live, input)
+        except Postponed:
+            await asyncio.sleep(self.patience / 10)
+            return await self.put(input)
+        await self._settle(live)
+        return value
+
+    async def result(self, input: Say | Resume, reading: Reading | None = None) -> RunResult:
+        """Put an input and wait for the result of its run. The reading gets what a new message leads to; to a
+        conversation that is resumed it is attached before."""
+        live = await self._opened(input.conversation)
+        if reading is not None and isinstance(input, Say):
+            live.readers.append(reading.put)
+        try:
+            async with live.lock:
+                ref = await self.recorder.put(live, input)
+                answer = live.wait(ref.run, self.loop.create_future())
+            if reading is not None and isinstance(input, Say):
+                reading.put(ref)
+            if live.news or live.notifying is not None:
+                await self.notify(live)
+            return await answer
+        finally:
+            if reading is not None:
+                live.leave(reading.put)
+
+    async def cancel(self, cancel: Cancel) -> bool:
+        """End what an id names, and wait until it has ended; False if nothing was under way."""
+        live = await self.conversations.get(cancel.conversation)
+        async with live.lock:
+            await self.conversations.refresh(live)
+            target = cancel.target(live.state)
+        if isinstance(target, RollBack):
+            await self.put(target)
+            return True
+        try:
+            return target is not None and await self._cancel_run(target)
+        except ConversationNotFound:
+            raise ConversationNotFound(cancel.id) from None
+
+    async def _cancel_run(self, cancel: CancelRun) -> bool:
+        live, ending = await self.conversations.get(cancel.conversation), None
+        async with live.lock:
+            run = await self.recorder.put(live, cancel)
+            if run:
+                ending = live.wait(run, self.loop.create_future(), patient=True)
+        await self._settle(live)
+        # A hook must not wait for the end: callers are told of it only after the hook has returned.
+        if ending is not None and not in_hook():
+            await asyncio.wait([ending])
+            if not ending.cancelled() and isinstance(error := ending.exception(), EngineError):
+                raise error
+        return run is not None
+
+    async def _opened(self, conversation: str) -> Conversation:
+        return await self.conversations.get(conversation) if conversation else self.conversations.new()
+
+    async def _settle(self, live: Conversation) -> None:
+        """After an input: inform observers and callers, and let the root of the tree go on."""
+        await self.notify(live)
+        if live.state.root != live.state.id:
+            await self.go_on_with(live.state.root)
+
+    async def recover(self) -> None:
+        """Go on with unfinished conversations that no live process works on."""
+        for conversation in await self.log.unfinished():
+            try:
+                if is_root(conversation) or not await self._is_run_by_parent(conversation):
+                    await self.go_on_with(conversation)
+            except StoreDamaged as error:  # the other conversations can still be recovered
+                logger.error("conversation %s cannot be taken up: %s", conversation, error)
+
+    async def _is_run_by_parent(self, conversation: str) -> bool:
+        """True unless only clean-up is left in a delegate's conversation. Folded from the log and not cached: its
+        parent must find it as the log has it then."""
+        state = State(conversation).fold(await self.log.read(conversation))
+        return state.run is not None or bool(state.inbox)
+
+    async def take_up(self) -> None:
+        """Recover now and, on a shared store, from now on."""
+        await self.recover()
+        if self._shared:
+            self._watch.start(recover=True)
+
+    async def go_on_with(self, conversation: str) -> None:
+        """Go on with what is outstanding in a conversation."""
+        live = await self.conversations.get(conversation)
+        async with live.lock:
+            await self.conversations.refresh(live)
+            await self.go_on(live)
+        await self.notify(live)
+
+    async def forget(self, conversation: str) -> bool:
+        """Remove a conversation; raises UnderWay while something goes on in it."""
+        gone = await self.log.forget(conversation)
+        if gone:
+            self.conversations.drop(conversation)
+        return gone
+
+    def busy(self, conversation: str) -> bool:
+        """True if this loop runs, and performs something for a conversation."""
+        live = self.conversations.cached(conversation)
+        return live is not None and live.busy and self.loop.is_running()
+
+    @property
+    def watched(self) -> bool:
+        """True if conversations that are asleep go on by themselves when something is due."""
+        return self._watch.recovers
+
+    def follow(self, live: Conversation) -> None:
+        """Another process works on this conversation: learn from the log how it goes on."""
+        self.waits.give_way(live)
+        self._followers.follow(live)
+
+    async def close(self) -> None:
+        """Stop performing, and release the models. What was in flight is outstanding again."""
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.conversations.fail(EngineError("the team was closed while this run was under way; it can be resumed"))
+
+    async def _drive(self, live: Conversation, command: Command) -> None:
+        """Perform a command, record its outcome, and go on with what follows from it."""
+        current: Command | None = command
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            while current is not None:
+                current = await self._step(live, current, task)
+        except Exception as error:
+            logger.exception("conversation %s stopped", live.state.id)
+            live.stale = True
+            live.halted = isinstance(error, StoreUnavailable)
+            live.flight.pop(current.id if current else "", None)
+            self.waits.holdings.end([live.state.run.ticket] if live.state.run else [], End.LOST)
+            live.fail(error)
+        finally:
+            self.tasks.discard(task)
+
+    async def _step(self, live: Conversation, command: Command, task: asyncio.Task[None]) -> Command | None:
+        outcome: Event | None = None
+        if isinstance(command, DELAYED) and command.not_before:
+            await self.directory.world.clock.sleep_until(command.not_before)
+        if self.recorder.may_begin(live):
+            try:
+                outcome = await self.performer.perform(live, command)
+            except LOST:
+                live.stale = True  # of the intent: another process began the effect
+        else:
+            live.stale = True  # another process may have worked on it meanwhile
+        async with live.lock:
+            following = await self._conclude(live, command, outcome, task)
+        if live.news:
+            await self.notify(live)
+        return following
+
+    async def intend(self, live: Conversation, command: str, event: Event) -> None:
+        """Commit the intent of a command; raises Conflict if the command is not outstanding any more."""
+        async with live.lock:
+            if live.stale:
+                await self.conversations.refresh(live)
+            if not awaits(live.state, command):
+                raise Conflict(live.state.id, live.state.position, command)
+            self.dispatch(live, await self.recorder.record(live, intent_cause(command), [event]))
+        await self.notify(live)
+        if not self.recorder.may_begin(live):
+            raise LeaseLost("the lease ran out between the intent and the effect")
+
+    async def _conclude(
+        self, live: Conversation, command: Command, outcome: Event | None, task: asyncio.Task[None]
+    ) -> Command | None:
+        # Under the lock, and only now: until its outcome is folded, no other task may begin this command.
+        live.flight.pop(command.id, None)
+        # Without an outcome fold again, so that the command is given out again.
+        live.stale = live.stale or outcome is None
+        while outcome is not None:
+            if live.stale:
+                await self.conversations.refresh(live)
+            if not awaits(live.state, command.id) and not is_recorded_late(command):
+                break
+            try:
+                commands = await self.recorder.record(live, command.id, [outcome])
+                if live.promised:
+                    live.promised.pop(command.id, None)
+                return self.dispatch(live, commands, task)
+            except Conflict:
+                if await self.log.find(live.state.id, command.id) is not None:
+                    break
+            except (Owned, LeaseLost, ClaimLost):
+                break
+        await self.go_on(live)
+        return None
+
+    async def go_on(self, live: Conversation) -> None:
+        """Perform what is outstanding, or follow the process that does. The caller holds the lock."""
+        while True:
+            if live.stale:
+                await self.conversations.refresh(live)
+            live.abandon()
+            state = live.state
+            if state.unreadable or not (state.run or state.inbox or state.rollbacks):
+                live.halted = False
+                return
+            try:
+                epoch = self.recorder.epoch
+                if self.elsewhere(state.id) or not await self.log.claim(state.id):
+                    break
+                live.epoch, live.owned = epoch, True
+                if await self.log.read(state.id, state.position):
+                    live.stale = True  # the owner before us appended after this was read
+                    continue
+                self.dispatch(live, await self.recorder.record(live, input_cause("on", state.position), []))
+                live.halted = False
+                return
+            except (Conflict, ClaimLost):
+                continue
+            except (Owned, LeaseLost):
+                break
+        self.follow(live)
+
+    def dispatch(
+        self, live: Conversation, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
+    ) -> Command | None:
+        """Begin the commands that are not in flight. If the caller has a task, the first one is returned to it."""
+        following, run = None, live.state.run
+        if run is not None and (run.limits or self.directory.world.roster.limits).timeout is not None:
+            self.timeouts.set(live)
+        for command in commands:
+            if command.id in live.flight:
+                continue
+            live.asleep = False
+            live.may_rest = live.may_rest or type(command) in WAITS
+            if isinstance(command, RunChild):
+                self.waits.reopen(command.child)
+            if isinstance(command, AwaitClaim):
+                live.flight[command.id] = (self._claim_wait(live, command), command)
+                continue
+            if mine is not None and following is None:
+                following, task = command, mine
+            else:
+                task = self.loop.create_task(self._drive(live, command))
+                self.tasks.add(task)
+            live.flight[command.id] = (task, command)
+        return following
+
+    def _claim_wait(self, live: Conversation, command: AwaitClaim) -> asyncio.Future[None]:
+        """What stands for a wait for a claim: a task that keeps the deadline, or a future that is never done."""
+        if command.ticket.deadline is None:
+            return self.loop.create_future()
+        return self.begin(self._drive(live, command))
+
+    async def notify(self, live: Conversation) -> None:
+        """Call hooks, then tell callers: a caller that has its result can rely on its hooks having been called."""
+        if self._observer is not None and (calling := live.hook_task()) is not None:
+            return self.soon(self._notify_after(calling, live))
+        if self._observer is not None and (live.unnotified or (live.notifying and live.notifying.locked())):
+            # Shielded: if this task is cancelled meanwhile, the hooks and callers are still told.
+            await asyncio.shield(self.begin(self._call_hooks(live, self._observer)))
+        else:
+            live.wake()
+        if live.may_rest and self.waits.rests(live):
+            await self.waits.fall_asleep(live)
+        elif live.may_rest and live.flight:
+            self._followers.listen(live)
+
+    async def _notify_after(self, calling: asyncio.Task[Any], live: Conversation) -> None:
+        """Report what a hook brought about after the hook, and those that are called with it, have returned."""
+        await asyncio.wait([calling])
+        await self.notify(live)
+
+    async def _call_hooks(self, live: Conversation, observer: Observer) -> None:
+        live.enter_hooks()
+        live.notifying = live.notifying or asyncio.Lock()
+        async with live.notifying:  # in the order of the events, however long it takes
+            while live.unnotified:
+                events, live.unnotified = live.unnotified, []
+                await observer.noticed(events)
+        live.wake()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task, which `close` cancels if it has not ended."""
+        task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+        """`begin`, for work whose end is of no interest to the caller."""
+        _ = self.begin(work)

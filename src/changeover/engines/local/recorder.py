@@ -1,0 +1,246 @@
+"""Recorder: folds events into a conversation, adds the decisions that follow, and appends all of it as one entry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence, Set
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from changeover.engines.local.conversation import Conversation
+from changeover.errors import (
+    ChangeoverError,
+    CircuitsOpen,
+    ClaimLost,
+    Conflict,
+    Exhausted,
+    LeaseLost,
+    Owned,
+)
+from changeover.guards.guard import Tripped
+from changeover.relay.budget import NOTHING, in_tree, reserve_of, standing
+from changeover.relay.circuits import circuits_of, heeded
+from changeover.relay.claims import End
+from changeover.relay.commands import Command
+from changeover.relay.decide.decision import NOBODY, settle
+from changeover.relay.events import (
+    ApprovalDecided,
+    CancelRequested,
+    Entry,
+    Event,
+    RollbackRequested,
+    RunCancelled,
+    RunFailed,
+    RunStopped,
+)
+from changeover.relay.ports import Head, Observer
+from changeover.relay.projection.changes import Reading
+from changeover.relay.projection.projection import Projection, rows_of
+from changeover.relay.projection.rows import Rows
+from changeover.relay.queue import Claim
+from changeover.relay.requests import Append, Input, Later, Settled
+from changeover.relay.result import head_of, spent_in
+from changeover.relay.sanitize import event_of
+from changeover.relay.state import State
+from changeover.relay.stream import recorded
+from changeover.relay.tickets import has_tickets, open_tickets
+
+if TYPE_CHECKING:
+    from changeover.engines.local.dispatcher import Dispatcher
+
+T = TypeVar("T")
+
+ABANDONING = frozenset({ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled})
+"""Events after which a command in flight may not be outstanding any more."""
+
+
+class Postponed(Exception):
+    """An input has to be put again after the lock was released."""
+
+
+class Recorder:
+    """The write path of an engine: every append to a log goes through `record`, but for inputs to conversations that
+    another process works on."""
+
+    def __init__(self, dispatcher: Dispatcher, observer: Observer | None) -> None:
+        self._dispatcher, self._observer = dispatcher, observer
+        self._log, self._conversations = dispatcher.log, dispatcher.conversations
+        self._directory, self._waits = dispatcher.directory, dispatcher.waits
+        self._holdings = dispatcher.waits.holdings
+
+    @property
+    def epoch(self) -> int:
+        """The lease under which the next append owns a conversation; read before it, since it may be lost after."""
+        return self._log.epoch or 1  # a process without a lease takes its first one
+
+    def may_begin(self, live: Conversation) -> bool:
+        """True if this process may begin effects here: its lease holds, and it owns the conversation under it."""
+        return self._log.may_begin() and live.epoch == self._log.epoch
+
+    async def put(self, live: Conversation, input: Input[T], fresh: bool = False) -> T:
+        """Record an input, unless it is settled already. The caller holds the lock.
+
+        A state that is behind the log cannot be appended to, but it can wrongly refuse an input or settle it; so that
+        counts only when the state is `fresh` from the log.
+        """
+        while True:
+            fresh = fresh or live.stale
+            if live.stale or live.state.unreadable:
+                await self._conversations.ensure_readable(live)
+            key = input.key(live.state)
+            if key and (position := await self._log.find(live.state.id, key)) is not None:
+                return await self._repeated(live, input, position)
+            step = self._step(live, input, fresh)
+            if step is None:
+                live.stale = True
+            elif not isinstance(step, Append):
+                await self._dispatcher.go_on(live)
+                if isinstance(step, Later):
+                    raise Postponed
+                return step.value
+            elif await self._append(live, step):
+                return input.outcome(live.state, step)
+
+    def _step(self, live: Conversation, input: Input[T], fresh: bool) -> Append | Settled[T] | Later | None:
+        """The next step of an input; None if only a state that is fresh from the log may say it."""
+        try:
+            step = input.step(live.state, self._directory.world)
+        except ChangeoverError:
+            if fresh:
+                raise
+            return None
+        return step if fresh or isinstance(step, Append) else None
+
+    async def _repeated(self, live: Conversation, input: Input[T], position: int) -> T:
+        """The outcome of an input that was recorded before."""
+        entry: Entry | None = None
+        if input.rereads:
+            [entry, *_] = await self._log.read(live.state.id, position)
+        live.stale = live.stale or position >= live.state.position
+        await self._dispatcher.go_on(live)
+        return input.repeated(live.state, position, entry)
+
+    async def _append(self, live: Conversation, step: Append) -> bool:
+        """Try once to append an input and to go on from it; False if the conversation moved on meanwhile.
+
+        If another process works on the conversation, the input is appended without a head, and that process followed.
+        """
+        position = live.state.position
+        # Sanitized before it is folded: the state in memory must equal the one that is folded from the log.
+        events = [event_of(event) for event in step.events]
+        try:
+            if not self._dispatcher.elsewhere(live.state.id):
+                self._dispatcher.dispatch(live, await self.record(live, step.cause, events, step.claim))
+                return True
+        except Owned:
+            pass
+        except (Conflict, LeaseLost) as error:
+            return await self._retry(live, error)
+        await self._conversations.refresh(live)
+        if live.state.position != position:
+            return False
+        at = self._directory.world.clock.now()
+        try:
+            entry = Entry(live.state.id, live.state.root, position, step.cause, at, tuple(events))
+            await self._log.append(entry, None, None, step.claim, rows=await self._rows(entry))
+        except (Conflict, LeaseLost) as error:
+            return await self._retry(live, error)
+        self._dispatcher.follow(live)
+        return True
+
+    async def _rows(self, entry: Entry) -> Rows | None:
+        """The rows of the read models for an entry that another process will fold."""
+        if not self._log.projects:
+            return None
+        # A state of its own: that of the conversation takes the entry in when it is read back.
+        state = State(entry.conversation).fold(await self._log.read(entry.conversation))
+        return rows_of(state, entry)
+
+    async def _retry(self, live: Conversation, error: Conflict | LeaseLost) -> bool:
+        """Prepare another attempt; a process that lost its lease waits until it may have a new one."""
+        live.stale = True
+        if isinstance(error, LeaseLost):
+            await asyncio.sleep(self._dispatcher.patience / 10)
+        return False
+
+    async def record(
+        self,
+        live: Conversation,
+        cause: str,
+        events: Sequence[Event],
+        claim: Claim | None = None,
+        tripped: Mapping[str, Tripped] = NOBODY,
+    ) -> Sequence[Command]:
+        """Append these events and all that is decided from them; returns the commands to perform.
+
+        The caller holds the lock. `claim` is the claim under which the events are written, if they need one.
+        """
+        state, directory = live.state, self._directory
+        world = directory.world if directory.known else await directory.look()
+        roster, holdings, log = world.roster, self._holdings, self._log
+        claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
+        position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
+        before = standing(state, roster) if in_tree(state) else NOTHING
+        reading = Projection(state) if log.projects else Reading(state) if roster.breaks else None
+        batch, outstanding = settle(state, roster, at, events, tripped, reading.apply if reading else None)
+        commands = holdings.localized(state, outstanding) if has_tickets(state) else outstanding
+        if not batch:
+            return commands
+        entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
+        live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
+        head = self._head(live, commands, tickets, ended)
+        circuits = None
+        if reading is not None and roster.breaks:
+            circuits = circuits_of(state.id, reading.changes, roster, log.breakers.calm)
+        rows = reading.finish() if isinstance(reading, Projection) else None
+        try:
+            await log.append(entry, head, reserve_of(before, state, roster), claim, circuits, rows)
+        except ClaimLost:
+            if claim is not None:
+                holdings.end([claim.ticket], End.LOST)
+            raise
+        except (Exhausted, CircuitsOpen) as refusal:
+            await self._conversations.refresh(live)
+            if live.state.position != position:
+                raise Conflict(state.id, position, cause) from None
+            heeding, found = heeded(events, tripped, refusal)
+            return await self.record(live, cause, heeding, claim, found)
+        live.epoch = epoch
+        self._committed(live, head, ended)
+        state.seq = entry.seq + len(batch) - 1
+        if live.flight or live.asleep or live.readers or self._observer is not None:
+            self._publish(live, entry, agent)
+        return commands
+
+    def _head(self, live: Conversation, commands: Sequence[Command], before: Set[str], ended: int) -> Head:
+        """The head of the conversation, with the tickets that were open before and are open now."""
+        state, working = live.state, live.works(commands)
+        head = head_of(state, working, None if working else self._waits.due(live, commands))
+        if (more := len(state.outcomes) - ended) > 0:
+            # From the end: a conversation may have had thousands of runs before.
+            head = replace(head, spent=spent_in(islice(reversed(state.outcomes.values()), more)))
+        return self._holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
+
+    def _committed(self, live: Conversation, head: Head, ended: int) -> None:
+        """The state is in the log: end the claims that are over with it, and note the runs that ended."""
+        state = live.state
+        live.stale, live.known, live.attempt, live.owned = False, state.position, "", head.working
+        if head.gone or head.rests:
+            self._holdings.end(head.gone, End.DONE)
+            self._holdings.end(head.rests, End.RESTS)
+        if len(state.outcomes) > ended:
+            live.note_ends(len(state.outcomes) - ended)
+
+    def _publish(self, live: Conversation, entry: Entry, agent: str) -> None:
+        """Wake conversations above, cancel commands that are not wanted any more, and inform readers and observer."""
+        if live.asleep:
+            self._waits.rouse(live)
+        if live.flight and (live.missed or not ABANDONING.isdisjoint(map(type, entry.events))):
+            live.abandon()
+        if live.readers or self._observer is not None:
+            events = list(recorded([entry], agent))
+            live.publish(events)
+            if self._observer is not None:
+                live.unnotified += events

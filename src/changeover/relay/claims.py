@@ -1,0 +1,242 @@
+"""What submitters and workers put into the conversations of a ticket, as pure values like those in `requests`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from changeover.errors import ClaimLost, HandoffNotFound
+from changeover.facts import Mode, Ticket
+from changeover.handoffs.answers import Accepted, Answer
+from changeover.ids import Mark, child_id, command_id, run_id, split_handoff
+from changeover.relay.commands import AskReceiver
+from changeover.relay.decide.answers import question
+from changeover.relay.events import (
+    Entry,
+    Event,
+    FunctionFailed,
+    FunctionReturned,
+    HandoffAccepted,
+    HandoffExpired,
+    HandoffRejected,
+)
+from changeover.relay.fold.calls import find
+from changeover.relay.perform.handoffs import Answered, answered
+from changeover.relay.ports import World
+from changeover.relay.queue import Claim, Taken
+from changeover.relay.requests import Append, Once, Say, Settled
+from changeover.relay.result import handoffs_of
+from changeover.relay.run import Run, Thinking
+from changeover.relay.state import State
+from changeover.relay.turn import Offered, Turn
+
+ENDED = "it has ended, or was taken back"
+
+
+class End(StrEnum):
+    """How a worker's work under a claim ended."""
+
+    DONE = "done"
+    RESTS = "rests"
+    """It waits for a person or a delegate; the next worker that claims the ticket goes on."""
+    LOST = "lost"
+    """The lease ran out, and another worker may have the ticket."""
+    BACK = "given back"
+
+
+class Submit(Struct, frozen=True, gc=False):
+    """A package for the queue of its receiver. The outcome is its ticket, whatever has become of it since."""
+
+    rereads: ClassVar[bool] = False
+
+    say: Say
+
+    @property
+    def conversation(self) -> str:
+        return self.say.conversation
+
+    def key(self, state: State) -> str:
+        return self.say.key(state)
+
+    def step(self, state: State, world: World) -> Append:
+        return self.say.step(state, world)
+
+    def outcome(self, state: State, append: Append) -> Ticket:
+        return _ticket_of_run(state, append.run)
+
+    def repeated(self, state: State, position: int, entry: Entry | None) -> Ticket:
+        return _ticket_of_run(state, self.say.repeated(state, position, entry).run)
+
+
+def _ticket_of_run(state: State, run: int) -> Ticket:
+    """The ticket of the first offer of a run; if its receiver rejected it, others follow it."""
+    ref = run_id(state.id, run)
+    record = next((each for each in handoffs_of(state) if each.run_id == ref), None)
+    if record is None:
+        raise HandoffNotFound(ref)
+    place = child_id(state.id, split_handoff(record.id)[1]) if record.mode is Mode.DELEGATE else state.id
+    ticket = Ticket(
+        id=record.id, agent=record.receiver, conversation=state.id, place=place, root=state.root, at=record.at
+    )
+    if (found := offer_in(state, ticket)) is None or not found[2].offer.queued:
+        return ticket
+    return replace(ticket, priority=found[2].offer.priority, deadline=found[2].until)
+
+
+class Accept(Struct, frozen=True, gc=False):
+    """Take the task of a claimed ticket, which may have been accepted under an earlier claim."""
+
+    taken: Taken
+    by: str
+    answer: Accepted = Accepted()
+
+
+class GiveBack(Struct, frozen=True, gc=False):
+    """Release a claim so that another worker can take the ticket; raises ClaimLost if one already did."""
+
+    taken: Taken
+    by: str
+    reason: str = ""
+
+
+class AnswerOffer(Once, Struct, frozen=True, gc=False):
+    """The receiver's answer to the offer of a claimed ticket; the outcome is the event that was recorded."""
+
+    taken: Taken
+    answer: Answer | Answered | HandoffExpired
+    by: str = ""
+
+    @property
+    def conversation(self) -> str:
+        return self.taken.ticket.conversation
+
+    def step(self, state: State, world: World) -> Append:
+        if (found := offer_in(state, self.taken.ticket)) is None:
+            raise ClaimLost(self.taken.ticket.id, ENDED)
+        event = in_time(self._event(question(state, *found)), found[2], world.clock.now())
+        ends = not isinstance(event, HandoffAccepted)
+        return Append(
+            command_id(found[2].offer.call, Mark.QUESTION), [event], claim=replace(self.taken.claim, ends=ends)
+        )
+
+    def outcome(self, state: State, append: Append) -> Event:
+        return append.events[0]
+
+    def _event(self, asked: AskReceiver) -> Answered | HandoffExpired:
+        if isinstance(self.answer, Answer):
+            return signed(answered(asked, self.answer), self.by)
+        return self.answer
+
+
+def signed(answer: Answered, by: str) -> Answered:
+    """The answer with the name of the worker, if it accepts."""
+    return replace(answer, by=by) if isinstance(answer, HandoffAccepted) else answer
+
+
+def in_time(answer: Answered | HandoffExpired, offered: Offered, now: float) -> Answered | HandoffExpired:
+    """The answer, or an expiry if the offer's deadline has passed; a delegate's time starts with its acceptance."""
+    offer = offered.offer
+    if offered.until is not None and now >= offered.until:
+        return HandoffExpired(offer.call, offer.task, offer.receiver, "it was not answered before the deadline")
+    if not isinstance(answer, HandoffAccepted) or answer.mode is not Mode.DELEGATE or offer.timeout is None:
+        return answer
+    until = now + offer.timeout
+    return replace(answer, deadline=until if answer.deadline is None else min(until, answer.deadline))
+
+
+class Finish(Once, Struct, frozen=True, gc=False):
+    """The result of a claimed task, or why it failed. A transfer that is still offered is accepted with it."""
+
+    taken: Taken
+    by: str
+    text: str
+    ok: bool = True
+
+    @property
+    def conversation(self) -> str:
+        return self.taken.ticket.place
+
+    def step(self, state: State, world: World) -> Append:
+        ticket, claim = self.taken.ticket, replace(self.taken.claim, ends=True)
+        if (found := offer_in(state, ticket)) is not None and found[2].offer.mode is Mode.TRANSFER:
+            accepted = signed(answered(question(state, *found), Accepted()), self.by)
+            event = in_time(accepted, found[2], world.clock.now())
+            both = isinstance(event, HandoffAccepted)
+            events = [event, self._event(event.receiver, state.position)] if both else [event]
+            return Append(command_id(event.call, Mark.QUESTION), events, claim=claim)
+        phase = leg_of(state, ticket).phase
+        if not isinstance(phase, Thinking):
+            raise ClaimLost(ticket.id, "somebody is at work on it")
+        return Append(phase.due, [self._event(state.agent, state.task)], claim=claim)
+
+    def outcome(self, state: State, append: Append) -> Event:
+        return append.events[0]
+
+    def _event(self, agent: str, task: int) -> Event:
+        if self.ok:
+            return FunctionReturned(agent, task, self.text, by=self.by)
+        return FunctionFailed(agent, task, self.text, self.by)
+
+
+class NoteTicket(Struct, frozen=True, gc=False):
+    """That a ticket was taken, lapsed or given back; recorded once per cause, and only while a run is under way."""
+
+    rereads: ClassVar[bool] = False
+
+    conversation: str
+    cause: str
+    events: Sequence[Event]
+    claim: Claim | None = None
+
+    def key(self, state: State) -> str:
+        return self.cause if state.run is not None else ""
+
+    def step(self, state: State, world: World) -> Append | Settled[None]:
+        return Append(self.cause, self.events, claim=self.claim) if state.run is not None else Settled(None)
+
+    def outcome(self, state: State, append: Append) -> None:
+        return None
+
+    def repeated(self, state: State, position: int, entry: Entry | None) -> None:
+        return None
+
+
+class DeclineOffer(Once, Struct, frozen=True, gc=False):
+    """End an offer whose ticket was claimed too often without an answer."""
+
+    ticket: Ticket
+    reason: str
+
+    @property
+    def conversation(self) -> str:
+        return self.ticket.conversation
+
+    def step(self, state: State, world: World) -> Append | Settled[None]:
+        if (found := offer_in(state, self.ticket)) is None:
+            return Settled(None)
+        offer = found[2].offer
+        declined = HandoffRejected(offer.call, state.task, offer.receiver, self.reason, worn_out=True)
+        return Append(command_id(offer.call, Mark.QUESTION), [declined])
+
+    def outcome(self, state: State, append: Append) -> None:
+        return None
+
+
+def offer_in(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
+    """The offer that a ticket stands for, if it has no answer yet."""
+    call, run = split_handoff(ticket.id)[1], state.run
+    found = find(run, call, Offered) if run and state.id == ticket.conversation else None
+    if run is None or found is None or not isinstance(phase := found[1].phase, Offered):
+        return None
+    return (run, found[0], phase) if phase.offer.call == call and phase.index < 0 else None
+
+
+def leg_of(state: State, ticket: Ticket) -> Run:
+    """The run in which the agent works on a ticket; raises ClaimLost if there is none."""
+    if state.run is None or state.run.ticket != ticket.id:
+        raise ClaimLost(ticket.id, ENDED)
+    return state.run

@@ -1,0 +1,414 @@
+"""Requests: what callers and clocks put into a conversation, as pure values that every engine records alike.
+
+An engine asks a request for its `step` on the state at hand, appends what that says, and on a conflict asks again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from changeover.errors import ApprovalError, Busy, ConversationNotFound, HandoffNotFound, KeyConflict
+from changeover.facts import ApprovalRequest, HandoffRecord, Mode
+from changeover.facts import State as Standing
+from changeover.guards.approval import Decision, verdict_words
+from changeover.handoffs.package import HandoffPackage, fingerprint
+from changeover.handoffs.protocol import Signal, advance
+from changeover.ids import (
+    Mark,
+    call_of,
+    child_id,
+    command_id,
+    input_cause,
+    key_cause,
+    request_id,
+    split_handoff,
+    split_request,
+    split_run,
+)
+from changeover.relay.events import (
+    ApprovalDecided,
+    CancelRequested,
+    Entry,
+    Event,
+    LimitReached,
+    RollbackRequested,
+    RunResumed,
+    Started,
+    UserSpoke,
+)
+from changeover.relay.fold.rollback import under_way
+from changeover.relay.perform.approvals import misfit
+from changeover.relay.ports import World
+from changeover.relay.queue import Claim
+from changeover.relay.result import handoff_in
+from changeover.relay.run import Acting, Awaiting, Stopping
+from changeover.relay.state import State
+from changeover.relay.tickets import delegated
+from changeover.relay.turn import Asked
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Append(Struct, frozen=True, gc=False):
+    """Append these events under this cause."""
+
+    cause: str
+    events: Sequence[Event]
+    run: int = 0
+    """The run that the request is about."""
+    claim: Claim | None = None
+
+
+class Settled(Struct, Generic[T_co], frozen=True, gc=False):
+    """There is nothing to append; this is the answer."""
+
+    value: T_co
+
+
+class Later(Struct, frozen=True, gc=False):
+    """Something has to end first: ask again in a moment."""
+
+
+class RunRef(NamedTuple):
+    """Where a run is."""
+
+    conversation: str
+    run: int
+
+
+class Input(Protocol[T_co]):
+    """One input of a conversation, and how the state at hand answers it."""
+
+    rereads: ClassVar[bool]
+    """True if `repeated` compares with the entry that was recorded before."""
+
+    @property
+    def conversation(self) -> str: ...
+
+    def key(self, state: State) -> str:
+        """The cause under which an earlier call may have recorded this request; empty if none can have."""
+        ...
+
+    def step(self, state: State, world: World) -> Append | Settled[T_co] | Later:
+        """What to append now. Raises a ChangeoverError if the request cannot be met."""
+        ...
+
+    def outcome(self, state: State, append: Append) -> T_co:
+        """The answer for the caller, once the events are folded."""
+        ...
+
+    def repeated(self, state: State, position: int, entry: Entry | None) -> T_co:
+        """The answer if the key was recorded before, at this position."""
+        ...
+
+
+class Once:
+    """A request that is new each time it is made."""
+
+    __slots__ = ()
+    rereads: ClassVar[bool] = False
+
+    def key(self, state: State) -> str:
+        return ""
+
+    def repeated(self, state: State, position: int, entry: Entry | None) -> NoReturn:
+        raise AssertionError("a request without a key is never found")
+
+
+ROOT = Started()
+
+
+class Say(Struct, frozen=True, gc=False):
+    """A user's message, or a package that a program offers; recorded once per key. The answer is its run."""
+
+    rereads: ClassVar[bool] = False
+
+    conversation: str
+    """Empty for a new conversation, whose id the engine makes."""
+    spoken: UserSpoke
+    given_key: str = ""
+    opening: Started = ROOT
+    alone: bool = False
+    """Raise Busy if anything else is under way in the conversation."""
+
+    def key(self, state: State) -> str:
+        # A conversation without entries has no keys. If that changes meanwhile, the append raises Conflict.
+        return key_cause(self.given_key) if self.given_key and state.position else ""
+
+    def step(self, state: State, world: World) -> Append:
+        if self.alone and (state.run or state.inbox):
+            raise Busy(state.id)
+        events: list[Event] = [self.spoken] if state.position else [self.opening, self.spoken]
+        run = state.position or 1  # position 0 of a log is its opening
+        return Append(key_cause(self.given_key) if self.given_key else input_cause("said", run), events, run)
+
+    def outcome(self, state: State, append: Append) -> RunRef:
+        return RunRef(state.id, append.run)
+
+    def repeated(self, state: State, position: int, entry: Entry | None) -> RunRef:
+        run = position or 1
+        if (
+            self.spoken.given is None
+            and (said := _said(state, run)) is not None
+            and _meant(said) != _meant(self.spoken)
+        ):
+            raise KeyConflict(self.given_key.removeprefix("offer:"), said.text)
+        return RunRef(state.id, run)
+
+
+def _said(state: State, run: int) -> UserSpoke | None:
+    """The message with which a run began, if the state still has it."""
+    if (waiting := dict(state.inbox).get(run)) is not None:
+        return waiting
+    if state.run is not None and state.run.id == run:
+        return state.run.spoken
+    outcome = state.outcomes.get(run)
+    return outcome.run.spoken if outcome else None
+
+
+def _meant(spoken: UserSpoke) -> tuple[object, ...]:
+    """The fields in which two messages with the same key must agree."""
+    package = fingerprint(HandoffPackage.from_dict(spoken.package)) if spoken.package else ""
+    return spoken.text, spoken.agent, spoken.context, spoken.files, package, spoken.no_takers
+
+
+class Resume(Once, Struct, frozen=True, gc=False):
+    """Go on with a conversation: a run that failed tries its step again. The answer is the current or last run."""
+
+    conversation: str
+
+    def step(self, state: State, world: World) -> Append | Settled[RunRef]:
+        if state.run is not None:
+            return Settled(RunRef(state.id, state.run.id))
+        if state.inbox:
+            return Settled(RunRef(state.id, state.inbox[0][0]))
+        if state.last is None:
+            raise ConversationNotFound(state.id)
+        run = state.last.run.id
+        if state.last.resumable:
+            return Append(input_cause("again", state.position), [RunResumed(run)], run)
+        return Settled(RunRef(state.id, run))
+
+    def outcome(self, state: State, append: Append) -> RunRef:
+        return RunRef(state.id, append.run)
+
+
+class CancelRun(Once, Struct, frozen=True, gc=False):
+    """End one run, or all if `request.run` is 0. The answer is the run that ends first, None if none was under way.
+
+    With an `opening`, a delegate that has not begun is opened as cancelled, so that its sender does not begin it.
+    """
+
+    conversation: str
+    request: CancelRequested
+    opening: Started | None = None
+
+    def step(self, state: State, world: World) -> Append | Settled[None]:
+        run = self.request.run
+        under_way = [*([state.run.id] if state.run else ()), *(id for id, _ in state.inbox)]
+        if state.position and not (run in under_way or (not run and under_way)):
+            return Settled(None)
+        if not state.position and self.opening is None:
+            raise ConversationNotFound(state.id)
+        opens = self.opening is not None and not state.position
+        events: list[Event] = [self.opening, self.request] if opens and self.opening else [self.request]
+        return Append(input_cause("cancel", state.position), events, run or (under_way[0] if under_way else 0))
+
+    def outcome(self, state: State, append: Append) -> int | None:
+        return append.run
+
+
+RUN = re.compile(r"[1-9][0-9]{0,17}")
+"""The number of a run in its id."""
+
+
+class Cancel(Struct, frozen=True, gc=False):
+    """End what an id names: a conversation, a run, a handoff or a ticket. The answer is False if nothing was under way.
+
+    An engine looks at the conversation, and puts the request that `target` gives in place of this one.
+    """
+
+    id: str
+    by: str = ""
+    reason: str = ""
+
+    @property
+    def conversation(self) -> str:
+        return split_handoff(self.id)[0] or split_run(self.id)[0]
+
+    def target(self, state: State) -> CancelRun | RollBack | None:
+        """The request that ends it; None if nothing is under way. Raises ConversationNotFound for an unknown id."""
+        request = CancelRequested(by=self.by, reason=self.reason)
+        if split_handoff(self.id)[0]:
+            return self._handoff(state, request)
+        run = split_run(self.id)[1]
+        if not state.position or (self.id != state.id and not RUN.fullmatch(run)):
+            raise ConversationNotFound(self.id)
+        return CancelRun(state.id, replace(request, run=int(run or 0)))
+
+    def _handoff(self, state: State, request: CancelRequested) -> CancelRun | RollBack | None:
+        """A delegate is called back. Under a transfer the run ends. An offer without an answer goes back to its sender,
+        unless that is code: then the run ends."""
+        record = handoff_in(state, self.id)
+        if record is None:
+            return self._message(state, request)
+        if record.state not in (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING):
+            return None
+        call, taken = split_handoff(self.id)[1], record in state.handoffs
+        if taken and state.run and any(offer.call == call for offer in delegated(state.run)):
+            return CancelRun(child_id(state.id, call), request, Started(state.root, state.id, state.depth + 1))
+        # A person's answer may still have to be judged, so such a delegate may be over although its handoff is not.
+        if (not taken or record.mode is Mode.DELEGATE) and not (state.run and state.run.spoken.package):
+            return RollBack(self.id, self.reason or "cancelled", self.by)
+        return CancelRun(state.id, replace(request, run=int(split_run(record.run_id)[1])))
+
+    def _message(self, state: State, request: CancelRequested) -> CancelRun | None:
+        """The run of a message to an agent that workers serve, whose ticket has this id."""
+        if state.run is not None and state.run.ticket == self.id:
+            return CancelRun(state.id, replace(request, run=state.run.id))
+        if any(outcome.run.ticket == self.id for outcome in state.outcomes.values()):
+            return None
+        raise ConversationNotFound(self.id)
+
+
+class RollBack(Once, Struct, frozen=True, gc=False):
+    """Undo a handoff. Raises HandoffNotFound, or IllegalTransition if it cannot be undone. The answer is its record."""
+
+    id: str
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def conversation(self) -> str:
+        return split_handoff(self.id)[0]
+
+    def step(self, state: State, world: World) -> Append | Settled[HandoffRecord] | Later:
+        record, call = self._record(state), split_handoff(self.id)[1]
+        advance(record.state, Signal.RETURN)
+        if under_way(state, call):
+            return Settled(record)
+        if state.run is not None and isinstance(state.run.phase, Stopping):
+            return Later()  # a run that is stopping ignores the request
+        cause = input_cause(command_id(call, Mark.CLEANUP), state.position)
+        return Append(cause, [RollbackRequested(call, self.reason, self.by)])
+
+    def outcome(self, state: State, append: Append) -> HandoffRecord:
+        return self._record(state)
+
+    def _record(self, state: State) -> HandoffRecord:
+        if (record := handoff_in(state, self.id)) is None:
+            raise HandoffNotFound(self.id)
+        return record
+
+
+class Decide(Struct, frozen=True, gc=False):
+    """A person's decision about an approval request. The first decision holds; a later one raises ApprovalError."""
+
+    rereads: ClassVar[bool] = True
+
+    id: str
+    decision: Decision
+    by: str = ""
+    roles: tuple[str, ...] = ()
+
+    @property
+    def conversation(self) -> str:
+        return self._split()[0]
+
+    def _split(self) -> tuple[str, str]:
+        """The conversation and the call of the request."""
+        if (found := split_request(self.id)) is None:
+            raise ApprovalError(f"{self.id!r} is not the id of an approval", approval=self.id)
+        return found
+
+    def _event(self, digest: str) -> ApprovalDecided:
+        return ApprovalDecided(self._split()[1], digest, self.decision, self.by)
+
+    def key(self, state: State) -> str:
+        call = self._split()[1]
+        return "" if _pending(state, call) else command_id(call, Mark.DECISION)
+
+    def step(self, state: State, world: World) -> Append:
+        request = _pending(state, self._split()[1])
+        if request is None:
+            raise self._unasked()
+        if request.id != self.id:
+            raise ApprovalError(f"this is not what awaits a decision: that is {request.id}", approval=self.id)
+        if wrong := unauthorised(request, self.by, self.roles) or misfit(world, request, self.decision):
+            raise ApprovalError(f"this decision cannot hold: {wrong}", approval=self.id)
+        roles = tuple(role for role in request.roles if role in self.roles)
+        return Append(command_id(request.call, Mark.DECISION), [replace(self._event(request.digest), roles=roles)])
+
+    def outcome(self, state: State, append: Append) -> None:
+        return None
+
+    def repeated(self, state: State, position: int, entry: Entry | None) -> None:
+        """The same decision once more is no error."""
+        events = entry.events if entry else ()
+        before = next((event for event in events if isinstance(event, ApprovalDecided)), None)
+        if before is None:
+            raise self._unasked()
+        same = request_id(*self._split(), before.digest) == self.id
+        if not same or replace(before, roles=()) != self._event(before.digest):
+            by = "by nobody in time" if before.expired else f"by {before.by or 'somebody'}"
+            raise ApprovalError(f"this was {verdict_words(before.decision)} already, {by}", approval=self.id)
+
+    def _unasked(self) -> ApprovalError:
+        return ApprovalError(
+            f"nothing awaits a decision as {self.id}: nobody asked, or the run ended", approval=self.id
+        )
+
+
+def unauthorised(request: ApprovalRequest, by: str, roles: Sequence[str]) -> str:
+    """Why a person with these roles may not decide; empty if they may."""
+    if not request.roles or not set(request.roles).isdisjoint(roles):
+        return ""
+    has = f"has only {', '.join(roles)}" if roles else "has no role"
+    return f"it takes one of the roles {', '.join(request.roles)}, and {by or 'who decides'} {has}"
+
+
+def _pending(state: State, call: str) -> ApprovalRequest | None:
+    """The request of this call that awaits a decision."""
+    match state.run.phase if state.run else None:
+        case Awaiting(request=request):
+            return request if request.call == call else None
+        case Acting(turn=turn):
+            found = turn.calls.get(call_of(call))
+            asked = found.phase.request if found and isinstance(found.phase, Asked) else None
+            return asked if asked and asked.call == call else None
+        case _:
+            return None
+
+
+AGAIN = 0.05
+"""Least number of seconds between two looks at a run that waited for people meanwhile."""
+
+
+class Expire(Once, Struct, frozen=True, gc=False):
+    """The timeout of a run. The answer is when to look again; 0 if it is recorded, or the run has ended."""
+
+    conversation: str
+    run: int
+    timeout: float
+    waited: float
+    """Seconds for which people were awaited, which do not count."""
+
+    def step(self, state: State, world: World) -> Append | Settled[float]:
+        run, now = state.run, world.clock.now()
+        if run is None or run.id != self.run or "timeout" in state.limits:
+            return Settled(0.0)
+        elapsed = now - run.at - self.waited
+        if elapsed < self.timeout:
+            return Settled(now + max(self.timeout - elapsed, AGAIN))
+        # The cause names the position: a run that is resumed may run out of time again.
+        return Append(
+            input_cause("timeout", state.position), [LimitReached("timeout", self.timeout, 0, round(elapsed, 3))]
+        )
+
+    def outcome(self, state: State, append: Append) -> float:
+        return 0.0

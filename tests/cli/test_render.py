@@ -1,0 +1,33 @@
+"""Tables, records and bars, and text that is safe to print."""
+
+import pytest
+
+from changeover.cli.exits import clean, one_line, say, tell
+from changeover.cli.terminal.render import bar, print_record, print_table
+
+NASTY = "\x1b[2J\x9b31mred\x07\ttab\r\nnext\x00"
+
+
+def test_text_for_a_terminal_keeps_newlines_and_loses_every_other_control_character():
+    assert clean(NASTY) == "31mred tab\nnext"
+    assert one_line(NASTY) == "31mred tab next"
+
+
+def test_every_print_function_makes_its_text_safe(capsys: pytest.CaptureFixture[str]):
+    say(NASTY)
+    tell(NASTY)
+    print_record({"name": NASTY})
+    print_table([{"id": "a\x1b[2J", "text": NASTY}], "nothing")
+    shown = capsys.readouterr()
+    assert shown.err == "31mred tab\nnext\n"
+    assert shown.out.isprintable() or set(filter(lambda c: not c.isprintable(), shown.out)) == {"\n"}
+    assert shown.out.count("31mred tab\n") == 3
+
+
+@pytest.mark.parametrize(("share", "plain", "blocks"), [(0, "....", ""), (0.5, "##..", "██"), (1, "####", "████")])
+def test_a_bar_is_as_long_as_its_share(share: float, plain: str, blocks: str):
+    assert (bar(share, 4), bar(share, 4, blocks=True)) == (plain, blocks)
+
+
+def test_a_small_share_is_still_visible_in_blocks():
+    assert bar(0.001, 4, blocks=True) == "▏"
