@@ -90,7 +90,7 @@ def test_nothing_that_a_command_prints_turns_the_direction_of_a_text(name: str, 
     assert [sign for sign in SIGNS if sign in text] == []
 
 
-@pytest.mark.parametrize("name", marked({"breakers list"}, "raw escape sequences are printed"))
+@pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_that_a_command_prints_is_an_escape_sequence(name: str, evil: Path):
     assert "\x1b" not in shown(changeover(*COMMANDS[name], at=evil, NO_COLOR="1"))
 
