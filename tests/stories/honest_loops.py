@@ -111,17 +111,15 @@ async def a_branch_that_reaches_max_depth_fails_alone(stage: Stage) -> None:
     members = [
         Agent("boss", handoffs=[delegate("deep"), delegate("flat")]),
         Agent("deep", handoffs=[delegate("deeper")]),
-        Agent("deeper", handoffs=[delegate("deepest")]),
-        Agent("deepest", handoffs=()),
+        Agent("deeper", handoffs=()),
         Agent("flat", handoffs=()),
     ]
     parts: dict[str, Any] = {
         "boss": asks(delegates("deep", "dig"), delegates("flat", "count")),
         "deep": delegates("deeper", "dig"),
-        "deeper": delegates("deepest", "dig"),
-        "deepest": says("Too deep."),
+        "deeper": says("Too deep."),
     }
-    team = stage.team(members, cast(**parts, flat=says("Three.")), limits=Limits(max_depth=2))
+    team = stage.team(members, cast(**parts, flat=says("Three.")), limits=Limits(max_depth=1))
     deep, flat = came_back(await stage.say(team, "go"))
     assert (deep.success, "max_depth" in deep.error) == (False, True)
     assert (flat.success, flat.response) == (True, "Three.")
