@@ -139,6 +139,6 @@ def test_an_impossible_profile_is_refused_with_a_reason(shop: Path):
         at=shop,
     )
     assert [each.returncode for each in done.values()] == [1, 2, 1, 1]
-    assert done["id"].stderr.startswith("changeover: 'no id!' is no id; use letters, digits,")
+    assert done["id"].stderr.startswith("changeover: 'no id!' is not a valid id; use letters, digits,")
     assert done["unknown"].stderr == "changeover: no agent is called 'nobody'; there are: desk, shy\n"
     assert done["no store"].stderr.startswith("changeover: which store?")

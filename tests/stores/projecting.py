@@ -20,7 +20,9 @@ class ProjectingLog(SqlLog):
         await super().append(entry, head, *more, **(named if rows is None else {"rows": rows} | named))
 
     async def _rows_of(self, entry: Entry) -> Rows | None:
-        state = State(entry.conversation).fold(await self.read(entry.conversation))
+        state = State(entry.conversation)
+        if entry.position:
+            state.fold(await self.read(entry.conversation))
         return rows_of(state, entry) if state.position == entry.position else None  # the log will refuse it
 
 

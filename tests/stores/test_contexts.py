@@ -14,8 +14,8 @@ from changeover.relay.tables import Kept
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.database import Call, Row, Session, Write
 from changeover.stores.sql.dialects import sqlite as sqlite_store
+from changeover.stores.sql.jobs import SideJob, Waiting
 from changeover.stores.sql.log import SqlLog
-from changeover.stores.sql.side_jobs import SideJob, Waiting
 from changeover.stores.sql.statements import statements
 from changeover.stores.sql.table import MOST, SWEPT
 from changeover.stores.tables import ContextRow

@@ -24,7 +24,7 @@ ENTRIES = (
     (opening("c", "I was charged twice", context={"plan": "gold"}), WORKING),
     (handing_over(variables={"order": 7}), WORKING),
     (answer(6, 5), Head("completed", "billing", False)),
-    (child("c/3.1", "c"), WORKING),
+    (child("c/3.1", "c"), Head("running", "", True)),
     (opening("cd", at=9.0), WORKING),
 )
 

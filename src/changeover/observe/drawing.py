@@ -17,7 +17,7 @@ from changeover.ids import child_id, split_handoff
 
 
 class Way(Struct, frozen=True):
-    """One way from an agent to another: the tool that it is called by, and what travels."""
+    """One way from an agent to another: its tool and its variables."""
 
     tool: str
     receivers: tuple[str, ...]
@@ -25,11 +25,11 @@ class Way(Struct, frozen=True):
     variables: tuple[str, ...] = ()
     approval: bool = False
     alternatives: tuple[str, ...] = ()
-    """Who is asked when the receiver does not want it."""
+    """Agents that are asked if the receiver declines."""
 
     @property
     def label(self) -> str:
-        """The tool, what travels by it, on what condition, and who else may get it."""
+        """The tool, its variables, whether it needs approval, and the alternatives."""
         carried = f"({', '.join(self.variables)})" if self.variables else ""
         otherwise = f", else {', '.join(self.alternatives)}" if self.alternatives else ""
         return f"{self.tool}{carried}{' (after approval)' if self.approval else ''}{otherwise}"
@@ -47,7 +47,7 @@ class Place(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Who it is, what it is, and what it is for."""
+        """Id, kind and purpose."""
         is_what = ", ".join(word for word, holds in (("person", self.person), ("start", self.start)) if holds)
         return f"{self.id}{f' ({is_what})' if is_what else ''}{f': {self.about}' if self.about else ''}"
 
@@ -56,26 +56,26 @@ Plan = tuple[Place, ...]
 
 
 class Step(Struct, frozen=True):
-    """One handoff of a conversation, and of a delegate all that its receiver did."""
+    """One handoff of a conversation; a delegate's has the steps of its own conversation."""
 
     sender: str
     receiver: str
     label: str
     state: str
-    """Where it stands, and why, if it came to nothing."""
+    """Its state, with the reason if it failed."""
     delegate: bool = False
     inner: tuple[Step, ...] = ()
     id: str = ""
     declined: bool = False
-    """Its receiver did not take it: it was tried, and the task stayed where it was."""
+    """The receiver did not accept it: the task stayed with the sender."""
     retry_of: str = ""
     """The id of the step that was declined before."""
     undone: bool = False
-    """It was taken, and then given back."""
+    """It was accepted, then rolled back."""
 
 
 class Course(Struct, frozen=True):
-    """A conversation: who began, and who handed to whom."""
+    """A conversation: its first agent and its handoffs."""
 
     title: str
     first: str
@@ -83,9 +83,9 @@ class Course(Struct, frozen=True):
 
     @property
     def agents(self) -> list[str]:
-        """Everybody who took part, in the order in which they came in."""
-        everybody = (name for step in walk(self.steps) for name in (step.sender, step.receiver))
-        return list(dict.fromkeys([self.first, *everybody]))
+        """All agents, in the order of their first appearance."""
+        names = (name for step in walk(self.steps) for name in (step.sender, step.receiver))
+        return list(dict.fromkeys([self.first, *names]))
 
 
 def plan_of(roster: Roster) -> Plan:
@@ -126,7 +126,7 @@ def course_text(course: Course) -> str:
 
 
 def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
-    """Each agent in turn, with what it asked of others, whom it tried in vain, and to whom it handed over."""
+    """Each agent in turn, with its delegates, its declined offers and its transfer."""
     current = first
     yield current
     for step, following in zip_longest(steps, steps[1:]):
@@ -183,11 +183,11 @@ def _ways(sender: str, moves: Iterable[Move], roster: Roster) -> Iterator[Way]:
             case DelegateTo():
                 yield Way(name, (move.delegate.receiver,), True, (), approval, move.delegate.alternatives)
             case UseTool():
-                pass  # it leads to nobody
+                pass  # it has no receiver
 
 
 def _specialists(sender: str, move: ToSpecialist, roster: Roster) -> Iterator[str]:
-    """Who may be found for a sender that names nobody."""
+    """The candidates of a sender that names no receiver."""
     for id in roster.present:
         seat = roster.seats[id]
         takes = not isinstance(seat, Seat) or seat.agent.accepts_handoffs
@@ -213,7 +213,7 @@ def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step
 
 
 def declined(record: HandoffRecord) -> bool:
-    """Whether the receiver never had the task. A person who is asked answers at once, and has no task either."""
+    """Whether the receiver never had the task. A person who answers at once has no task either, but accepted."""
     taken = bool(record.task_id) or (record.mode is Mode.DELEGATE and not record.error)
     return not taken or record.state is State.REJECTED
 
@@ -227,7 +227,7 @@ def _reason(record: HandoffRecord, others: Sequence[HandoffRecord]) -> str:
 
 
 def _name(sender: str) -> str:
-    """Who hands over, in one line: a program that does may call itself anything."""
+    """The sender in one line: a program may use any name."""
     return _one_line(sender) or "?"
 
 

@@ -145,7 +145,7 @@ def _arrow(start: float, end: float, y: float, style: str) -> str:
 
 
 def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:
-    # The whole of it is shown to whoever points at it.
+    # The full text is shown as a tooltip.
     short, whole = _short(text), f"<title>{escape(text)}</title>" if len(text) > WIDE else ""
     return f'<text class="{style}" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{whole}{escape(short)}</text>'
 

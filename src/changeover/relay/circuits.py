@@ -41,10 +41,9 @@ def circuits_of(conversation: str, changes: Iterable[Change], roster: Roster, ca
 def heeded(
     events: Sequence[Event], tripped: Mapping[str, Tripped], refusal: Exhausted | CircuitsOpen
 ) -> tuple[Sequence[Event], Mapping[str, Tripped]]:
-    """What is to be settled instead, since the log refuses what followed from these events: with them goes what they
-    have to heed, and with the calls of handoffs what was found of their receivers."""
+    """What to settle after the log refused an append: the events with the refusal, and the open circuits by call."""
     if isinstance(refusal, Exhausted):
-        return heeding(events, refusal), NOBODY  # by which other ids may follow: whoever is found then is found anew
+        return heeding(events, refusal), NOBODY  # other ids may follow, so circuits are checked again
     found = {
         split_handoff(handoff)[1]: Tripped(who, failures, until) for handoff, who, failures, until in refusal.offers
     }

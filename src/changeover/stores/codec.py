@@ -27,20 +27,20 @@ _NAME = msgspec.json.Decoder(_Named)
 
 
 def encode(events: Events) -> tuple[str, Events]:
-    """The events as text, and as they will be read; what could not be read is written back as it was."""
+    """The events as text, and as they will be read back; unreadable events are written as they were."""
     pieces: Sequence[Event | Unreadable | msgspec.Raw] = events
     if Unreadable in map(type, events):
         pieces = [msgspec.Raw(event.raw) if isinstance(event, Unreadable) else event for event in events]
     try:
         return _ENCODER.encode(pieces).decode(), events
     except UnicodeEncodeError:
-        # A model may write half of a surrogate pair, which no encoding can hold.
+        # A model may write a lone surrogate, which cannot be encoded.
         body = _ENCODER.encode([whole(msgspec.to_builtins(piece)) for piece in pieces]).decode()
         return body, decode(body)
 
 
 def decode(body: str) -> Events:
-    """The events of an entry, each that this version does not know kept raw."""
+    """The events of an entry; those that this version does not know stay raw."""
     try:
         return _EVENTS.decode(body)
     except msgspec.ValidationError:
@@ -50,7 +50,7 @@ def decode(body: str) -> Events:
 
 
 def entry_of(row: Row) -> Entry:
-    """An entry, of a row as the log is read."""
+    """The entry of a row of the log."""
     conversation, root, position, cause, at, body, seq, schema = row
     return Entry(conversation, root, position, cause, at, decode(body), seq, schema)
 

@@ -14,7 +14,7 @@ from changeover.stores.sql.database import Database
 
 
 class Listener:
-    """Somebody who wants to hear of some topics: the tree of a root, or the work that waits for an agent."""
+    """Waits for news of some topics: the tree of a root, or the work that waits for an agent."""
 
     def __init__(self, topics: Collection[str]) -> None:
         self.topics = frozenset(topics)
@@ -22,18 +22,18 @@ class Listener:
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        """There may be something new; from any thread."""
-        with suppress(RuntimeError):  # its loop is closed, and nobody listens there any more
+        """Wake the listener, from any thread."""
+        with suppress(RuntimeError):  # its loop is closed
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self) -> None:
-        """Until there may be something new since the last time."""
+        """Wait until there may be news since the last wait."""
         await self._event.wait()
         self._event.clear()
 
 
 class Listeners:
-    """All who listen to one store in this process."""
+    """The listeners of one store in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class Listeners:
 
     @contextmanager
     def listening(self, topics: Collection[str]) -> Iterator[Listener]:
-        """Be woken from now on, so that nothing falls between looking and waiting."""
+        """A listener that is woken from now on: news between a read and a wait is not lost."""
         listener = Listener(topics)
         with self._lock:
             self._all.append(listener)
@@ -55,7 +55,7 @@ class Listeners:
                 self._all.remove(listener)
 
     def tell(self, topics: Collection[str] | None) -> None:
-        """Something new about these topics; None if it may be any."""
+        """Wake the listeners of these topics; of all topics for None."""
         if not self._all or (topics is not None and not topics):
             return
         with self._lock:
@@ -67,11 +67,11 @@ class Listeners:
 logger = logging.getLogger("changeover.stores")
 
 RETRY = 1.0
-"""After how many seconds a watch that broke is set up again."""
+"""Seconds before a broken watch is restarted."""
 
 
 class Feed:
-    """Wakes listeners. Its thread lives while there are any."""
+    """Wakes listeners when other processes write. Its thread runs while there are listeners."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -82,7 +82,7 @@ class Feed:
 
     @contextmanager
     def listening(self, topics: Collection[str]) -> Iterator[Listener]:
-        """Be woken from now on, so that nothing falls between reading and waiting."""
+        """A listener that is woken from now on: news between a read and a wait is not lost."""
         with self._listeners.listening(topics) as listener:
             with self._lock:
                 if self._thread is None and not self.closed:
@@ -92,15 +92,15 @@ class Feed:
 
     @property
     def listened(self) -> bool:
-        """Whether anybody wants to hear."""
+        """Whether there are listeners."""
         return bool(self._listeners)
 
     def tell(self, topics: Collection[str] | None) -> None:
-        """Something new in these trees, or for these agents; None if it may be any."""
+        """Wake the listeners of these trees and agents; of all for None."""
         self._listeners.tell(topics)
 
     def close(self) -> None:
-        """End the thread, and everybody's listening."""
+        """End the thread, and wake all listeners for the last time."""
         with self._lock:
             self.closed, thread = True, self._thread
         self.tell(None)
@@ -124,7 +124,7 @@ class Feed:
                 self.tell(None)
 
     def _wanted(self) -> bool:
-        """Whether the thread should go on; if not, the next listener starts another."""
+        """Whether the thread should go on; if not, the next listener starts a new one."""
         with self._lock:
             if self._listeners and not self.closed:
                 return True

@@ -13,22 +13,22 @@ from changeover.relay.queue import Claim
 
 
 class Tally(NamedTuple):
-    """The counters of a root, as they are kept: they start again with each of its runs."""
+    """The counters of a root's tree; they restart with each run of the root."""
 
     turns: int = 0
     handoffs: int = 0
     tokens: int = 0
     cost: float | None = 0.0
     agents: str = ""
-    """Who works in it, as JSON; nothing if nobody is known to."""
+    """The agents of the tree as JSON; "" if there are none."""
 
     @property
     def crowd(self) -> frozenset[str]:
-        """Who works in it."""
+        """The agents of the tree."""
         return frozenset(msgspec.json.decode(self.agents, type=list[str]) if self.agents else ())
 
     def refusal(self, reserve: Reserve) -> Exhausted | None:
-        """Why this may not be spent; None if it may."""
+        """The refusal of a reserve; None if the budget allows it."""
         spent = UNSPENT if reserve.anew else self
         if 0 < reserve.handoffs > reserve.max_handoffs - spent.handoffs:
             return _lack("max_handoffs", reserve.max_handoffs, spent.handoffs)
@@ -39,14 +39,14 @@ class Tally(NamedTuple):
         return spent.shortage(reserve) if reserve.turns > 0 else None
 
     def crowding(self, reserve: Reserve) -> Exhausted | None:
-        """Why nobody else may work in it; those who do already count for nothing."""
+        """The refusal of further agents; agents that already work in the tree are free."""
         most, crowd = reserve.max_agents, self.crowd
         if most is None or len(crowd) == (together := len(crowd.union(reserve.agents))) or together <= most:
             return None
         return Exhausted("max_agents", most, max(0, most - len(crowd)), agents=sorted(crowd))
 
     def shortage(self, reserve: Reserve) -> Exhausted | None:
-        """Why no model may be called any more: what was spent until now is too much already."""
+        """The refusal of a further model call because tokens or cost are used up."""
         tokens = self.tokens + reserve.tokens
         if reserve.max_tokens is not None and tokens >= reserve.max_tokens:
             return Exhausted("max_tokens", reserve.max_tokens, spent=tokens)
@@ -56,7 +56,7 @@ class Tally(NamedTuple):
         return None
 
     def after(self, reserve: Reserve) -> Tally:
-        """The same once this is spent."""
+        """The counters after this reserve."""
         spent = UNSPENT if reserve.anew else self
         together = spent.crowd.union(reserve.agents) if reserve.agents else ()
         return Tally(
@@ -76,12 +76,12 @@ def _lack(limit: LimitName, most: int, spent: int) -> Exhausted:
 
 
 def about_tickets(head: Head | None, claim: Claim | None) -> bool:
-    """Whether an entry has anything to do with tickets; most have not, and should not pay for those that do."""
+    """Whether an entry touches tickets; most do not, and should not pay for those that do."""
     return claim is not None or (head is not None and bool(head.tickets or head.rests or head.gone))
 
 
 def lost(claim: Claim, open_: bool, owner: str | None) -> ClaimLost:
-    """The claim does not hold, whether or not its ticket is open; if it is, this is who has it."""
+    """The error of a claim that does not hold; `owner` holds the ticket, if it is open."""
     if not open_:
         return ClaimLost(claim.ticket, "there is nothing left to do")
     return ClaimLost(claim.ticket, "somebody else has it" if owner else "it waits for whoever takes it next")
@@ -94,5 +94,5 @@ CLAIMABLE = "something waits to be claimed"
 
 
 def forgotten(root: str) -> EngineError:
-    """Somebody followed what is not there any more; under this id, another conversation may begin."""
+    """The error of a stream whose conversation was removed; a new one may begin under its id."""
     return EngineError(f"the conversation {root!r} was forgotten")

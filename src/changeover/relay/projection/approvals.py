@@ -23,12 +23,12 @@ from changeover.relay.fold.approvals import request_of
 
 
 class Pending:
-    """Follows every entry, so that nobody has to search for what is awaited."""
+    """Updated with every entry, so that a list of pending requests needs no search."""
 
     def __init__(self) -> None:
         self._requests: dict[str, dict[str, ApprovalRequest]] = {}
         self._runs: dict[str, int] = {}
-        """The run that each conversation is at, or ended with."""
+        """The current or last run of each conversation."""
 
     def all(self) -> list[ApprovalRequest]:
         """The oldest first; those of one moment in the order of their calls."""
@@ -36,13 +36,13 @@ class Pending:
         return sorted(requests, key=lambda asked: (asked.at, asked.conversation, len(asked.call), asked.call))
 
     def note(self, entry: Entry) -> None:
-        """An entry was recorded."""
+        """Take in an entry that was recorded."""
         for event in entry.events:
             if type(event) in _CHANGES:
                 _CHANGES[type(event)](self, entry, event)
 
     def forget(self, conversation: str) -> None:
-        """Nothing of it is awaited, nor was it ever at a run."""
+        """Drop a conversation that was removed."""
         self._requests.pop(conversation, None)
         self._runs.pop(conversation, None)
 
@@ -58,7 +58,7 @@ class Pending:
         self._runs[entry.conversation] = event.run
 
     def _withdraw(self, entry: Entry, event: RunCancelled | RunFailed | RunStopped | CancelRequested) -> None:
-        # What still waits for its turn has asked for nothing: when it is cancelled, the questions of others stand.
+        # A run that has not begun has no requests: its cancellation leaves those of the current run.
         if event.run in (0, self._runs.get(entry.conversation)):
             self._requests.pop(entry.conversation, None)
 

@@ -103,7 +103,7 @@ def _is_current(sheet: Sheet, ticket: str) -> bool:
 
 
 ASIDE = ("task", "permission", "escalation")
-"""What people are asked about a handoff."""
+"""The topics of requests to people about a handoff."""
 
 
 def want(sheet: Sheet, event: RollbackRequested) -> None:

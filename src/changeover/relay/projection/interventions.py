@@ -39,7 +39,7 @@ def decide(sheet: Sheet, event: ApprovalDecided) -> None:
 
 
 def _result(event: ApprovalDecided) -> str | None:
-    """What came of the call, if the decision says it; of a handoff, what follows from the decision does."""
+    """The result of the call, if the decision is its result; a decision about a handoff is not."""
     kind = topic_of(event.call)
     about_the_call = not kind or kind.startswith("rule")
     match event.decision:
@@ -83,7 +83,7 @@ def fail(sheet: Sheet, event: RunFailed) -> None:
 
 
 def _withdraw(sheet: Sheet, run: int) -> None:
-    """Nobody has to decide any more what this run asked for."""
-    # What still waits for its turn has asked for nothing: when it is cancelled, the questions of others stand.
+    """Withdraw the requests of this run."""
+    # A run that has not begun has no requests: its cancellation leaves those of the current run.
     if sheet.is_at(run):
         sheet.rows["withdrawn_approvals"].append((sheet.id,))

@@ -33,7 +33,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def fault_words(fault: Fault) -> str:
-    """Why a run could not go on."""
+    """The reason why a run failed."""
     match fault:
         case LimitFault():
             return limit_words(fault.limit, fault.figure, fault.spent)
@@ -52,30 +52,30 @@ FAILURES: dict[type[Fault], str] = {
     RefusalFault: "{agent} does not go on: {reason}",
     ResultFault: "what {agent} answered is not what was expected: {reason}",
 }
-"""What is said of an agent that did not do what it should have."""
+"""The texts of faults that name an agent and a reason."""
 
 
 def result_words(event: ToolFinished) -> str:
-    """What came of a call."""
+    """The result of a call."""
     return "unknown: it was begun before a crash, and may have taken effect" if event.unknown else event.text
 
 
 def returned_words(event: HandoffReturned) -> str:
-    """What a delegate came back with."""
+    """The response of a delegate, or the reason why it has none."""
     if event.success:
         return event.response
     return event.error or ("cancelled" if event.cancelled else "failed")
 
 
 def reached_words(event: LimitReached) -> str:
-    """How much was left, which was too little; or that more was spent than there was."""
+    """What was left of a limit, or by how much it was exceeded."""
     if event.spent is not None:
         return limit_words(event.limit, event.figure, event.spent)
     return f"the whole run has {event.left} left of {event.limit}={event.figure}"
 
 
 def decision_words(decision: Decision) -> str:
-    """What a person said beside yes or no: a note, a result, or the edit as JSON."""
+    """The note, the result or the edit (as JSON) of a decision."""
     match decision:
         case Approve():
             return ""
@@ -91,7 +91,7 @@ def decision_words(decision: Decision) -> str:
 
 
 def last_words(events: Sequence[object]) -> str | None:
-    """What was said last, by an agent or by a person in its stead; a run ends in the entry in which it was said."""
+    """The last text of an agent, or of a person in its place, in the entry that ends the run."""
     for event in reversed(events):
         if (text := _said(event)) is not None:
             return text

@@ -33,8 +33,7 @@ POLL = 0.02
 
 
 class MemoryLog:
-    """The log that a team has unless it is given a store. Nobody else can own what lies in it, and whoever works in it
-    keeps the time of what is due."""
+    """The log of a team without a store. Only this process can work on its conversations."""
 
     epoch = 1
     projects = False
@@ -46,11 +45,11 @@ class MemoryLog:
         """The entries of each root's tree, by seq."""
         self._causes: dict[tuple[str, str], int] = {}
         self._running: dict[str, str] = {}
-        """The conversations in which something is outstanding, and who works there."""
+        """The conversations with outstanding commands, each with its active agent."""
         self._resting: set[str] = set()
         self._tallies: dict[str, Tally] = {}
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
-        """What was spent in the runs of each conversation, by the entries with which they ended."""
+        """The spending of ended runs by conversation, each with the entry that ended the run."""
         self._pending = Pending()
         self._queue = MemoryQueue(self._lock, now)
         self._contexts = MemoryTable(CONTEXTS, self._lock)
@@ -122,11 +121,11 @@ class MemoryLog:
             return [conversation for conversation, worker in self._running.items() if worker == agent]
 
     async def claim(self, conversation: str) -> bool:
-        """Nobody else can have it, also if there is no such conversation yet."""
+        """Always True: there is no other process."""
         return True
 
     async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
-        """Nobody owned it; only the ticket changes."""
+        """Only the ticket changes: conversations have no owner here."""
         with self._lock:
             last = self._entries[conversation][-1] if rests and conversation in self._running else None
             if last is not None and last.position + len(last.events) == position:
@@ -134,7 +133,7 @@ class MemoryLog:
         return True
 
     async def owned(self) -> dict[str, int]:
-        """Nothing: only this process can have written."""
+        """Empty: only this process writes."""
         return {}
 
     @property
@@ -205,7 +204,7 @@ class MemoryLog:
             await asyncio.sleep(POLL)
 
     async def close(self) -> None:
-        """Nothing to write: what was appended stays readable as long as the team lives."""
+        """Nothing to do: entries stay readable as long as the log exists."""
 
     def _snapshot(self) -> Snapshot:
         from changeover.stores.memory.lists import Snapshot
@@ -220,9 +219,9 @@ class MemoryLog:
             )
 
     def _cost(self, conversation: str) -> float | None:
-        """What was spent there, as far as it has ended; None if nobody knows. By whoever has the lock."""
+        """The cost of the ended runs of a conversation; None if unknown. The caller holds the lock."""
         spendings = (each for _, spent in self._spent.get(conversation, ()) for each in spent)
-        # A run that was taken up again ends again, and has spent more by then.
+        # A resumed run ends again, with higher figures.
         costs = {(each.run, each.agent): each.share.cost for each in spendings}.values()
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
@@ -249,7 +248,7 @@ class MemoryLog:
         return Tree(root, entries, spent, over, self._measures.starting(root))
 
     def _must_be_over(self, root: str, conversations: Iterable[str]) -> None:
-        """Raise UnderWay if anything goes on in a tree, or is going to."""
+        """Raise UnderWay if a run of the tree has not ended, or work of it waits in the queue."""
         for conversation in conversations:
             if conversation in self._running or conversation in self._resting:
                 raise UnderWay(conversation, UNFINISHED)
@@ -257,7 +256,7 @@ class MemoryLog:
             raise UnderWay(ticket.conversation, CLAIMABLE)
 
     def _note_work(self, entry: Entry, head: Head | None) -> None:
-        """Who works there, if anybody does, and what was spent."""
+        """Update the active agent and the spending."""
         conversation = entry.conversation
         if head is not None and head.spent:
             self._spent.setdefault(conversation, []).append((entry, head.spent))
@@ -269,7 +268,7 @@ class MemoryLog:
             self._running.pop(conversation, None)
 
     def _note_rest(self, conversation: str, root: str, head: Head | None) -> None:
-        """Who rests, and goes on when what it waited for has ended."""
+        """Update the conversations that wait; a root goes on when a conversation below it ends."""
         if head is not None and head.status == "waiting":
             self._resting.add(conversation)
             return

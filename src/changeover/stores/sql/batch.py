@@ -22,7 +22,7 @@ _TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
 
 
 class Batch:
-    """One transaction. Its jobs concern different conversations, whose rows are ours until it ends."""
+    """One transaction. Its jobs concern different conversations, whose rows it locks until it ends."""
 
     def __init__(self, session: Session, sql: Statements, lease: Lease, places: Places) -> None:
         self._session, self._sql, self._lease, self._places = session, sql, lease, places
@@ -32,16 +32,16 @@ class Batch:
         self._recorded: set[str] = set()
         """The conversations that have a new entry."""
         self._before: dict[str, Row] = {}
-        """What is recorded already, by conversation, as far as that was looked up."""
-        # Most batches are about no tickets and no circuits, and should not pay for those that are.
+        """Entries that are recorded already, by conversation, as far as they were looked up."""
+        # Most batches have no tickets and no circuits, and do not pay for them.
         self._tickets: Tickets | None = None
         self._board: LockedBoard | None = None
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
-        """Write what can be written; each job has its outcome then. Raises LeaseLost, or what the driver raises.
+        """Write what can be written, and give each job its result. Raises LeaseLost, or the driver's error.
 
-        Whether a cause was recorded before is left to the database to find, unless `careful`: it hardly ever was.
+        A cause that was recorded before is found by the unique index, unless `careful`: then it is looked up first.
         """
         self._session.begin()
         if careful:
@@ -60,12 +60,12 @@ class Batch:
 
     @property
     def bells(self) -> Collection[str]:
-        """The topics of those for whom it made something to take."""
+        """The topics of the agents that have new work in the queue."""
         return self._tickets.bells if self._tickets else ()
 
     def _look(self, jobs: Sequence[Job[Any]]) -> None:
-        """See how everything stands that these jobs are about."""
-        # Rows are locked before anything is read that only their owner may change; all of it takes one round trip.
+        """Lock and read the rows that these jobs are about."""
+        # Rows are locked before what only their owner may change is read; all of it takes one round trip.
         asked = Round(self._session)
         self._places.look(asked, jobs, self._me if self._lease.valid else None)
         if any(map(_TICKETS, jobs)):
@@ -79,7 +79,7 @@ class Batch:
             raise LeaseLost("the lease of this process has run out")
 
     def _find_recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
-        """What is recorded already under the causes of these."""
+        """The entries that are recorded already under the causes of these appends."""
         find = self._sql.log.find
         calls = [find(conversation=append.conversation, cause=append.entry.cause) for append in appends]
         found = self._session.run(calls) if calls else []
@@ -116,13 +116,13 @@ class Batch:
         return self._hindrance(append, root.tally if root else UNSPENT)
 
     def _hindrance(self, append: Append, tally: Tally) -> ChangeoverError | None:
-        """Why the tree may not spend what this takes, or those get nothing to whom it offers something."""
+        """The refusal of an append by the budget of its tree or by a circuit; None if it may be recorded."""
         refusal: ChangeoverError | None = None
         if self._board and append.circuits is not None:
             refusal = self._board.refusal(append.circuits, append.entry.at)
         if refusal is None and append.reserve is not None:
             refusal = tally.refusal(append.reserve)
-        # Looked up now: the insert, by which the database would find it, is not made.
+        # Looked up here: a refused append makes no insert in which the unique index would find it.
         if refusal and self._find_recorded([append]):
             return Conflict(append.conversation, append.entry.position, append.entry.cause)
         return refusal
@@ -148,9 +148,9 @@ class Batch:
         self._recorded.add(place.id)
 
     def _stand(self, append: Append, place: Place, root: Place) -> None:
-        """How its conversation stands then, and who works on it."""
+        """Set the status and the owner of the conversation."""
         entry, head = append.entry, append.head
-        if head is None:  # somebody has to take it up, also if whoever worked on it has just finished
+        if head is None:  # an input: some process has to take it up, even if the owner has just finished
             place.change("running", place.owner, place.due)
             return
         place.agent = head.agent
@@ -160,7 +160,7 @@ class Batch:
             self._buries = True
         place.change(head.status, self._me if head.working else None, head.due)
         if root is not place and head.status in ENDED and root.owner != self._me and root.status not in ENDED:
-            # Whoever waits for it rests, or is elsewhere: should nobody live to tell them, it is found.
+            # The root waits, or another process works on it: should that process die, recovery finds the root.
             root.change(root.status, root.owner, entry.at)
 
     def _open(self, append: Append) -> Place:
@@ -170,7 +170,7 @@ class Batch:
         return self._places.open(entry.conversation, (entry.root, parent, entry.at))
 
     def _own(self, own: Own) -> None:
-        """What nobody has begun can be begun by whoever asks; what has ended is nobody's."""
+        """A conversation that does not exist can be owned; one that has ended has no owner."""
         place = self._places.known.get(own.conversation)
         own.result = place is None or not self._is_elsewhere(place)
         if place and own.result and place.status in ("running", "waiting"):
@@ -183,10 +183,10 @@ class Batch:
         place = self._places.known.get(release.conversation)
         if place is None or place.owner != self._me or place.status != "running":
             return
-        # Whoever left word meanwhile counts on the owner to hear it.
+        # Another process appended an input meanwhile, and relies on the owner to take it up.
         release.result = place.position == release.position
         if release.result:
-            # One of its delegates may have ended just now, by which it is due already.
+            # A delegate may have ended just now, so that it is due already.
             due = min((each for each in (place.due, release.due) if each is not None), default=None)
             place.change("waiting", None, due)
             self._touched[place.id] = place
@@ -194,7 +194,7 @@ class Batch:
                 self._tickets.rest(release.rests)
 
     def _is_ours(self, append: Append, place: Place | None) -> bool:
-        """Whether we may have written it: another process may have begun the same at the same moment."""
+        """Whether this process may have written it: another one may have begun the same conversation."""
         works = append.head is not None and append.head.working
         return not works or (place is not None and place.owner == self._me)
 
@@ -203,8 +203,7 @@ class Batch:
         return place.owner is not None and place.owner != self._me and place.owner in self._places.alive
 
     def _writes(self, jobs: Sequence[Job[Any]]) -> list[Write]:
-        # In one order for everybody, as their rows were locked: of two who begin the same conversations, one waits for
-        # the other, and never each for the other.
+        # In the order in which rows were locked: two processes that begin the same conversations must not deadlock.
         for _, place in sorted(self._touched.items()):
             place.write(self._rows)
         sql = self._sql.writes
@@ -213,7 +212,7 @@ class Batch:
             writes += self._tickets.writes()
         if self._board:
             writes += self._board.writes()
-        if self._buries:  # whoever lost a conversation to us is dead
+        if self._buries:  # the process that owned the conversation before is dead
             writes.append((self._sql.lease.bury.sql, [()]))
         if self._sql.notify and self._recorded:
             topics = {job.root for job in jobs if job.conversation in self._recorded}.union(self.bells)
@@ -222,6 +221,6 @@ class Batch:
 
 
 def _same(append: Append, row: Row) -> bool:
-    """Whether this row is the very entry, recorded by a commit of which nobody heard."""
+    """Whether this row is the entry itself, recorded by a commit whose result was lost."""
     position, at, _, body = row
     return (position, at, body) == (append.entry.position, append.entry.at, append.body)

@@ -13,9 +13,8 @@ from changeover.relay.ports import Circuits
 from changeover.stores.breakers import Board
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.database import Round, Row, Session, Write
-from changeover.stores.sql.jobs import Append, Job
+from changeover.stores.sql.jobs import Append, Job, OpenStore, SideJob
 from changeover.stores.sql.schema import breaker_openings, breakers
-from changeover.stores.sql.side_jobs import OpenStore, SideJob
 from changeover.stores.sql.table import SqlTable, TableStatements
 from changeover.stores.tables import BREAKERS
 

@@ -13,33 +13,33 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 TRIES = 5
-"""How often something is tried when connections break or other processes are in the way."""
+"""Attempts when connections break or transactions conflict."""
 PATIENCE = 5.0
-"""For how many seconds we try to reach a database that we had reached before: a server may be starting again."""
+"""Seconds for which a lost connection is tried again: a server may be restarting."""
 
 CHANNEL = "changeover"
-"""On which PostgreSQL tells all processes of new entries."""
+"""The PostgreSQL channel on which processes hear of new entries."""
 
 Row = tuple[Any, ...]
 Call = tuple[str, tuple[Any, ...]]
-"""A statement and what is bound to it."""
+"""A statement and its parameters."""
 Write = tuple[str, Sequence[Row]]
 """A statement and the rows that it writes."""
 
 
 class Trouble(Enum):
-    """What an error of the driver means for the transaction it broke; nothing of it was written."""
+    """What an error of the driver means for its transaction, which was not written."""
 
     LOST = auto()
-    """The connection is gone, perhaps after the commit: look, then do it again on a new one."""
+    """The connection is gone, perhaps after the commit: look, then retry on a new one."""
     AGAIN = auto()
-    """The database chose this transaction to yield to another: do it again."""
+    """The database broke the transaction off in favour of another: retry."""
     CLASH = auto()
-    """Somebody wrote the same meanwhile: look first, then do it again."""
+    """Another process wrote the same row: look first, then retry."""
     DOWN = auto()
-    """The database cannot be used now, by nobody."""
+    """The database is not available."""
     MINE = auto()
-    """One of the statements is at fault, and the others would do without it."""
+    """One of the statements is at fault; the others would succeed without it."""
 
 
 class Session(Protocol):
@@ -50,37 +50,37 @@ class Session(Protocol):
         ...
 
     def undisturbed(self) -> bool:
-        """In a transaction: whether certainly nobody else has written since we were last asked."""
+        """In a transaction: whether certainly no other process wrote since the last call."""
         ...
 
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
-        """Carry out these statements in order; the rows of each."""
+        """Run these statements in order; returns the rows of each."""
         ...
 
     def commit(self, writes: Sequence[Write] = ()) -> None:
-        """Write these rows, then make the transaction last."""
+        """Write these rows, then commit."""
         ...
 
     def rollback(self) -> None:
-        """Undo the transaction; never raises."""
+        """Roll the transaction back; never raises."""
         ...
 
     def ask(self, call: Call) -> list[Row]:
-        """What a query finds, outside of any transaction."""
+        """The rows of a query, outside of a transaction."""
         ...
 
     def glance(self, call: Call) -> list[Row] | None:
-        """What a query finds, if it is little and can be had without waiting for anybody."""
+        """The rows of a query, if they are few and can be read without waiting; None otherwise."""
         ...
 
     def close(self) -> None: ...
 
 
 class Watch(Protocol):
-    """Notices what other processes write."""
+    """Reports what other processes write."""
 
     def news(self) -> Collection[str] | None:
-        """Wait a little; the roots in whose trees something is new by then, None if it may be any."""
+        """Wait a little; returns the roots with new entries, None if it may be any."""
         ...
 
     def close(self) -> None: ...
@@ -93,18 +93,18 @@ class Database(Protocol):
     shown: str
     """Its address without the password."""
     near: bool
-    """Whether a glance is quicker than asking another thread to look."""
+    """Whether a read at once is quicker than one on another thread."""
 
     def connect(self) -> Session:
         """Connect, or raise StoreUnavailable."""
         ...
 
     def engine(self) -> Engine:
-        """For what is rare: every transaction of it is one that writes."""
+        """An SQLAlchemy engine, for migrations; each of its transactions locks for writing."""
         ...
 
     def watch(self) -> Watch:
-        """Begin to notice, or raise StoreUnavailable."""
+        """Begin to watch, or raise StoreUnavailable."""
         ...
 
     def trouble(self, error: Exception) -> Trouble | None:
@@ -126,11 +126,11 @@ def connect_again(database: Database) -> Session:
 
 
 Step = tuple[Call, Callable[[list[Row]], None]]
-"""A statement, and what is done with what it finds."""
+"""A statement, and the function that gets its rows."""
 
 
 class Round:
-    """What a transaction is going to ask next; in the order in which it was asked for."""
+    """Collects the queries of a transaction, and runs them in one round trip, in order."""
 
     __slots__ = ("_later", "session")
 
@@ -139,11 +139,11 @@ class Round:
         self._later: list[Step] = []
 
     def later(self, call: Call, heed: Callable[[list[Row]], None] = lambda rows: None) -> None:
-        """Ask this with what is asked next."""
+        """Run this query with the next ones."""
         self._later.append((call, heed))
 
     def run(self, calls: Sequence[Call] = ()) -> list[list[Row]]:
-        """Ask these, after what was put off; what these find."""
+        """Run the collected queries, then these; returns the rows of these."""
         if not self._later and not calls:
             return []
         later, self._later = self._later, []

@@ -9,7 +9,7 @@ from changeover.errors import UnderWay
 from changeover.ids import handoff_range
 from changeover.relay.projection.admission import CLAIMABLE, ENDED, UNFINISHED
 from changeover.stores.sql.database import Row, Session, Write
-from changeover.stores.sql.side_jobs import SideJob, Transaction
+from changeover.stores.sql.jobs import SideJob, Transaction
 from changeover.stores.sql.statements import Statements
 
 
@@ -46,7 +46,7 @@ class Erasure:
         session.begin()
         [found] = session.run([self._sql.forget.root(root=forget.data)])
         root = Standing(*found[0]) if found else None
-        # Done by a commit of which nobody heard: what is there now, if anything, began afterwards.
+        # Done by a commit whose result was lost: a conversation that is there now began afterwards.
         done = forget.tried and forget.number not in (0, root.number if root else 0)
         forget.result = done or root is not None
         if root is None or done:
@@ -90,7 +90,7 @@ class Erasure:
         return [(sql.remember.sql, [(max(each.number for each in tree),)]), (sql.remember_only.sql, [()])]
 
     def _news(self, root: str) -> list[Write]:
-        """Whoever follows it has to hear that it is gone."""
+        """Wake the readers of its stream: it was removed."""
         return [(self._sql.notify.sql, [(self._sql.listed([root]),)])] if self._sql.notify else []
 
 

@@ -11,8 +11,8 @@ from changeover.relay.tables import MOST, Lesson, Unlearned
 from changeover.routing.experience import Outcome
 from changeover.stores.sql.compiler import ZERO, Compiler, bind
 from changeover.stores.sql.database import Row
+from changeover.stores.sql.jobs import OpenStore
 from changeover.stores.sql.schema import handoffs, ledgers, unlearned
-from changeover.stores.sql.side_jobs import OpenStore
 from changeover.stores.tables import Table
 
 h, g, u = handoffs.c, ledgers.c, unlearned.c

@@ -14,22 +14,22 @@ from changeover.stores.sql.statements import LeaseStatements
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 _elapsed = time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
-"""Seconds that also pass while this process, or the whole machine, is stopped."""
+"""Seconds of a clock that also runs while the process or the machine sleeps."""
 
 
 class Lease:
-    """One for each open store. Whoever loses it begins again under the next epoch, and owns nothing then."""
+    """The lease of one open store. A process that loses it takes a new one, under the next epoch, and owns nothing."""
 
     def __init__(self, sql: LeaseStatements, seconds: float) -> None:
         self._sql, self._seconds = sql, seconds
         self._host, self._pid = socket.gethostname(), os.getpid()
         self._id = f"{self._host}-{self._pid}-{os.urandom(3).hex()}"
         self.epoch = 0
-        """How often it was taken; a different one means that it was lost in between."""
+        """How many leases were taken; a new number means that the one before was lost."""
         self._until = inf
-        """Until when it certainly holds, by our own clock; for ever before it was first taken."""
+        """Until when it certainly holds, by the local clock; infinite before the first lease."""
         self.owner = f"{self._id}/0"
-        """As this process is named where it owns something."""
+        """The name of this process in the column `owner`."""
         self._renew_at = 0.0
 
     @property
@@ -38,17 +38,17 @@ class Lease:
 
     @property
     def due_in(self) -> float | None:
-        """How long until it should be renewed; None before it was first taken."""
+        """Seconds until it should be renewed; None before the first lease."""
         return max(0.0, self._renew_at - _elapsed()) if self.epoch else None
 
     @property
     def is_due(self) -> bool:
-        """Whether it should be renewed now, or taken."""
+        """Whether it should be taken or renewed now."""
         return not self.epoch or _elapsed() >= self._renew_at
 
     def hold(self, session: Session) -> None:
         """Renew it, or take a new one if it was lost or never taken."""
-        # Looked at before the database looks at its own clock: ours may run out sooner than theirs, never later.
+        # Read before the database reads its clock: the local lease may end sooner than the stored one, never later.
         begun = _elapsed()
         self._renew_at = begun + self._seconds / 10  # if this fails
         session.begin()
@@ -62,11 +62,11 @@ class Lease:
         self._until, self._renew_at = begun + self._seconds, begun + self._seconds / 3
 
     def lost(self) -> None:
-        """Somebody saw that it does not hold any more."""
+        """The lease does not hold any more."""
         self._until = self._renew_at = 0.0
 
     def give_up(self, session: Session) -> None:
-        """Own nothing any more, and be gone."""
+        """Release all conversations and delete the lease."""
         if self.epoch:
             session.begin()
             session.run([self._sql.release(me=self.owner), self._sql.leave(id=self._id)])

@@ -18,7 +18,7 @@ KEPT = 2_048
 
 
 class Place(Struct, gc=False):
-    """A row of `conversations`, as it will be."""
+    """A row of `conversations`, as it will be at commit."""
 
     number: int
     id: str
@@ -30,19 +30,18 @@ class Place(Struct, gc=False):
     due: float | None
     at: float
     tally: Tally = UNSPENT
-    """What its tree has spent, if it is a root."""
+    """What the tree spent, if it is a root."""
     opened: tuple[str, str | None, float] | None = None
-    """Its root, its parent and when it was opened, if that is only now."""
+    """Root, parent and time of a conversation that this transaction opens."""
     changed: bool = False
 
     def change(self, status: str, owner: str | None, due: float | None) -> None:
-        """How it stands, who works on it, and when it goes on of itself: that is in indexes, which are left alone if
-        all stays the same."""
+        """Set status, owner and due time. They are indexed, so they are written only if one of them changed."""
         if status != self.status or owner != self.owner or due != self.due:
             self.status, self.owner, self.due, self.changed = status, owner, due, True
 
     def write(self, rows: Rows) -> None:
-        """Add what has to be written."""
+        """Add the row to those that are written."""
         counters = (self.position, self.seq, *self.tally)
         if self.opened:
             root, parent, at = self.opened
@@ -58,20 +57,20 @@ class Place(Struct, gc=False):
 
 
 class Places:
-    """Locks and reads the rows that jobs are about; what nobody else can have changed is not read again."""
+    """Locks and reads the rows of conversations; a row that no other process can have changed is cached."""
 
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
         self.known: dict[str, Place] = {}
-        """Those that were looked at, by conversation."""
+        """Cached rows, by conversation."""
         self._last = 0
-        """The highest number of a conversation, if we can know it."""
+        """The highest number of a conversation; 0 if not known."""
         self._numbers: list[int] = []
         self.alive: Collection[str] = ()
-        """The processes that live, by the clock of the database."""
+        """The processes whose lease holds, by the clock of the database."""
 
     def look(self, asked: Round, jobs: Sequence[Job[Any]], me: str | None) -> None:
-        """Find out how the conversations of these jobs stand. `me` is who we are, if our lease certainly holds."""
+        """Lock and read the rows of these jobs. `me` names this process, if its lease certainly holds."""
         if not asked.session.undisturbed() or len(self.known) > KEPT:
             self.forget()
         if me and self._knows(jobs, me):
@@ -80,7 +79,7 @@ class Places:
             self._read(asked, jobs)
 
     def open(self, conversation: str, opened: tuple[str, str | None, float]) -> Place:
-        """A place for a conversation that begins."""
+        """The row of a conversation that begins."""
         number = self._numbers.pop(0) if self._numbers else self._last + 1
         self._last = max(self._last, number)
         place = Place(number, conversation, 0, 0, "running", "", None, None, opened[2], opened=opened)
@@ -88,14 +87,14 @@ class Places:
         return place
 
     def forget(self) -> None:
-        """Somebody else wrote, or what we were about to write was not written."""
+        """Drop the cache: another process wrote, or a transaction was rolled back."""
         self.known.clear()
         self._numbers.clear()
         self._last = 0
 
     def _knows(self, jobs: Sequence[Job[Any]], me: str) -> bool:
-        """Whether nothing is left to ask for these jobs. A conversation that begins is taken to be new: if it is not,
-        the database will say so."""
+        """Whether all rows of these jobs are cached. A conversation at position 0 is taken to be new: if it is not, the
+        insert fails."""
         known = self.known
         for job in jobs:
             place = known.get(job.conversation)

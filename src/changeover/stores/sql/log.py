@@ -22,12 +22,11 @@ from changeover.stores.sql.breakers import SqlBreakers
 from changeover.stores.sql.database import Database, Row, Session
 from changeover.stores.sql.erasure import Erasure, Forget
 from changeover.stores.sql.experience import SqlLessons
-from changeover.stores.sql.jobs import Append, Own, Release
+from changeover.stores.sql.jobs import Append, OpenStore, Own, Release
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.lists import SqlLists
 from changeover.stores.sql.queue import SqlQueue
 from changeover.stores.sql.reader import Reader, Together
-from changeover.stores.sql.side_jobs import OpenStore
 from changeover.stores.sql.statements import FeedStatements, Statements, statements
 from changeover.stores.sql.table import SqlTable
 from changeover.stores.sql.trials import SqlTrials
@@ -37,17 +36,17 @@ from changeover.stores.upgrade import make_current
 
 
 class TreeNews:
-    """Looks again and again, each time for what comes after the last look."""
+    """A cursor over the entries of one tree."""
 
     def __init__(self, sql: FeedStatements, reader: Reader, root: str, seq: int) -> None:
         self._sql, self._reader, self._root, self._seq = sql, reader, root, seq
         self._number = 0
-        """Which conversation it is, as soon as there is one: another may come to bear its name."""
+        """The number of the root's row; a new conversation under the same id has another."""
         self._position: int | None = None if seq else 0
-        """Where the root's own next entry stands at the earliest; not known while the seq may lie inside an entry."""
+        """The lowest position of the root's next entry; None while the seq may lie inside an entry."""
 
     async def look(self) -> list[Entry]:
-        """The entries that end after this seq; raises EngineError if the conversation was forgotten meanwhile."""
+        """The entries after the cursor. Raises EngineError if the conversation was removed."""
         rows = await self._reader.rows(self._sql.standing(root=self._root))
         number, last = rows[0] if rows else (0, 0)
         if self._number not in (0, number):
@@ -56,7 +55,7 @@ class TreeNews:
         return await self._entries() if last > self._seq else []
 
     def pass_by(self, entry: Entry) -> None:
-        """This one has been seen."""
+        """Move the cursor behind this entry."""
         self._seq = entry.seq + len(entry.events) - 1
         here = entry.conversation == self._root
         self._position = entry.position + len(entry.events) if here else self._position or 0
@@ -70,7 +69,7 @@ class TreeNews:
 
 
 class SqlLog:
-    """What was appended is on the disk. Making one connects, and brings the tables up to date where it may."""
+    """A log in a SQL database. The constructor connects, and creates or upgrades the tables if that is safe."""
 
     projects = True
 
@@ -99,17 +98,17 @@ class SqlLog:
 
     @property
     def epoch(self) -> int:
-        """How often this process took its lease; another number than before means that it was lost."""
+        """How many leases this process took; a new number means that the one before was lost."""
         return self._lease.epoch
 
     @property
     def commits(self) -> int:
-        """How many transactions this process has written; appends that come together share one."""
+        """How many transactions this process wrote; concurrent appends share one."""
         return self._writer.commits
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         self._store.check()
-        # What no database, or not every one, can write is asked for alone, and refused alone.
+        # An id that a database cannot hold is read alone, so that only its own read fails.
         if self._together and not after and conversation.isascii() and conversation.isprintable():
             rows = await self._together.rows(conversation)
         else:
@@ -152,7 +151,7 @@ class SqlLog:
         return [row[0] for row in await self._reader.rows(self._sql.log.at_work(agent=agent))]
 
     async def claim(self, conversation: str) -> bool:
-        """Own this conversation, unless another live process does; what does not exist yet, anybody may begin."""
+        """Own this conversation, unless another live process does; True too if it does not exist yet."""
         self._store.check()
         own = Own(conversation)
         self._writer.put(own)
@@ -202,7 +201,7 @@ class SqlLog:
 
 
 def _current(database: Database) -> Session:
-    """A connection to tables that this version can use."""
+    """A connection, once the tables have the version that this code needs."""
     session = database.connect()
     try:
         make_current(database, session)
@@ -213,7 +212,7 @@ def _current(database: Database) -> Session:
 
 
 def _together(sql: Statements, reader: Reader) -> Together | None:
-    """How several logs are read at once, where that is quicker than one after the other."""
+    """Joins concurrent reads, where one query is quicker than several."""
     read_all = sql.log.read_all
     return Together(reader, lambda ids: read_all(ids=sql.listed(ids))) if read_all else None
 

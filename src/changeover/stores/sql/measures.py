@@ -16,7 +16,7 @@ h, g, o, r = handoffs.c, ledgers.c, breaker_openings.c, refusals.c
 
 
 class MeasureStatements:
-    """Handoffs one by one, and everything else added up."""
+    """The SQL of metrics: handoffs in pages, all other figures as sums."""
 
     def __init__(self, say: Compiler) -> None:
         what = (h.sender, h.receiver, h.mode, h.state, h.offered_at, h.accepted_at, h.ended_at)
@@ -37,13 +37,13 @@ def _within(time: sa.Column[float]) -> sa.ColumnElement[bool]:
 
 
 PAGE = 10_000
-"""How many handoffs are in memory at once."""
+"""Handoffs that are read at once."""
 
 Ask = Callable[[Call], Awaitable[list[Row]]]
 
 
 class SqlMeasures:
-    """Counts in a database, however it is asked."""
+    """Counts in a database."""
 
     def __init__(self, sql: MeasureStatements, ask: Ask, page: int = PAGE) -> None:
         self._sql, self._ask, self._page = sql, ask, page
@@ -77,5 +77,5 @@ def _course(row: Row) -> Course:
 
 def _expenses(row: Row) -> Expenses:
     agent, runs, turns, retries, input_tokens, output_tokens, cost, known = row
-    # One run whose cost nobody knows makes the sum unknown.
+    # One run of unknown cost makes the sum unknown.
     return Expenses(agent, runs, turns, retries, input_tokens, output_tokens, cost if known == runs else None)

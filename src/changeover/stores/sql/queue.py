@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from changeover.ids import queue_topic
 from changeover.relay.queue import Bell, Claim, Queued, Taken
 from changeover.stores.sql.database import Round, Row, Session
-from changeover.stores.sql.side_jobs import OpenStore, SideJob
+from changeover.stores.sql.jobs import OpenStore, SideJob
 from changeover.stores.sql.tickets import QueueStatements, order_of, queued_of, taken_of, urgency
 
 

@@ -15,7 +15,7 @@ THREADS = 4
 
 
 class Reader:
-    """Reads on threads, each with a connection of its own; what is small and near is read on the spot."""
+    """Reads on threads, each with its own connection; small reads of a local file run at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,12 +25,12 @@ class Reader:
         self._sessions: dict[int, Session] = {}
 
     async def rows(self, call: Call) -> list[Row]:
-        """What this query finds."""
+        """The rows that a query finds."""
         found = self._glance(call)
         return found if found is not None else await self.large(call)
 
     async def large(self, call: Call) -> list[Row]:
-        """What this query finds, which may be much also if it is but one row."""
+        """The rows that a query finds, read on a thread: they may be many or large."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, call)
         except RuntimeError as error:
@@ -44,7 +44,7 @@ class Reader:
             self._near.close()
 
     def _glance(self, call: Call) -> list[Row] | None:
-        # The lock is only tried: another loop that reads just now must not hold up this one.
+        # Only tried: an event loop must not wait for the read of another one.
         if self._near is None or not self._near_lock.acquire(blocking=False):
             return None
         try:
@@ -71,16 +71,16 @@ class Reader:
 
 
 Wanted = list[tuple[str, asyncio.Future[list[Row]]]]
-"""Conversations, and who waits for the entries of each."""
+"""Conversations, each with the future that gets its entries."""
 
 
 class Together:
-    """Gathers what is asked for in one turn of an event loop."""
+    """Joins the reads of one iteration of an event loop into one query."""
 
     def __init__(self, reader: Reader, call: Callable[[Sequence[str]], Call]) -> None:
         self._reader = reader
         self._call = call
-        """What finds the entries of several conversations; each row begins with the id of one."""
+        """Builds the query for several conversations; each row begins with the id of one."""
         self._wanted: WeakKeyDictionary[asyncio.AbstractEventLoop, Wanted] = WeakKeyDictionary()
 
     async def rows(self, conversation: str) -> list[Row]:
@@ -117,7 +117,7 @@ def _tell(wanted: Wanted, asked: asyncio.Task[list[Row]]) -> None:
 
 
 def _another(error: BaseException) -> BaseException:
-    """One for each: whoever catches it may change it."""
+    """A new exception for each caller: one that catches it may change it."""
     another = StoreUnavailable(str(error))
     another.__cause__ = error
     return another

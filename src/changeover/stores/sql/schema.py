@@ -86,9 +86,9 @@ conversations = Table(
     _time("updated_at"),
     UniqueConstraint("id", name="conversations_id"),
 )
-"""How each conversation stands: `position` is the end of its log, `due` when it goes on although nobody works on it.
-Of a root, `seq` is the last given out in its tree, and from `turns` to `agents` stands what the tree of its run has
-spent, once it has delegates; without a cost it is unknown."""
+"""Conversations: `position` is the end of the log, `due` the time at which one without an owner goes on by itself.
+On the row of a root, `seq` is the last one of its tree, and `turns` to `agents` are what the tree of its run has spent,
+once it has delegates; a cost of NULL is unknown."""
 
 _running = column("status") == literal_column("'running'")
 Index("conversations_running", conversations.c.owner, sqlite_where=_running, postgresql_where=_running)
@@ -108,7 +108,7 @@ entries = Table(
     _text("body"),
     UniqueConstraint("conversation", "cause", name="entries_cause"),
 )
-"""The log itself: one row an append, its events as JSON. `conversation` is a number, `root` that of a child's root."""
+"""The log: one row per append, its events as JSON. `conversation` and `root` are numbers; a root has no `root`."""
 
 _of_a_child = column("root").is_not(None)
 # Partial: a root's own entries are found by its number, so a conversation without children pays nothing.
@@ -124,7 +124,7 @@ processes = Table(
     _number("pid"),
     _time("started_at"),
 )
-"""Who is alive: one row for each open store, renewed while it lives. An owner is `<id>/<epoch>`."""
+"""Leases: one row per open store, renewed while its process lives. An owner is `<id>/<epoch>`."""
 
 tasks = Table(
     "tasks",
@@ -144,7 +144,7 @@ tasks = Table(
     _text("input"),
     Column("output", Text),
 )
-"""One agent's leg of a run each: pending, running, waiting, completed, failed or cancelled."""
+"""One agent's part of a run per row: pending, running, waiting, completed, failed or cancelled."""
 
 messages = Table(
     "messages",
@@ -160,7 +160,7 @@ messages = Table(
     _time("at"),
     _text("content"),
 )
-"""What was said and done, one row for each thing that a reader would see; an event may make several."""
+"""Messages, calls, results and notes in the order of the log; one event may add several rows."""
 
 ledgers = Table(
     "ledgers",
@@ -177,8 +177,8 @@ ledgers = Table(
     _number("output_tokens"),
     Column("cost", Double),
 )
-"""What each agent spent in each run that has ended, in its own conversation: those of a tree add up. `elapsed` is how
-long the run took; without a cost it is unknown."""
+"""What each agent spent in each ended run of its own conversation: the rows of a tree add up. `elapsed` is the time of
+the run; a cost of NULL is unknown."""
 
 Index("ledgers_ended", ledgers.c.ended_at)
 
@@ -211,20 +211,18 @@ handoffs = Table(
     Column("strategy_error", Text),
     Column("capability", Text),
 )
-"""Every handoff that was offered; `task_id` is the task that its receiver got, a delegate's in its own conversation.
-`retry_of` is the handoff of the same task that was declined before; `reason` says why this one was, or failed;
-the tokens are those of the sender's context and of what the receiver got of it; `capability` is what the receiver was
-looked for by, if it was not named."""
+"""Every handoff that was offered; `task_id` is the receiver's task, a delegate's in its own conversation. `retry_of` is
+the declined handoff before it; `reason` says why this one was declined or failed; the tokens are those of the sender's
+context and of the part that the receiver got; `capability` is set if the receiver was found by a search."""
 
-# With the ids: whoever reads a window page by page goes on after the last of them.
+# With the ids: the cursor of a page is the last time and id.
 Index("handoffs_offered", handoffs.c.offered_at, handoffs.c.id)
 _looked_for = column("capability").is_not(None)
 _learnt = (handoffs.c.capability, handoffs.c.ended_at)
 Index("handoffs_learnt", *_learnt, sqlite_where=_looked_for, postgresql_where=_looked_for)
 
 unlearned = _declared(RESETS)
-"""Until when what became of handoffs counts no longer for whom to ask: at all capabilities, or of all agents, where
-there is no name."""
+"""Resets of learned outcomes: those that ended by `at` do not count; an empty name means all."""
 
 refusals = Table(
     "refusals",
@@ -237,7 +235,7 @@ refusals = Table(
     _text("kind"),
     _text("reason"),
 )
-"""Handoffs that a guard, a condition or a rule did not let be offered: a deadlock, or another refusal."""
+"""Handoffs that a guard, a condition or a rule refused before the offer: a deadlock, or another reason."""
 
 Index("refusals_at", refusals.c.at)
 
@@ -249,12 +247,12 @@ trials = Table(
     _text("variant"),
     _time("at"),
 )
-"""Which variant of each experiment a root and its tree have, since it first mattered there."""
+"""The variant of each experiment in a root's tree, from its first use."""
 
 Index("trials_experiment", trials.c.experiment)
 
 measures = _declared(MEASURES)
-"""What users measured of their conversations, such as how content somebody was."""
+"""Users' measures of their conversations, such as satisfaction."""
 
 approvals = Table(
     "approvals",
@@ -279,10 +277,10 @@ approvals = Table(
     Column("note", Text),
     _text("roles"),
 )
-"""What people were asked: pending, approved, rejected, edited, responded, expired or withdrawn."""
+"""Requests to people: pending, approved, rejected, edited, responded, expired or withdrawn."""
 
 _pending = column("status") == literal_column("'pending'")
-# By conversation: whoever withdraws looks for those of one, and whoever lists them reads them all.
+# By conversation: a withdrawal finds those of one conversation; a list reads them all.
 Index("approvals_pending", approvals.c.conversation, sqlite_where=_pending, postgresql_where=_pending)
 
 tickets = Table(
@@ -303,8 +301,8 @@ tickets = Table(
     _number("attempts"),
     Column("rests", Boolean, nullable=False),
 )
-"""Work that waits for whoever claims it: `at` is since when, `turn` the time by which it is ordered. `owner` is the
-token of the last claim, which may have run out; `attempts` how often it was claimed since it last went on."""
+"""Work that waits for a claim: `at` is since when, `turn` the time by which it is ordered. `owner` is the token of the
+last claim, which may have expired; `attempts` counts the claims since work last went on."""
 
 _takeable = text("owner IS NULL AND NOT rests")
 Index(
@@ -320,26 +318,26 @@ Index("tickets_tried", tickets.c.attempts, sqlite_where=_tried, postgresql_where
 Index("tickets_tree", tickets.c.root, tickets.c.turn)
 
 contexts = _declared(CONTEXTS)
-"""What is kept whole for those who may ask for it later, each tree's apart; for ever, if nothing says until when."""
+"""Contexts that receivers can fetch, per tree; without `expires_at` they do not expire."""
 
 _expiring = column("expires_at").is_not(None)
 Index("contexts_expiring", contexts.c.expires_at, sqlite_where=_expiring, postgresql_where=_expiring)
 
 breakers = _declared(BREAKERS)
-"""How each receiver of handoffs does that ever failed: open since `opened_at`, if that says anything."""
+"""Circuit breaker state of each receiver that ever failed; open since `opened_at` if that is set."""
 
 breaker_openings = Table(
     "breaker_openings", METADATA, _text("receiver", key=True), _number("number", key=True), _time("at")
 )
-"""When a receiver went from working to failing, each time."""
+"""The time of each opening of a circuit."""
 
 agents = _declared(AGENTS)
-"""What people say of agents beside what code declares: a profile as JSON, none if it is as declared. `version` counts
-the changes of the row, which is never deleted."""
+"""Changes to agents beside their declarations: a profile as JSON, NULL if as declared. `version` counts the changes of
+the row, which is never deleted."""
 
 forgotten = Table("forgotten", METADATA, _number("number", key=True))
-"""The highest number among conversations that were forgotten. SQLite would give it to the next, and whoever remembers
-something by it would take that for the same; the sequence of PostgreSQL gives none twice."""
+"""The highest number of a removed conversation. SQLite would reuse it, and a process that cached the old conversation
+would confuse the two; the sequence of PostgreSQL never repeats a number."""
 
 version = Table(
     "changeover_version",
@@ -347,4 +345,4 @@ version = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name="changeover_version_pkc"),
 )
-"""Which migration this database is at, as Alembic keeps it. Not in `alembic_version`: that may be the user's own."""
+"""The migration of this database, as Alembic stores it. Not `alembic_version`: that may be the user's own."""

@@ -43,7 +43,7 @@ STANDING = (
 
 
 class ForgetStatements:
-    """Looking whether a tree is over, and removing it."""
+    """Checks whether a tree has ended, and removes it."""
 
     def __init__(self, say: Compiler) -> None:
         is_it = sa.and_(conversation_columns.id == bind("root"), conversation_columns.root == bind("root"))
@@ -106,7 +106,7 @@ class LogStatements:
 
 
 class FeedStatements:
-    """The tree of a root, and what is new in it."""
+    """The entries of a tree, and its new ones."""
 
     def __init__(self, say: Compiler) -> None:
         self.standing = say(sa.select(c.number, c.seq).where(c.id == bind("root")))
@@ -119,7 +119,7 @@ class FeedStatements:
 
 
 class LeaseStatements:
-    """Who is alive, and who works on what."""
+    """The leases of processes."""
 
     def __init__(self, say: Compiler) -> None:
         me = sa.and_(p.id == bind("id"), p.epoch == _number("epoch"), p.until > now())
@@ -203,7 +203,7 @@ def _name() -> sa.ColumnElement[str]:
 
 
 def _left() -> sa.ColumnElement[bool]:
-    """Nobody alive works on the conversation."""
+    """No live process owns the conversation."""
     return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
 
 
@@ -256,7 +256,7 @@ def _below() -> sa.Select[Any]:
 
 
 def _asked(say: Compiler) -> sa.ClauseElement:
-    """What is asked once more is pending once more."""
+    """A request that is made again is pending again."""
     asked = say.insert(approvals)
     anew = {name: asked.excluded[name] for name in FIELDS["approvals"] if name != "id"}
     return asked.on_conflict_do_update(index_elements=[a.id], set_=anew)

@@ -14,8 +14,8 @@ from msgspec.structs import asdict, replace
 from changeover.relay.sanitize import text_of
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind, now
 from changeover.stores.sql.database import Row, Session
+from changeover.stores.sql.jobs import OpenStore, SideJob
 from changeover.stores.sql.schema import METADATA
-from changeover.stores.sql.side_jobs import OpenStore, SideJob
 from changeover.stores.tables import R, TableSpec
 
 MOST = 4_000_000

@@ -12,8 +12,8 @@ from changeover.relay.projection.admission import ENDED
 from changeover.routing.statistics import Measured
 from changeover.stores.sql.compiler import ONE, Compiler, bind
 from changeover.stores.sql.database import Call, Row, Session
+from changeover.stores.sql.jobs import OpenStore, SideJob
 from changeover.stores.sql.schema import conversations, ledgers, measures, tasks, trials
-from changeover.stores.sql.side_jobs import OpenStore, SideJob
 from changeover.stores.sql.table import TableStatements
 from changeover.stores.tables import MEASURES, MeasureRow
 

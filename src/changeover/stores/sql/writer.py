@@ -14,17 +14,16 @@ from changeover.stores.feed import Feed
 from changeover.stores.sql.batch import Batch
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
 from changeover.stores.sql.erasure import Forget
-from changeover.stores.sql.jobs import LARGEST, Append, Job, tell
+from changeover.stores.sql.jobs import LARGEST, Append, Job, SideJob, Waiting, tell
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.locks import Places
-from changeover.stores.sql.side_jobs import SideJob, Waiting
 from changeover.stores.sql.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
 
 
 class Writer:
-    """Group commit: while one transaction is being synced, the jobs of the next one gather."""
+    """Group commit: while one transaction is being synced, jobs collect for the next one."""
 
     def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed) -> None:
         self._database, self._session, self._sql = database, session, sql
@@ -45,7 +44,7 @@ class Writer:
             self._turn_away()
 
     def stop(self) -> None:
-        """Write what was put before, give up the lease, disconnect; returns when all that is done."""
+        """Write the jobs that wait, give up the lease and disconnect, then return."""
         self._queue.put(None)
         self._thread.join()
 
@@ -63,7 +62,7 @@ class Writer:
     def _carry_out(self, jobs: Sequence[Job[Any]]) -> None:
         try:
             self._write(jobs)
-        except Exception as error:  # if this thread died, whoever appends would wait for ever
+        except Exception as error:  # if this thread died, callers would wait forever
             self._fail(jobs, error)
         tell(jobs)
         if self._feed.listened:
@@ -72,7 +71,7 @@ class Writer:
         self._bells.clear()
 
     def _turn_away(self) -> None:
-        """Who comes after the end, from another loop than the one that closed, must not wait for ever."""
+        """Refuse the jobs that another event loop put after the end: they would wait forever."""
         with suppress(queue.Empty):
             while True:
                 if job := self._queue.get_nowait():
@@ -80,7 +79,7 @@ class Writer:
                     tell([job])
 
     def _leave(self, again: bool = True) -> None:
-        """Own nothing any more. If that fails, others have to wait until the lease runs out."""
+        """Give up the lease. If that fails, other processes wait until it expires."""
         try:
             self._lease.give_up(self._session)
         except Exception as error:
@@ -91,8 +90,8 @@ class Writer:
                 logger.warning("the lease on %s was not given up: %s", self._database.shown, error)
 
     def _take(self) -> list[Job[Any]]:
-        """All that is waiting for a transaction of entries, but one job a conversation; nothing if the lease must be
-        renewed first. What is done beside entries is put aside."""
+        """The jobs of the next transaction of entries, at most one per conversation; none if the lease is due first.
+        Side jobs are put aside."""
         waiting, self._left_over = self._left_over, []
         chosen: dict[str, Job[Any]] = {}
         for job in waiting:
@@ -115,7 +114,7 @@ class Writer:
             self._left_over.append(job)
 
     def _write(self, jobs: Sequence[Job[Any]], tries: int = TRIES, careful: bool = False) -> None:
-        """Give each of these jobs an outcome."""
+        """Give each of these jobs a result or an error."""
         try:
             if jobs and isinstance(jobs[0], SideJob):
                 self._write_beside([job for job in jobs if isinstance(job, SideJob)])
@@ -148,7 +147,7 @@ class Writer:
             self._places.forget()
 
     def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int, careful: bool) -> bool:
-        """Do it again if that may help; False if it was not done."""
+        """Retry if that may help; False if it was not retried."""
         trouble = Trouble.AGAIN if isinstance(error, LeaseLost) else self._database.trouble(error)
         match trouble:
             case Trouble.LOST if tries and self._reconnect(error):
@@ -175,7 +174,7 @@ class Writer:
         return True
 
     def _fail(self, jobs: Sequence[Job[Any]], error: Exception) -> None:
-        """An exception for each: whoever catches one may change it."""
+        """Each job gets an exception of its own: a caller that catches it may change it."""
         if not jobs:
             logger.warning("the lease on %s was not renewed: %s", self._database.shown, error)
         for job in jobs:

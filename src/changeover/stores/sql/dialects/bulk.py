@@ -76,7 +76,7 @@ class Bulk(NamedTuple):
 
 @cache
 def bulk(sql: str) -> Bulk | None:
-    """The statement for one row as one for many; nothing if what it does to a row depends on how that stands."""
+    """The statement for many rows; None if its effect on a row depends on the row's current values."""
     said = " ".join(sql.split())
     if inserts := INSERT.fullmatch(said):
         return _insert(*inserts.groups())

@@ -148,11 +148,10 @@ BY_KEY = {
     "enable_mergejoin": "off",
     "jit": "off",
 }
-"""Whoever writes finds every row by its key, whatever is bound, and what waits by an index that has it in order: a plan
-is made once. One that was made while a table was small, or by what the server last counted, would read all of it; and
-no statement is worth being compiled."""
+"""The writer finds every row by its key, and waiting work by an ordered index, whatever is bound, so plans are reused.
+A plan made while a table was small, or by old statistics, would scan all of it; no statement is worth compiling."""
 
-# Whatever the server's default: after a lock was waited for, we must see what its holder wrote.
+# Whatever the server's default: after waiting for a lock, we must see what its holder wrote.
 BEGIN: Call = "BEGIN ISOLATION LEVEL READ COMMITTED", ()
 COMMIT: Call = "COMMIT", ()
 

@@ -96,7 +96,7 @@ class SqliteSession:
             cursor = self.connection.execute(*call)
             rows = cursor.fetchmany(LITTLE)
         except sqlite3.Error:
-            return None  # whoever reads on finds out why
+            return None  # the full read finds out why
         if len(rows) < LITTLE:
             return rows
         cursor.close()
@@ -107,7 +107,7 @@ class SqliteSession:
 
 
 class SqliteWatch:
-    """Looks again and again whether anybody has written."""
+    """Polls whether another connection wrote."""
 
     def __init__(self, session: SqliteSession) -> None:
         self._session, self._seen = session, -1
@@ -194,7 +194,7 @@ def code(error: sqlite3.Error) -> int | None:
 
 
 def patiently(action: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Do it as soon as nobody has locked the file."""
+    """Retry until the file is not locked."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
