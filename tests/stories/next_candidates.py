@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Reject, Rejected, Team, delegate, handoff
-from changeover.agent.agent import Member
+from changeover import Agent, Member, Reject, Rejected, Team, delegate, handoff
 from changeover.messages import Message, ToolResult
 from changeover.testing import Reply, delegates, fails, hands_off, says
 from tests.stories.answers import tries
