@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from changeover.errors import ClaimLost, HandoffNotFound
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted, Answer
-from changeover.ids import Mark, child_id, command_id, run_id, split_handoff
+from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import Mark, child_id, claim_cause, command_id, input_cause, run_id, split_handoff
 from changeover.relay.commands import AskReceiver
 from changeover.relay.decide.answers import question
+from changeover.relay.decide.worn_out import ENGINE
 from changeover.relay.events import (
     Entry,
     Event,
@@ -23,13 +25,14 @@ from changeover.relay.events import (
     HandoffAccepted,
     HandoffExpired,
     HandoffRejected,
+    TicketLapsed,
 )
 from changeover.relay.fold.calls import find
 from changeover.relay.perform.handoffs import Answered, answered
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim, Taken
 from changeover.relay.requests import Append, Once, Say, Settled
-from changeover.relay.result import handoffs_of
+from changeover.relay.result import handoff_in, handoffs_of
 from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
 from changeover.relay.turn import Offered, Turn
@@ -205,6 +208,33 @@ class NoteTicket(Struct, frozen=True, gc=False):
         return None
 
 
+class WearOut(Once, Struct, frozen=True, gc=False):
+    """That a ticket was claimed too often: recorded where its agent works and, for a delegate, where its sender waits;
+    nothing is recorded where that is known."""
+
+    conversation: str
+    ticket: Ticket
+    reason: str
+
+    def step(self, state: State, world: World) -> Append | Settled[None]:
+        if not self._is_news(state):
+            return Settled(None)
+        lapsed = TicketLapsed(self.ticket.id, self.reason, ENGINE, worn_out=True)
+        # The cause names the end of the log: of several processes that sweep at once, one records it.
+        return Append(claim_cause("worn", input_cause(self.ticket.id, state.position)), [lapsed])
+
+    def outcome(self, state: State, append: Append) -> None:
+        return None
+
+    def _is_news(self, state: State) -> bool:
+        if state.run is None:
+            return False
+        if state.run.ticket == self.ticket.id:
+            return not state.run.worn_out
+        record = handoff_in(state, self.ticket.id)
+        return record is not None and Signal.LAPSE in TRANSITIONS[record.state]
+
+
 class DeclineOffer(Once, Struct, frozen=True, gc=False):
     """End an offer whose ticket was claimed too often without an answer."""
 
@@ -219,7 +249,8 @@ class DeclineOffer(Once, Struct, frozen=True, gc=False):
         if (found := offer_in(state, self.ticket)) is None:
             return Settled(None)
         offer = found[2].offer
-        declined = HandoffRejected(offer.call, state.task, offer.receiver, self.reason, worn_out=True)
+        who = (offer.call, state.task, offer.receiver)
+        declined = HandoffRejected(*who, self.reason, by=ENGINE, worn_out=True)
         return Append(command_id(offer.call, Mark.QUESTION), [declined])
 
     def outcome(self, state: State, append: Append) -> None:

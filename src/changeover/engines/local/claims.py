@@ -18,7 +18,7 @@ from changeover.errors import UNREADABLE, ClaimLost, EngineError
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted
 from changeover.handoffs.package import HandoffPackage
-from changeover.ids import claim_cause, claim_token, input_cause, split_handoff
+from changeover.ids import claim_cause, claim_token, split_handoff
 from changeover.relay.claims import (
     ENDED,
     Accept,
@@ -28,6 +28,7 @@ from changeover.relay.claims import (
     Finish,
     GiveBack,
     NoteTicket,
+    WearOut,
     leg_of,
     offer_in,
     signed,
@@ -153,23 +154,24 @@ class Claims:
         ticket: Ticket,
         cause: str,
         events: Sequence[Event],
-        claim: Claim | None = None,
+        claim: Claim,
         held: Held | None = None,
     ) -> None:
         """Record events where the agent works and, for a delegate, where its sender waits."""
         places = [ticket.place, ticket.conversation]
-        if claim is not None and not claim.ends:
+        shown: Claim | None = claim
+        if not claim.ends:
             places.reverse()  # the sender first: then nothing waits for it when the work begins
         for conversation in dict.fromkeys(places):
             async with self._at(conversation, ticket) as live:
                 await self._conversations.refresh(live)
-                if claim is not None and conversation == ticket.place:
+                if conversation == ticket.place:
                     leg_of(live.state, ticket)
                     if held is not None:
                         self._holdings.hold(held)  # not before: a task that goes on meanwhile must not begin the work
-                note = NoteTicket(conversation, cause, events, claim)
+                note = NoteTicket(conversation, cause, events, shown)
                 await self._dispatcher.recorder.put(live, note, fresh=True)
-            claim = None if claim is None or claim.ends else claim
+            shown = None if claim.ends else claim
 
     async def _begin_delegate(self, ticket: Ticket) -> None:
         """Open a delegate's conversation if the worker that accepted its task died before it could."""
@@ -216,14 +218,14 @@ class Claims:
         """Ask a person about tickets that were claimed too often."""
         for queued in await self._log.queue.worn_out(self._directory.world.roster.attempts):
             ticket, reason = queued.ticket, f"{queued.attempts} workers took it, and none finished it"
-            with suppress(*UNREADABLE):  # left to a newer version; the other tickets must not wait for that
+            # Left to a newer version, or over meanwhile: the other tickets must not wait for that.
+            with suppress(*UNREADABLE, ClaimLost):
                 if await self._offer(ticket) is not None:
                     await self._dispatcher.put(DeclineOffer(ticket, reason))
                     continue
-                live = await self._conversations.get(ticket.conversation)
-                # The cause names the end of the log: of several processes that sweep at once, one records it.
-                cause = claim_cause("worn", input_cause(ticket.id, live.state.position))
-                await self._note(ticket, cause, [TicketLapsed(ticket.id, reason, worn_out=True)])
+                await self._begin_delegate(ticket)
+                for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
+                    await self._dispatcher.put(WearOut(conversation, ticket, reason))
 
     async def serve(self, taken: Taken, by: str) -> End:
         """Perform the work of a claimed ticket until it is done, rests, or is lost."""

@@ -34,6 +34,7 @@ from changeover.relay.events import (
     RunCancelled,
     RunFailed,
     RunStopped,
+    TicketLapsed,
 )
 from changeover.relay.ports import Head, Observer
 from changeover.relay.projection.changes import FAILURES, Change, Reading
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ABANDONING = frozenset({ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled})
+ABANDONING = frozenset(
+    {ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled, TicketLapsed}
+)
 """Events after which a command in flight may not be outstanding any more."""
 
 

@@ -20,6 +20,7 @@ from changeover.relay.decide import answers, delegates, rollback, rules
 from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
+from changeover.relay.decide.worn_out import REASON, given_up
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
@@ -46,7 +47,7 @@ def _ask_person(state: State, run: Run, phase: Thinking, roster: Roster) -> Reco
     verdict = run.verdict
     if verdict is None:
         sender, kind = state.handed.sender if state.handed else "", _kind(run)
-        about = {"reason": "no worker that claimed it finished it"} if run.worn_out else state.variables
+        about = {"reason": REASON} if run.worn_out else state.variables
         id, who = topic_id(phase.due, kind), (sender, "", about, state.agent)
         return Record(ApprovalRequested(id, state.task, *who, run.spoken.text, kind=kind))
     match verdict.decision:
@@ -191,6 +192,8 @@ def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
 
 def _act(state: State, run: Run, phase: Acting, roster: Roster) -> Record | Sequence[Command]:
     turn = phase.turn
+    if run.worn_out and (due := given_up(state, run, turn)) is not None:
+        return due
     offered = turn.offered
     if offered is None or turn.unanswered > 1:
         return act(state, run, turn, roster)
