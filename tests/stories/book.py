@@ -7,6 +7,7 @@ from tests.stories import (
     alternatives,
     answers,
     approvals,
+    bound_approvals,
     branches,
     breakers,
     broker,
@@ -63,7 +64,7 @@ from tests.stories.stage import STORIES, Stage, Story
 THEMES = (
     *(transfers, variables, turns, limits, budgets, guards, rules, verdicts, modes),
     *(mistakes, tools, functions, models, conversations, trials),
-    *(delegates, trees, commands, branches, approvals, breakers, cancellation),
+    *(delegates, trees, commands, branches, approvals, bound_approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),

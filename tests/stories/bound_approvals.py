@@ -7,18 +7,17 @@ from changeover import Agent, Approve, Edit, Team, delegate, handoff, tool
 from changeover.errors import ApprovalError
 from changeover.testing import ScriptedModel, calls, says
 from tests.public_api import offered
-from tests.stories.stage import CONVERSATION, Stage
-from tests.stories.wanted import wanted
+from tests.stories.stage import CONVERSATION, Stage, story
 
 SCRIPT = {"triage": [calls(("pass_on", {})), says("Done.")], "b": [says("b did it.")], "evil": [says("evil did it.")]}
 ASKS = {"triage": [calls(("pass_on", {"task": "count"})), says("Done.")], "b": [says("b")], "evil": [says("evil")]}
 
 
-def leading_to(stage: Stage, way: Any, script: dict[str, Any] = SCRIPT) -> Team:
+def leading_to(stage: Stage, way: Any, script: dict[str, Any], **options: Any) -> Team:
     """A team whose tool `pass_on` leads this way; a later one is the same team after a redeploy."""
     own: dict[str, Any] = {"tools": [way], "handoffs": ()} if callable(way) else {"handoffs": [way]}
     members = [Agent("triage", **own), Agent("b", handoffs=()), Agent("evil", handoffs=())]
-    return stage.team(members, ScriptedModel(script))
+    return stage.team(members, ScriptedModel(script), **options)
 
 
 async def shown(team: Team) -> list[tuple[str, str]]:
@@ -32,34 +31,36 @@ async def redeployed(stage: Stage, before: Any, after: Any, decision: Any, scrip
     await stage.say(first, "go")
     requests = [each for each in await first.approvals(CONVERSATION) if each.receiver != "evil"]
     assert requests or stage.lives > 1
-    second = leading_to(stage, after, script)
+    second = leading_to(stage, after, script, store=first.log)
     for request in requests:
         with suppress(ApprovalError):  # it may say at once that something else is awaited now
             await second.decide(request, decision, by="ana")
     await second.resume(CONVERSATION)
     assert ("triage", "evil") not in offered(await second.history(CONVERSATION))
-    assert await shown(second) == [("pass_on", "evil")]
+    asked = await shown(second)
+    # In a later life the first team comes on again, and carries out what was approved for it.
+    assert asked == [("pass_on", "evil")] or (stage.lives > 1 and not asked)
 
 
-@wanted("an approved handoff goes wherever the tool leads after a redeploy")
+@story
 async def an_approval_of_one_receiver_is_none_of_another(stage: Stage) -> None:
     before, after = (handoff(id, name="pass_on", approval=True) for id in ("b", "evil"))
     await redeployed(stage, before, after, Approve())
 
 
-@wanted("an edited handoff goes wherever the tool leads after a redeploy")
+@story
 async def a_decision_to_edit_binds_the_receiver_that_was_shown_as_well(stage: Stage) -> None:
     before, after = (handoff(id, name="pass_on", approval=True) for id in ("b", "evil"))
     await redeployed(stage, before, after, Edit(arguments={}))
 
 
-@wanted("an approved delegate is asked wherever the tool leads after a redeploy")
+@story
 async def an_approval_of_one_delegate_is_none_of_another(stage: Stage) -> None:
     before, after = (delegate(id, name="pass_on", approval=True) for id in ("b", "evil"))
     await redeployed(stage, before, after, Approve(), ASKS)
 
 
-@wanted("an approved tool is a handoff after a redeploy")
+@story
 async def an_approval_of_a_tool_is_none_of_a_handoff(stage: Stage) -> None:
     @tool(approval=True)
     def pass_on() -> str:

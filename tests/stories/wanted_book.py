@@ -2,7 +2,6 @@
 
 from tests.stories import (
     binding_expectations,
-    bound_approvals,
     honest_loops,
     lasting_packages,
     next_candidates,
@@ -11,7 +10,6 @@ from tests.stories import (
 )
 
 THEMES = (
-    bound_approvals,
     lasting_packages,
     binding_expectations,
     settled_tickets,

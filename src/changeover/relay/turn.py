@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.guards.approval import Edit
-from changeover.ids import branching_call, call_id
+from changeover.ids import branching_call, call_id, topic_id
 from changeover.messages import Call, Message, ToolResult
 from changeover.relay.events import (
     ApprovalDecided,
@@ -164,11 +164,32 @@ class OpenCall(Struct, gc=False):
     """Rules that were applied to it, each with the receiver."""
     passed: tuple[str, ...] = ()
     """Rules among them whose approval was given."""
+    bound: str | None = None
+    """The receiver that approvals of people hold for, "" for a tool; None if no person approved."""
+    voided: int = 0
+    """Number of times that approvals became void, because the call leads elsewhere since a redeploy."""
     edit: Edit | None = None
     branch_of: str = ""
     out: int = 0
     """Number of its branches that have not returned."""
     result: DelegateResult | None = None
+
+    def holds_for(self, receiver: str) -> bool:
+        """Whether the approvals so far hold if the call leads to this receiver."""
+        return self.bound is None or self.bound == receiver
+
+    def void_unless(self, receiver: str) -> None:
+        """Drop approvals that were given for another receiver."""
+        if not self.holds_for(receiver):
+            self.bound, self.voided = None, self.voided + 1
+            self.cleared = self.permitted = False
+            self.passed = ()
+
+    def request_id(self, receiver: str, topic: str = "") -> str:
+        """Id of the next request to approve this call; a request after void approvals has an id of its own."""
+        again = self.voided + (not self.holds_for(receiver))
+        topic = f"{topic}again{again}" if again else topic
+        return topic_id(self.id, topic) if topic else self.id
 
 
 def handoff_of(call: OpenCall) -> Offered | Declined | Delegated | None:

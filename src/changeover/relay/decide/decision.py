@@ -192,7 +192,7 @@ def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
 
 def _act(state: State, run: Run, phase: Acting, roster: Roster) -> Record | Sequence[Command]:
     turn = phase.turn
-    if run.worn_out and (due := given_up(state, run, turn)) is not None:
+    if run.worn_out and (due := given_up(state, turn)) is not None:
         return due
     offered = turn.offered
     if offered is None or turn.unanswered > 1:

@@ -151,16 +151,24 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
     receiver = proposal.step.receiver if proposal.step else _receiver(state, run, proposal, roster)
     if isinstance(receiver, Record):
         return receiver
-    if proposal.approval is not None and not call.cleared:
-        context, what = context_of(state, run, call.id), (call.call, proposal.approval)
-        return SeekApproval(
-            command_id(call.id, Mark.CHECK), state.task, context, *what, receiver, proposal.intent.message
-        )
+    if proposal.origin == "call" and (approval := demanded(call, proposal.approval, receiver)) is not None:
+        id, what = call.request_id(receiver), (call.call, approval, receiver, proposal.intent.message)
+        return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), *what)
     if proposal.limited and (refusal := _over_limit(state, run, proposal, receiver, roster)):
         return refusal
     offer = _draft(state, run, proposal, receiver, roster)
     offer = _with_context(state, run, proposal, offer, roster)
     return guarded(state, run, proposal, offer, roster) if proposal.guarded else Record(offer)
+
+
+ANY = Approval()
+
+
+def demanded(call: OpenCall, declared: Approval | None, receiver: str) -> Approval | None:
+    """The approval that is still due; one given for another receiver is asked for again, whatever is declared now."""
+    if not call.holds_for(receiver):
+        return declared or ANY
+    return None if call.cleared else declared
 
 
 def _receiver(state: State, run: Run, proposal: Proposal, roster: Roster) -> str | Record:

@@ -13,7 +13,7 @@ from changeover.guards.approval import approval_of
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
 from changeover.guards.rules import Misjudged, Rule, holds
 from changeover.handoffs.context import merge_variables
-from changeover.ids import Mark, command_id, topic_id
+from changeover.ids import Mark, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.decide.limits import fail
@@ -98,11 +98,12 @@ def next_approval(
     """The next approval that these rules, or the rule that leads here, demand; None if all were given."""
     turn, call = asker
     leading = [rule for rule in roster.gotos if rule.name == turn.rule]
+    passed = call.passed if call.holds_for(offer.receiver) else ()
     for rule in (*leading, *asking):
         approval = approval_of(rule.approval)
-        if approval is None or rule.name in call.passed:
+        if approval is None or rule.name in passed:
             continue
-        id = topic_id(call.id, f"rule{len(call.passed) + 1}")
+        id = call.request_id(offer.receiver, f"rule{len(passed) + 1}")
         about = f"{rule.name}: {offer.message}" if offer.message else rule.name
         what = (call.call, approval, offer.receiver, about if rule.goto else rule.message or about)
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), *what, rule=rule.name)
@@ -153,10 +154,10 @@ def _ask_people(
 ) -> Record | SeekApproval:
     """The question that a guard or a rule wants put to a person, or the offer if none is left."""
     (guard, ruled), turn, call = asking, proposal.turn, proposal.call
-    if guard is not None and not call.permitted:
+    if guard is not None and not (call.permitted and call.holds_for(offer.receiver)):
         if turn.deaf:
             return fail(run, RefusalFault(turn.agent, f"{NEEDS_APPROVAL}: {guard.question}"))
-        who = (call.id, state.task, turn.agent, call.call.name)
+        who = (call.request_id(offer.receiver), state.task, turn.agent, call.call.name)
         return Record(ApprovalRequested(*who, offer.variables, offer.receiver, guard.question))
     return next_approval(state, run, (turn, call), offer, ruled, roster) or Record(offer)
 

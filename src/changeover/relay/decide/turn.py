@@ -16,7 +16,7 @@ from changeover.relay.commands import AwaitApproval, Command, FetchContext, Reco
 from changeover.relay.decide import broker, delegates
 from changeover.relay.decide.answers import answer, end
 from changeover.relay.decide.limits import fail, over_limit
-from changeover.relay.decide.offer import Proposal, from_call, propose
+from changeover.relay.decide.offer import Proposal, demanded, from_call, propose
 from changeover.relay.events import CallRefused, ToolFinished
 from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import Run
@@ -208,10 +208,9 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
 def _use_tool(
     state: State, run: Run, turn: Turn, call: OpenCall, move: UseTool, seat: Seat
 ) -> RunTool | SeekApproval | None:
-    approval = None if call.cleared or isinstance(call.phase, Begun) else move.approval
-    if approval is not None:
-        id = command_id(call.id, Mark.CHECK)
-        return SeekApproval(id, state.task, context_of(state, run, call.id), call.call, approval)
+    if not isinstance(call.phase, Begun) and (approval := demanded(call, move.approval, "")) is not None:
+        id = call.request_id("")
+        return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), call.call, approval)
     if not (move.tool.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
         return None
     return RunTool(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from changeover.ids import call_id
 from changeover.relay.commands import Record
 from changeover.relay.events import CallRefused, HandoffRejected, RollbackRequested, ToolFinished
-from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Answered, Asked, Begun, Declined, Delegated, Fanned, Offered, OpenCall, Turn
 
@@ -14,10 +13,8 @@ ENGINE = "changeover"
 """The actor of what no person and no worker does."""
 
 
-def given_up(state: State, run: Run, turn: Turn) -> Record | None:
-    """The next open call that is given up; None if none is left, or a person has decided about the task."""
-    if run.verdict is not None:
-        return None
+def given_up(state: State, turn: Turn) -> Record | None:
+    """The next open call that is given up; None if none is left."""
     for call in turn.calls.values():
         if (due := _give_up(state, turn, call)) is not None:
             return due

@@ -68,6 +68,8 @@ class ApprovalWaived(Recordable, frozen=True, tag="approval_waived"):
     task: int
     rule: str = ""
     """The rule that demanded it, if one did."""
+    receiver: str | None = None
+    """The receiver of the call, "" for a tool; None in older logs."""
 
 
 class ApprovalDecided(Recordable, frozen=True, tag="approval_decided"):

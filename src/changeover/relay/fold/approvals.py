@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from changeover.agent.moves import GENERIC
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.faults import RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
@@ -27,6 +28,8 @@ def ask(state: State, run: Run, event: ApprovalRequested) -> None:
     elif found := run.find(event.call):
         turn, call = found
         before = call.phase if isinstance(call.phase, Offered | Declined | Directed) else None
+        if not isinstance(before, Offered | Declined):
+            call.void_unless(event.receiver)
         turn.move(call, Asked(request, before, event.rule))
     else:
         return
@@ -54,6 +57,8 @@ def request_of(conversation: str, event: ApprovalRequested, at: float) -> Approv
 def waive(state: State, run: Run, event: ApprovalWaived) -> None:
     if found := run.find(event.call, (Fresh, Directed)):
         turn, call = found
+        if event.receiver is not None:
+            call.void_unless(event.receiver)
         _let_pass(call, event.rule)
         turn.idle[call.id] = call
 
@@ -109,8 +114,19 @@ def _clear(state: State, run: Run, turn: Turn, call: OpenCall, asked: Asked, eve
         case Approve():
             pass
     _let_pass(call, asked.rule)
+    call.bound = _bound(asked.request, event.decision)
     call.permitted = call.permitted or not asked.rule
     return turn.move(call, asked.before if isinstance(asked.before, Directed) else FRESH)
+
+
+def _bound(request: ApprovalRequest, decision: Approve | Edit) -> str | None:
+    """The receiver that an approval holds for: the one that was shown, unless the person named another."""
+    if not isinstance(decision, Edit):
+        return request.receiver
+    if decision.receiver:
+        return decision.receiver
+    named = request.tool == GENERIC and decision.arguments is not None
+    return None if named else request.receiver  # the arguments of the generic tool name the receiver
 
 
 def _leave_undone(state: State, run: Run, turn: Turn, call: OpenCall, event: ApprovalDecided, text: str) -> None:

@@ -202,6 +202,7 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
         before = state.travelling
         state.carry(before, [event.directive])
         run.progress += state.travelling != before
+        run.worn_out = False  # if it was, a person has decided where the task goes
         run.phase = Acting(function_turn(run.phase.due, event.agent, event.directive))
 
 

@@ -42,7 +42,7 @@ async def seek_approval(world: World, command: SeekApproval) -> Event:
         if wrong := wrong or world.toolkits[context.agent].misfit(call.name, args, context):
             return CallRefused(context.command, command.task, wrong, "arguments")
     if not await _needed(command.approval, command):
-        return ApprovalWaived(context.command, command.task, command.rule)
+        return ApprovalWaived(context.command, command.task, command.rule, command.receiver)
     seconds = command.approval.expires
     return ApprovalRequested(
         context.command,
