@@ -34,7 +34,8 @@ LEASE = 60.0
 
 
 class TicketClaim:
-    """The right to work on a ticket, for as long as it is renewed. Its methods raise ClaimLost once it has run out."""
+    """The right to work on a ticket, for as long as it is renewed. Its methods raise ClaimLost once it has run out, and
+    IllegalTransition for what the state of the handoff does not allow."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class TicketClaim:
         self.ticket: Ticket = taken.ticket
         self.attempt = taken.attempt
         """Claim number of this ticket, from 1."""
+        self._accepted = False
 
     @cached_property
     def package(self) -> HandoffPackage:
@@ -60,10 +62,11 @@ class TicketClaim:
         return f"TicketClaim({self.ticket.id!r}, attempt={self.attempt})"
 
     async def accept(self, *, estimated_completion: float | None = None) -> None:
-        """Accept the task. One that was accepted under an earlier claim is continued."""
+        """Accept the task. One that was accepted under an earlier claim is continued; to accept twice is to accept once."""
         accepted = Accepted(estimated_completion=estimated_completion)
         _check(accepted)
-        await self._engine.put(Accept(self._taken, self._by, accepted))
+        await self._engine.put(Accept(self._taken, self._by, accepted, self._accepted))
+        self._accepted = True
 
     async def reject(self, reason: str, *, suggested_alternative: str | None = None) -> None:
         """Reject the task; the next candidate is asked, then a person."""

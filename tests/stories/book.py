@@ -44,6 +44,7 @@ from tests.stories import (
     rejections,
     rollbacks,
     rules,
+    settled_tickets,
     shifts,
     specialists,
     submissions,
@@ -68,7 +69,7 @@ THEMES = (
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
-    *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
+    *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts, settled_tickets),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

@@ -13,7 +13,7 @@ from tests.stories.cancellation import Hold
 from tests.stories.delegates import asks, boss, cast
 from tests.stories.offers import DONE, MODES, office, package
 from tests.stories.service import brings, brought, came, declines, error, pulled
-from tests.stories.stage import Stage
+from tests.stories.stage import Stage, story
 from tests.stories.timeouts import runs_out, working
 from tests.stories.wanted import wanted
 
@@ -108,7 +108,7 @@ async def the_status_of_a_ticket_lists_all_attempts(stage: Stage) -> None:
     ]
 
 
-@wanted("reject after accept raises ClaimLost although the claim holds")
+@story
 async def what_was_accepted_cannot_be_rejected_and_the_claim_still_holds(stage: Stage) -> None:
     async def regrets(claim: TicketClaim) -> None:
         await claim.accept()

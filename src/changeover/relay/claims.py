@@ -9,9 +9,10 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.errors import ClaimLost, HandoffNotFound
+from changeover.errors import ClaimLost, HandoffNotFound, IllegalTransition
 from changeover.facts import Mode, Ticket
-from changeover.handoffs.answers import Accepted, Answer
+from changeover.facts import State as Standing
+from changeover.handoffs.answers import Accepted, Answer, Rejected
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import Mark, child_id, claim_cause, command_id, input_cause, run_id, split_handoff
 from changeover.relay.commands import AskReceiver
@@ -96,6 +97,8 @@ class Accept(Struct, frozen=True, gc=False):
     taken: Taken
     by: str
     answer: Accepted = Accepted()
+    again: bool = False
+    """Whether the same claim has accepted it before; then nothing is recorded."""
 
 
 class GiveBack(Struct, frozen=True, gc=False):
@@ -133,6 +136,12 @@ class AnswerOffer(Once, Struct, frozen=True, gc=False):
         if isinstance(self.answer, Answer):
             return signed(answered(asked, self.answer), self.by)
         return self.answer
+
+
+def refused(answer: Answer) -> IllegalTransition:
+    """Why an answer is not allowed under a claim that holds: the task was accepted before."""
+    signal = Signal.REJECT if isinstance(answer, Rejected) else Signal.ACCEPT
+    return IllegalTransition(Standing.WORKING, signal, list(TRANSITIONS[Standing.WORKING]))
 
 
 def signed(answer: Answered, by: str) -> Answered:

@@ -16,7 +16,7 @@ from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.holdings import Held
 from changeover.errors import UNREADABLE, ClaimLost, EngineError
 from changeover.facts import Mode, Ticket
-from changeover.handoffs.answers import Accepted
+from changeover.handoffs.answers import Accepted, Answer
 from changeover.handoffs.package import HandoffPackage
 from changeover.ids import claim_cause, claim_token, split_handoff
 from changeover.relay.claims import (
@@ -31,6 +31,7 @@ from changeover.relay.claims import (
     WearOut,
     leg_of,
     offer_in,
+    refused,
     signed,
 )
 from changeover.relay.commands import AskReceiver, AwaitClaim, Command
@@ -94,9 +95,11 @@ class Claims:
         return lambda: task
 
     async def put(self, input: Accept | AnswerOffer | Finish | GiveBack) -> Event | None:
-        """Record what the holder of a claim says; raises ClaimLost if the claim does not hold."""
+        """Record what the holder of a claim says; raises ClaimLost if the claim does not hold, and IllegalTransition if
+        it holds, but the state of the task does not allow that."""
         match input:
             case AnswerOffer():
+                await self._ensure_allowed(input)
                 return await self._answer(input)
             case Finish():
                 return await self._finish(input)
@@ -109,8 +112,22 @@ class Claims:
     async def _accept(self, accept: Accept) -> None:
         if await self._offer(accept.taken.ticket) is not None:
             await self._answer(AnswerOffer(accept.taken, accept.answer, accept.by))
-        else:
+        elif not accept.again:
             await self._resume(accept.taken, accept.by)
+        elif not await self._holds(accept.taken):
+            raise ClaimLost(accept.taken.ticket.id)
+
+    async def _ensure_allowed(self, answer: AnswerOffer) -> None:
+        """Raise IllegalTransition if the task was accepted before, and the claim holds."""
+        accepted = isinstance(answer.answer, Answer) and await self._offer(answer.taken.ticket) is None
+        if accepted and await self._holds(answer.taken):
+            assert isinstance(answer.answer, Answer)
+            raise refused(answer.answer)
+
+    async def _holds(self, taken: Taken) -> bool:
+        """Whether a claim holds, without renewing it."""
+        queued = await self._log.queue.tickets(taken.ticket.id)
+        return any(each.owner == taken.token for each in queued)
 
     async def _answer(self, answer: AnswerOffer) -> Event:
         """Record the answer to an offer; an accepted delegate's conversation is opened."""
