@@ -13,7 +13,7 @@ from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.ids import call_of, run_id
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
-from changeover.relay.turn import Answered, OpenCall, Travelling, Turn
+from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
 
 
 class Account:
@@ -130,19 +130,6 @@ TURNING = (Acting, Stopping)
 """Phases that have a turn; a tuple, because a union would be built with every isinstance()."""
 
 
-class Refusal(Struct, frozen=True, gc=False):
-    """A declined handoff, which the next one of the same task follows."""
-
-    task: int
-    handoff: str
-    attempt: int
-    by: tuple[str, ...]
-    """All receivers that declined so far."""
-
-
-TaskStatus = Literal["pending", "running", "waiting", "completed", "failed", "cancelled"]
-
-
 class Task(Struct, gc=False):
     """One agent's part of a run."""
 
@@ -154,7 +141,7 @@ class Task(Struct, gc=False):
     input: str = ""
     handoff: str | None = None
     """The handoff by which the agent got it."""
-    status: TaskStatus = "running"
+    status: Literal["pending", "running", "waiting", "completed", "failed", "cancelled"] = "running"
 
     def begin(self) -> None:
         """The agent showed a sign of life."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.guards.deadlock import DEADLOCK
 from changeover.ids import handoff_id, task_id
 from changeover.messages import with_labels
@@ -123,9 +123,9 @@ class Sheet(Reading):
     def write_handoff(self, change: Change) -> None:
         """Add what a change means for the row of its handoff."""
         id = handoff_id(self.id, change.call)
-        if change.state is Standing.PENDING and change.offer is not None:
+        if change.state is HandoffState.PENDING and change.offer is not None:
             self.offers[change.call] = (change.offer, change.tool)
-        elif change.state is not Standing.WORKING:
+        elif change.state is not HandoffState.WORKING:
             if made := self.offers.pop(change.call, None):
                 self._add_handoff(*made, None)
             self.rows.end_handoff(change.state, self.at, change.reason or None, id)

@@ -69,7 +69,7 @@ class ForgetStatements:
 
 
 def _of_a_conversation(table: sa.Table) -> sa.Delete:
-    """The rows of one conversation, found by their ids, all of which begin like this."""
+    """Deletes the rows of one conversation, whose ids lie in a range."""
     begin = table.c.id >= bind("begin"), table.c.id < bind("beyond")
     which: list[sa.ColumnElement[Any]] = [*begin, table.c.conversation == bind("conversation")]
     return sa.delete(table).where(*which)
@@ -211,12 +211,12 @@ def _spent(say: Compiler) -> sa.Insert:
     """What was spent in a run; one that was taken up again ends again, and has spent more by then."""
     put = say.insert(ledgers)
     keys = [column.name for column in ledgers.primary_key]
-    anew = {name: put.excluded[name] for name in FIELDS["ledgers"] if name not in keys}
-    return put.on_conflict_do_update(index_elements=keys, set_=anew)
+    latest = {name: put.excluded[name] for name in FIELDS["ledgers"] if name not in keys}
+    return put.on_conflict_do_update(index_elements=keys, set_=latest)
 
 
 def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Update:
-    """Bound in the order of these fields, of which the last ones say which row it is."""
+    """An update whose parameters are bound in the order of `fields`; the last `keys` of them identify the row."""
     update = sa.update(table).where(*(table.c[name] == bind(name) for name in fields[-keys:]))
     return update.ordered_values(*((table.c[name], bind(name)) for name in fields[:-keys]))
 

@@ -12,7 +12,8 @@ from changeover.agent.agent import Agent, Function, Person, purpose
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
-from changeover.facts import HandoffRecord, Mode, State
+from changeover.facts import HandoffRecord, Mode
+from changeover.facts import State as HandoffState
 from changeover.ids import child_id, split_handoff
 
 
@@ -208,14 +209,14 @@ def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step
         record.id,
         declined(record),
         record.retry_of,
-        bool(record.task_id) and record.mode is Mode.TRANSFER and record.state is State.RETURNED,
+        bool(record.task_id) and record.mode is Mode.TRANSFER and record.state is HandoffState.RETURNED,
     )
 
 
 def declined(record: HandoffRecord) -> bool:
     """Whether the receiver never had the task. A person who answers at once has no task either, but accepted."""
     taken = bool(record.task_id) or (record.mode is Mode.DELEGATE and not record.error)
-    return not taken or record.state is State.REJECTED
+    return not taken or record.state is HandoffState.REJECTED
 
 
 def _reason(record: HandoffRecord, others: Sequence[HandoffRecord]) -> str:
