@@ -26,7 +26,7 @@ class Approval:
     when: Callable[..., Any] | None = None
     """`when(ctx, arguments)` says whether this call needs approval; None means every call."""
     roles: Sequence[str] = ()
-    """Who decides must have one of these roles; empty allows everyone."""
+    """The person who decides must have one of these roles; empty allows any person."""
 
 
 Approvable = bool | Callable[..., Any] | Approval | None

@@ -1,4 +1,4 @@
-"""Drawings of a team or of a conversation, as plain text or in Mermaid."""
+"""Diagrams of a team or of a conversation, as plain text or in Mermaid."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def plan_of(roster: Roster) -> Plan:
 
 
 def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord]) -> Course:
-    """The course of a conversation by its handoffs; those of its delegates stand within theirs."""
+    """The course of a conversation by its handoffs; handoffs of delegates are nested."""
     within: dict[str, list[HandoffRecord]] = {}
     for record in handoffs:
         within.setdefault(split_handoff(record.id)[0], []).append(record)
@@ -238,7 +238,7 @@ def _one_line(text: str) -> str:
 
 
 LONG = 90
-"""From how many characters on a label is cut; Mermaid breaks no lines by itself."""
+"""The longest label, in characters; Mermaid does not break lines."""
 
 
 def team_mermaid(plan: Plan) -> str:

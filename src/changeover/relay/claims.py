@@ -48,7 +48,7 @@ class End(StrEnum):
 
 
 class Submit(Struct, frozen=True, gc=False):
-    """A package for the queue of its receiver. The outcome is its ticket, whatever has become of it since."""
+    """A package for the queue of its receiver. The outcome is its ticket, in any state."""
 
     rereads: ClassVar[bool] = False
 

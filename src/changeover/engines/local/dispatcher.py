@@ -43,7 +43,7 @@ logger = logging.getLogger("changeover.engine")
 DELAYED = (CallModel, CleanUp)
 """Commands that may have to wait before they are retried."""
 LOST = (Conflict, Owned, LeaseLost, ClaimLost)
-"""Errors of an append by which another process, loop or worker goes on in our place."""
+"""Errors of an append after which another process, loop or worker goes on with the conversation."""
 
 
 class Dispatcher:
@@ -326,7 +326,7 @@ class Dispatcher:
         return following
 
     def _claim_wait(self, live: Conversation, command: AwaitClaim) -> asyncio.Future[None]:
-        """What stands for a wait for a claim: a task that keeps the deadline, or a future that is never done."""
+        """The task of a command that waits for a claim: it keeps the deadline, or is a future that is never done."""
         if command.ticket.deadline is None:
             return self.loop.create_future()
         return self.begin(self._drive(live, command))

@@ -107,7 +107,7 @@ FIELDS: dict[Name, tuple[str, ...]] = {
 """The fields of each statement's rows. Statements run in this order: a row is added before it is changed."""
 
 SEQ = FIELDS["messages"].index("seq")
-"""The core does not know it: in its place stands how many events of the entry come before."""
+"""Index of the seq in a row. Until the store sets it, the value is the number of events before it in the entry."""
 
 _ORDER = {name: place for place, name in enumerate(FIELDS)}
 

@@ -81,7 +81,7 @@ class Sheet(Reading):
         return run == 0 or (self.state.run is not None and self.state.run.id == run)
 
     def separate_runs(self) -> None:
-        """A run begins: what withdraws all approvals of the run before is written before this one's are added."""
+        """A run begins: the withdrawal of the last run's approvals is written before new approvals are added."""
         self._write_offers()
         if WITHDRAWN in self.rows:
             self.rows = self.rows.later()
@@ -156,7 +156,7 @@ class Sheet(Reading):
             self._parent = task_id(self.state.parent, given.task) if given else None
 
     def _write_task(self, variables: dict[str, Any]) -> None:
-        """Add what became of the current task, and the task itself if it is new."""
+        """Add the outcome of the current task, and the task itself if it is new."""
         task, at = self.working, self.at
         if self._new:
             self.rows.add_task((self.id, self.state.root, self._parent, at), task, as_json(variables), self._output)
