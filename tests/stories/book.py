@@ -46,6 +46,7 @@ from tests.stories import (
     shifts,
     specialists,
     submissions,
+    successors,
     timeouts,
     tools,
     transfers,
@@ -64,7 +65,7 @@ THEMES = (
     *(mistakes, tools, functions, models, conversations, trials),
     *(delegates, trees, commands, branches, approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
-    *(specialists, absence, load, broker),
+    *(specialists, successors, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
 )

@@ -35,7 +35,7 @@ from changeover.relay.events import (
     RunStopped,
 )
 from changeover.relay.ports import Head, Observer
-from changeover.relay.projection.changes import Reading
+from changeover.relay.projection.changes import FAILURES, Change, Reading
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
@@ -183,7 +183,8 @@ class Recorder:
         claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         before = consumed(state, roster) if in_tree(state) else NOTHING
-        reading = Projection(state) if log.projects else Reading(state) if roster.breaks else None
+        calm = not roster.breaks or log.breakers.calm
+        reading = Projection(state) if log.projects else None if calm else Reading(state)
         batch, outstanding = settle(state, roster, at, events, tripped, reading.apply if reading else None)
         commands = holdings.localized(state, outstanding) if has_tickets(state) else outstanding
         if not batch:
@@ -192,8 +193,9 @@ class Recorder:
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
         head = self._head(live, commands, tickets, ended)
         circuits = None
-        if reading is not None and roster.breaks:
-            circuits = circuits_of(state.id, reading.changes, roster, log.breakers.calm)
+        if roster.breaks and not (calm and FAILURES.isdisjoint(map(type, batch))):
+            changes = reading.changes if reading else await self._changes(entry)
+            circuits = circuits_of(state.id, changes, roster, calm)
         rows = reading.finish() if isinstance(reading, Projection) else None
         try:
             await log.append(entry, head, reserve_of(before, state, roster), claim, circuits, rows)
@@ -213,6 +215,12 @@ class Recorder:
         if live.flight or live.asleep or live.readers or self._observer is not None:
             self._publish(live, entry, agent)
         return commands
+
+    async def _changes(self, entry: Entry) -> list[Change]:
+        """What an entry means for handoffs, from the log: needed for the first failure in a log without rows."""
+        reading = Reading(State(entry.conversation).fold(await self._log.read(entry.conversation)))
+        reading.fold(entry)
+        return reading.changes
 
     def _head(self, live: Conversation, commands: Sequence[Command], before: Set[str], ended: int) -> Head:
         """The head of the conversation, with the tickets that were open before and are open now."""

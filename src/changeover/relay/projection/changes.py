@@ -38,7 +38,7 @@ from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.fold.rollback import record_at
 from changeover.relay.run import TURNING, Run
 from changeover.relay.state import State
-from changeover.relay.turn import Delegated, Offered, handoff_of
+from changeover.relay.turn import Delegated, Offered, OpenCall, handoff_of
 
 BLAMED = (ModelFault, FunctionFault, WorkerFault, ResultFault, ReceiverFault)
 """Faults of the receiver itself; a limit of the whole run or a refusal is not."""
@@ -90,11 +90,12 @@ class Reading:
             self.apply(event)
 
 
-def open_offer(state: State, call: str) -> Offered | None:
-    """The offer of this call that has no answer yet."""
+def open_offer(state: State, call: str) -> tuple[OpenCall, Offered] | None:
+    """The call that made this offer, and the offer, if it has no answer yet."""
     found = state.run.find(call) if state.run else None
-    phase = handoff_of(found[1]) if found else None
-    return phase if isinstance(phase, Offered) and phase.offer.call == call and phase.index < 0 else None
+    if found is None or not isinstance(phase := handoff_of(found[1]), Offered):
+        return None
+    return (found[1], phase) if phase.offer.call == call and phase.index < 0 else None
 
 
 def tool_of(run: Run | None, call: str) -> str:
@@ -114,15 +115,17 @@ def _offer(state: State, event: HandoffOffered) -> Iterator[Change]:
 
 
 def _accept(state: State, event: HandoffAccepted) -> Iterator[Change]:
-    if (offered := open_offer(state, event.call)) is None:
+    if (found := open_offer(state, event.call)) is None:
         return
-    transfer = offered.offer.mode is Mode.TRANSFER
-    if transfer:
-        yield from _end_current(state, HandoffState.COMPLETE, True)
+    call, offered = found
+    offer, tool = offered.offer, call.call.name
+    if offer.mode is Mode.TRANSFER:
+        if state.leg >= 0:
+            yield from _end_current(state, HandoffState.COMPLETE, True)
         task: str | None = task_id(state.id, state.position)
     else:
         task = None if event.answered else task_id(child_id(state.id, event.call), FIRST_TASK)
-    yield _change(state, event.call, event.receiver, HandoffState.WORKING, task=task)
+    yield Change(event.call, HandoffState.WORKING, offer.sender, event.receiver, tool, offered.at, task=task)
 
 
 def _reject(state: State, event: HandoffRejected) -> Iterator[Change]:
@@ -206,6 +209,9 @@ MEANINGS: dict[type[Any], Callable[[State, Any], Iterable[Change]]] = {
     RunResumed: _resume,
 }
 """What each event means for handoffs; any other means nothing."""
+
+FAILURES = frozenset({HandoffExpired, HandoffReturned, RunFailed})
+"""Events that may say that a receiver failed."""
 
 
 def _change(state: State, call: str, receiver: str, over: HandoffState, **more: Any) -> Change:

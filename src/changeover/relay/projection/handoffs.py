@@ -34,11 +34,10 @@ def pack(sheet: Sheet, event: ContextPacked) -> None:
 
 
 def accept(sheet: Sheet, event: HandoffAccepted) -> None:
-    offered = open_offer(sheet.state, event.call)
-    if offered is None:
+    if (found := open_offer(sheet.state, event.call)) is None:
         return
     task, call = sheet.task(event.task), call_of(event.call)
-    if offered.offer.mode is Mode.TRANSFER:
+    if found[1].offer.mode is Mode.TRANSFER:
         sheet.say(("handoff", handoff_id(sheet.id, event.call), task, sheet.agent, call))
         sheet.touch()
     elif not event.answered:

@@ -1,0 +1,127 @@
+"""The user's own words reach every receiver whole; what does not fit its context window is named and can be fetched."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from changeover import (
+    Agent,
+    Context,
+    Full,
+    HandoffPackage,
+    Metadata,
+    Recent,
+    Task,
+    Team,
+    delegate,
+    specialist,
+)
+from changeover.messages import Message
+from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
+
+LONG = f"BEGIN {'x ' * 3_000} END"
+"""A request of 6,000 characters."""
+WISH = {"specialist_type": "counting", "task": "count", "reason": "you can"}
+CLERK = Agent("clerk", capabilities=["counting"], handoffs=())
+
+cut = pytest.mark.xfail(strict=True, reason="what is quoted in a briefing is cut at 2,000 characters")
+
+
+def squeezed(text: str) -> str:
+    """A text without its line breaks and quotation marks."""
+    return " ".join(text.replace("> ", "").split())
+
+
+def read_by(model: ScriptedModel, agent: str) -> str:
+    """All that an agent's model was told last, squeezed."""
+    request = [each for each in model.requests if each.agent == agent][-1]
+    return squeezed("\n".join([request.instructions, *(message.text for message in request.messages)]))
+
+
+def has_whole(model: ScriptedModel, agent: str, text: str = LONG) -> bool:
+    return squeezed(text) in read_by(model, agent)
+
+
+@pytest.mark.parametrize("strategy", [None, Full(), Recent(2)], ids=["default", "full", "recent"])
+@cut
+async def test_a_delegate_reads_the_whole_request(strategy: Any):
+    model = ScriptedModel({"boss": [delegates("clerk", "count"), says("Done.")], "clerk": [says("Three.")]})
+    team = Team([Agent("boss", handoffs=[delegate("clerk", strategy=strategy)]), CLERK], model=model)
+    await team.run(LONG)
+    assert has_whole(model, "clerk")
+
+
+@cut
+async def test_a_specialist_reads_the_whole_request():
+    script = {"boss": [calls(("handoff_to_specialist", WISH)), says("Done.")], "clerk": [says("Three.")]}
+    model = ScriptedModel(script)
+    await Team([Agent("boss", handoffs=[specialist()]), CLERK], model=model).run(LONG)
+    assert has_whole(model, "clerk")
+
+
+@pytest.mark.parametrize("mode", ["delegate", "transfer"])
+@cut
+async def test_the_receiver_of_an_offer_reads_the_whole_request(mode: str):
+    model = ScriptedModel({"clerk": [says("Three.")]})
+    about = Metadata(receiver="clerk", mode=mode)  # type: ignore[arg-type]
+    await Team([CLERK], model=model).offer(HandoffPackage(Task("count"), Context(original_request=LONG), about))
+    assert has_whole(model, "clerk")
+
+
+@pytest.mark.parametrize("strategy", [None, Full(), Recent(2)], ids=["default", "full", "recent"])
+async def test_the_receiver_of_a_transfer_reads_the_whole_request(strategy: Any):
+    model = ScriptedModel({"boss": [hands_off("clerk", "count")], "clerk": [says("Three.")]})
+    await Team([Agent("boss", strategy=None), Agent("clerk", strategy=strategy)], model=model).run(LONG)
+    assert has_whole(model, "clerk")
+
+
+@cut
+async def test_recent_messages_are_passed_on_whole():
+    def look() -> str:
+        """Look at the shelf."""
+        return f"SHELF {'y ' * 3_000} DONE"
+
+    script = {"boss": [calls(("look", {})), delegates("clerk", "count"), says("Done.")], "clerk": [says("Three.")]}
+    model = ScriptedModel(script)
+    await Team([Agent("boss", tools=[look], handoffs=[delegate("clerk")]), CLERK], model=model).run("How many?")
+    assert has_whole(model, "clerk", look())
+
+
+def narrow(script: Any, window: int) -> ScriptedModel:
+    """A model that reads so many tokens at most: a model says so by its attribute `context_window`."""
+    options: Any = {"context_window": window}
+    return ScriptedModel(script, **options)
+
+
+@pytest.mark.xfail(strict=True, reason="models do not say how much they can read")
+async def test_a_briefing_that_does_not_fit_names_what_it_left_out_and_offers_to_fetch_it():
+    def play(agent: str, messages: Sequence[Message], tools: Any) -> Any:
+        return (
+            says("Three.") if agent == "clerk" else delegates("clerk", "count") if len(messages) == 1 else says("Done.")
+        )
+
+    model = narrow(play, 1_000)
+    await Team([Agent("boss", handoffs=[delegate("clerk")]), CLERK], model=model).run(LONG)
+    request = next(each for each in model.requests if each.agent == "clerk")
+    told = read_by(model, "clerk")
+    assert ("BEGIN" in told, "END" in told) == (True, False)
+    assert ("left out" in told, "original request" in told) == (True, True)
+    assert "fetch_context" in [tool.name for tool in request.tools]
+
+
+@pytest.mark.xfail(strict=True, reason="models do not say how much they can read")
+async def test_what_a_briefing_left_out_can_be_fetched():
+    fetched: list[str] = []
+
+    def play(agent: str, messages: Sequence[Message], tools: Any) -> Any:
+        if agent == "boss":
+            return delegates("clerk", "count") if len(messages) == 1 else says("Done.")
+        if any(tool.name == "fetch_context" for tool in tools) and len(messages) == 1:
+            reference = next(word for word in messages[0].text.split() if word.startswith("context://"))
+            return calls(("fetch_context", {"ref": reference.rstrip(".,;)")}))
+        fetched.append(messages[-1].text)
+        return says("Three.")
+
+    await Team([Agent("boss", handoffs=[delegate("clerk")]), CLERK], model=narrow(play, 1_000)).run(LONG)
+    assert ["END" in text for text in fetched] == [True]

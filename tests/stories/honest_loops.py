@@ -1,0 +1,171 @@
+"""Stories of loops: work that goes back and forth is honest while something happens, and a cycle without progress is
+named, also one of delegates."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from changeover import Agent, Command, Function, Limits, Reject, RunContext, delegate
+from changeover import errors as all_errors
+from changeover.errors import ChangeoverError, HandoffError
+from changeover.messages import Assistant, Message, ToolResult
+from changeover.testing import Reply, calls, delegates, hands_off, says
+from tests.stories.delegates import asks, came_back, cast
+from tests.stories.offers import office, package
+from tests.stories.service import error
+from tests.stories.stage import CONVERSATION, Stage
+from tests.stories.wanted import wanted
+
+CYCLE = "a → b → a"
+
+
+def named(name: str) -> type[Any]:
+    """An error class by its name, which may not exist yet."""
+    kind: type[Any] = vars(all_errors)[name]
+    return kind
+
+
+def own_turns(agent: str, messages: Sequence[Message]) -> int:
+    return sum(isinstance(each, Assistant) and each.agent == agent for each in messages)
+
+
+@wanted("the same short message is refused although a tool ran in between")
+async def two_agents_may_alternate_with_the_same_message_while_tools_take_effect(stage: Stage) -> None:
+    def plays(me: str, other: str, times: int) -> Any:
+        def play(messages: Sequence[Message]) -> Reply:
+            turn = own_turns(me, messages)
+            if turn >= 2 * times:
+                return says("All pages are done.")
+            return hands_off(other, "next") if turn % 2 else calls(("work", {"page": turn}))
+
+        return play
+
+    def work(page: int) -> str:
+        """Work on a page."""
+        return f"page {page} is done"
+
+    members = [Agent("a", tools=[work], handoffs=["b"]), Agent("b", tools=[work], handoffs=["a"])]
+    team = stage.team(members, cast(a=plays("a", "b", 2), b=plays("b", "a", 2)))
+    result = await stage.say(team, "write the book")
+    assert (result.output, [each.receiver for each in result.handoff_chain]) == (
+        *("All pages are done.", ["b", "a", "b", "a"]),
+    )
+
+
+@wanted("the same message with the same context is refused although a variable was new in between")
+async def two_agents_may_alternate_while_a_variable_changes_on_the_way(stage: Stage) -> None:
+    def flips(ctx: RunContext) -> Command:
+        """Flip the page and flip it back."""
+        return Command(update={"context": {"page": 1}})
+
+    def back(ctx: RunContext) -> Command:
+        """Flip it back."""
+        return Command(update={"context": {"page": 0}})
+
+    def play(messages: Sequence[Message]) -> Reply:
+        turn = own_turns("a", messages)
+        return says("Done.") if turn >= 4 else hands_off("b", "next") if turn % 2 else calls(("flips", {}))
+
+    def plays_back(messages: Sequence[Message]) -> Reply:
+        return hands_off("a", "next") if own_turns("b", messages) % 2 else calls(("back", {}))
+
+    members = [Agent("a", tools=[flips], handoffs=["b"]), Agent("b", tools=[back], handoffs=["a"])]
+    team = stage.team(members, cast(a=play, b=plays_back))
+    result = await stage.say(team, "read", context={"page": 0})
+    assert (result.output, len(result.handoff_chain)) == ("Done.", 4)
+
+
+def asks_back(other: str) -> Any:
+    """Ask the other the same question, and answer with what came back."""
+
+    def play(messages: Sequence[Message]) -> Reply:
+        last = messages[-1]
+        return says(last.text) if isinstance(last, ToolResult) else delegates(other, "Who knows?")
+
+    return play
+
+
+@wanted("delegates that ask each other the same end in a limit")
+async def delegates_that_ask_each_other_the_same_are_a_cycle(stage: Stage) -> None:
+    members = [Agent("a", handoffs=[delegate("b")]), Agent("b", handoffs=[delegate("a")])]
+    team = stage.team(members, cast(a=asks_back("b"), b=asks_back("a")))
+    result = await stage.say(team, "Who knows?")
+    assert (result.status, "deadlock" in result.output, CYCLE in result.output) == ("completed", True, True)
+    assert len(await team.handoffs("story")) <= 3
+
+
+@wanted("a delegate is asked the same again and again, up to a limit")
+async def a_delegate_that_is_asked_the_same_again_and_again_is_a_cycle(stage: Stage) -> None:
+    def insists(messages: Sequence[Message]) -> Reply:
+        last = messages[-1]
+        stop = isinstance(last, ToolResult) and "deadlock" in last.text
+        return says(last.text) if stop else delegates("b", "Who knows?")
+
+    team = stage.team([Agent("a", handoffs=[delegate("b")]), Agent("b")], cast(a=insists, b=says("Not me.")))
+    result = await stage.say(team, "Who knows?")
+    assert (result.status, "a → b" in result.output) == ("completed", True)
+    assert len(result.handoff_chain) <= 3
+
+
+@wanted("a branch that reaches max_depth ends the whole run")
+async def a_branch_that_reaches_max_depth_fails_alone(stage: Stage) -> None:
+    members = [
+        Agent("boss", handoffs=[delegate("deep"), delegate("flat")]),
+        Agent("deep", handoffs=[delegate("deeper")]),
+        Agent("deeper", handoffs=()),
+        Agent("flat", handoffs=()),
+    ]
+    parts: dict[str, Any] = {
+        "boss": asks(delegates("deep", "dig"), delegates("flat", "count")),
+        "deep": delegates("deeper", "dig"),
+        "deeper": says("Too deep."),
+    }
+    team = stage.team(members, cast(**parts, flat=says("Three.")), limits=Limits(max_depth=1))
+    deep, flat = came_back(await stage.say(team, "go"))
+    assert (deep.success, "max_depth" in deep.error) == (False, True)
+    assert (flat.success, flat.response) == (True, "Three.")
+
+
+@wanted("there is no DeadlockDetected")
+async def a_function_member_that_goes_round_raises_deadlock_detected(stage: Stage) -> None:
+    def there(ctx: RunContext) -> Command:
+        return Command(goto="b", message="you")
+
+    def back(ctx: RunContext) -> Command:
+        return Command(goto="a", message="you")
+
+    team = stage.team([Function("a", there), Function("b", back)])
+    told = await stage.error(HandoffError, team, "go")
+    assert isinstance(told, named("DeadlockDetected"))
+    assert (tuple(told.cycle), told.result is not None) == (("a", "b", "a", "b"), True)
+
+
+@wanted("an offer to an open circuit gives REJECTED")
+async def an_offer_to_an_open_circuit_raises_circuit_breaker_open(stage: Stage) -> None:
+    team = office(stage, Agent("clerk"))
+    await team.force_breaker("clerk")
+    told = await error(ChangeoverError, team.offer(package()))
+    assert isinstance(told, named("CircuitBreakerOpen"))
+    assert (told.circuit.receiver, told.circuit.state) == ("clerk", "open")
+
+
+@wanted("a Function member whose way stays closed is refused in general words")
+async def a_function_member_that_goes_to_an_open_circuit_raises_circuit_breaker_open(stage: Stage) -> None:
+    """As ever, a person is asked first; if that one gives it back, the error names the circuit."""
+    team = stage.team([Function("rule", lambda ctx: Command(goto="clerk")), Agent("clerk", handoffs=())], cast())
+    await team.force_breaker("clerk")
+    await stage.say(team, "go")
+    for request in await team.approvals(CONVERSATION):
+        await team.decide(request, Reject("wait"), by="ana")
+    told = await error(HandoffError, stage.say_again(team, "go"))
+    assert isinstance(told, named("CircuitBreakerOpen"))
+    assert told.circuit.receiver == "clerk"
+
+
+@wanted("a handoff that the deadlock guard refuses is no error in offers")
+async def an_offer_that_goes_round_raises_deadlock_detected(stage: Stage) -> None:
+    def back(ctx: RunContext) -> Command:
+        return Command(goto="b" if ctx.agent == "a" else "a", message="you")
+
+    team = office(stage, Function("a", back), Function("b", back))
+    told = await error(HandoffError, team.offer(package("a", mode="transfer")))
+    assert isinstance(told, named("DeadlockDetected"))

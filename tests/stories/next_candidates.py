@@ -1,0 +1,149 @@
+"""Stories of handoffs that cannot be made: other agents that can do it are tried, then the fallback, else a person."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from changeover import Agent, Member, Reject, Rejected, Team, delegate, handoff
+from changeover.messages import Message, ToolResult
+from changeover.testing import Reply, delegates, fails, hands_off, says
+from tests.stories.answers import tries
+from tests.stories.delegates import asks, boss, cast
+from tests.stories.offers import DONE, MODES, attempts, office, package
+from tests.stories.service import came
+from tests.stories.settled_tickets import DEPUTY
+from tests.stories.stage import CONVERSATION, Stage
+from tests.stories.wanted import wanted
+
+NEEDS: dict[str, Any] = {"required_capabilities": ("counting",)}
+
+
+def counter(id: str, *, says_no: bool = False) -> Agent:
+    """An agent that can count, and may not want to."""
+    no = (lambda package: Rejected(f"{id} is closed")) if says_no else None
+    return Agent(id, capabilities=["counting"], accepts=no, handoffs=())
+
+
+def closed() -> list[Member]:
+    """Three agents that can count, and do not want to."""
+    return [counter("clerk", says_no=True), counter("deputy", says_no=True), counter("elder", says_no=True)]
+
+
+@wanted("without alternatives nobody else is tried")
+async def a_rejected_offer_goes_to_the_next_agent_that_has_the_capability(stage: Stage) -> None:
+    for mode in MODES:
+        team = office(stage, counter("clerk", says_no=True), counter("deputy"))
+        result = await team.offer(package(mode=mode, conversation=mode, **NEEDS))
+        assert came(result) == ("deputy", DONE[mode], "Four.")
+        assert attempts(result, await team.handoffs(mode)) == [
+            *(("clerk", "REJECTED", 1), ("deputy", DONE[mode], 2)),
+        ]
+
+
+@wanted("an agent without the capability, or one that refused, may be tried")
+async def nobody_is_tried_that_lacks_the_capability_or_has_refused(stage: Stage) -> None:
+    team = office(stage, counter("clerk", says_no=True), Agent("painter"), counter("deputy"), painter=says("Red."))
+    result = await team.offer(package(**NEEDS))
+    assert [each.receiver for each in await team.handoffs(CONVERSATION)] == ["clerk", "deputy"]
+    assert result.result == "Four."
+
+
+@wanted("without alternatives nobody else is tried, so there is one attempt")
+async def at_most_three_candidates_are_tried_and_then_a_person(stage: Stage) -> None:
+    for mode in MODES:
+        team = office(stage, *closed(), counter("late", says_no=True))
+        result = await team.offer(package(mode=mode, conversation=mode, **NEEDS))
+        tried = await team.handoffs(mode)
+        assert [each.attempt for each in tried] == [1, 2, 3]
+        assert (tried[0].receiver, len({each.receiver for each in tried})) == ("clerk", 3)
+        assert [each.kind for each in result.requests] == ["escalation"]
+
+
+@wanted("an escalated offer says REJECTED while a person is awaited")
+async def an_offer_that_waits_for_a_person_is_pending(stage: Stage) -> None:
+    for mode in MODES:
+        team = office(stage, *closed())
+        result = await team.offer(package(mode=mode, conversation=mode, **NEEDS))
+        assert (result.state, [each.kind for each in result.requests]) == ("PENDING", ["escalation"])
+        assert result.reason.startswith("a person is asked")
+
+
+@wanted("an escalated offer with alternatives says REJECTED while a person is awaited")
+async def a_delegate_whose_alternatives_refuse_is_pending_while_a_person_is_awaited(stage: Stage) -> None:
+    team = office(stage, counter("clerk", says_no=True), counter("deputy", says_no=True))
+    result = await team.offer(package(context=DEPUTY, attempt=2))
+    assert (result.state, [each.kind for each in result.requests]) == ("PENDING", ["escalation"])
+
+
+def insists(messages: Sequence[Message]) -> Reply:
+    """Offer the same to the same agent again, whatever it says; give up the third time."""
+    told = [each for each in messages if isinstance(each, ToolResult)]
+    return says(" | ".join(each.text for each in told)) if len(told) == 2 else delegates("clerk", "count")
+
+
+@wanted("a model may offer the same task to an agent that refused it")
+async def a_model_cannot_offer_the_same_task_to_an_agent_that_refused_it(stage: Stage) -> None:
+    asked: list[str] = []
+
+    def no(package: Any) -> Rejected:
+        asked.append(package.task.description)
+        return Rejected("closed")
+
+    team = stage.team([boss(), Agent("clerk", accepts=no)], cast(boss=insists))
+    result = await stage.say(team, "how many?")
+    assert asked == ["count"] or stage.lives > 1
+    assert "clerk has rejected this task" in result.output.rpartition(" | ")[2]
+
+
+def alone(stage: Stage, *members: Member, way: Any = None, **parts: Any) -> Team:
+    """A sender that falls back: it answers with the tools that it has left once a handoff could not be made."""
+    sender = Agent("triage", handoffs=[way or handoff("billing")])
+    model = cast(**{"triage": tries(hands_off("billing", "refund")), "billing": says("Refunded."), **parts})
+    return stage.team([sender, *members], model, fallback=True)
+
+
+def without_tools(stage: Stage, agent: str = "triage") -> bool:
+    """Whether the agent's last request offered no handoff."""
+    return not any(tool.receivers for tool in stage.requests(agent)[-1].tools)
+
+
+@wanted("fallback does not act after one rejection with nobody left")
+async def the_sender_falls_back_after_one_rejection_with_nobody_left(stage: Stage) -> None:
+    team = alone(stage, Agent("billing", accepts=lambda package: Rejected("closed"), handoffs=()))
+    result = await stage.say(team, "charged twice")
+    assert (result.status, result.final_agent, result.fell_back) == ("completed", "triage", True)
+    assert without_tools(stage)
+
+
+@wanted("fallback does not act with an open breaker")
+async def the_sender_falls_back_when_the_breaker_is_open(stage: Stage) -> None:
+    team = alone(stage, Agent("billing", handoffs=()))
+    await team.force_breaker("billing")
+    result = await stage.say(team, "charged twice")
+    assert (result.status, result.final_agent, result.fell_back) == ("completed", "triage", True)
+    assert without_tools(stage)
+
+
+@wanted("fallback does not act when a receiver fails after acceptance")
+async def the_sender_falls_back_when_the_receiver_fails_after_acceptance(stage: Stage) -> None:
+    team = alone(stage, Agent("billing", handoffs=()), billing=fails("out of order", retryable=False))
+    result = await stage.say(team, "charged twice")
+    assert (result.status, result.final_agent, result.fell_back) == ("completed", "triage", True)
+    assert [(each.receiver, str(each.state)) for each in result.handoff_chain] == [("billing", "FAILED")]
+
+
+@wanted("a delegate with nobody left does not make the sender fall back")
+async def the_sender_of_a_delegate_falls_back_too(stage: Stage) -> None:
+    closed = Agent("clerk", accepts=lambda package: Rejected("closed"), handoffs=())
+    team = alone(stage, closed, way=delegate("clerk"), triage=asks(delegates("clerk", "count")))
+    result = await stage.say(team, "how many?")
+    assert (result.final_agent, result.fell_back) == ("triage", True)
+    assert without_tools(stage)
+
+
+@wanted("without fallback nobody is asked after a rejection with nobody left")
+async def a_person_is_asked_where_no_candidate_is_left_and_fallback_is_off(stage: Stage) -> None:
+    team = office(stage, counter("clerk", says_no=True), counter("deputy", says_no=True))
+    result = await team.offer(package(**NEEDS))
+    for request in result.requests:
+        await team.decide(request, Reject("not now"), by="ana")
+    assert [each.kind for each in result.requests] == ["escalation"] or stage.lives > 1

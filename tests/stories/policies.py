@@ -1,0 +1,319 @@
+"""Stories of what is declared to happen by itself: rollback by policy, what follows an acceptance, checks, ends.
+
+These options do not exist yet, so they are given by way of `Any`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import changeover
+from changeover import Agent, Deny, Rule, RunContext, Team
+from changeover.errors import HandoffTimeoutError
+from changeover.messages import Message, ToolResult
+from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
+from tests.public_api import public, recorded, soon
+from tests.stories.answers import tries
+from tests.stories.cancellation import Hold
+from tests.stories.delegates import came_back, cast
+from tests.stories.offers import MODES, office, package
+from tests.stories.service import brings, error, pulled, served
+from tests.stories.stage import CONVERSATION, Stage
+from tests.stories.timeouts import keeps_working, runs_out
+from tests.stories.wanted import wanted
+
+handoff: Any = changeover.handoff
+delegate: Any = changeover.delegate
+rule: Any = Rule
+agent: Any = Agent
+
+
+def undone(stage: Stage) -> Any:
+    """What cleans up after a rollback."""
+
+    def clean(rollback: changeover.Rollback) -> None:
+        stage.effects.append(f"undone: {rollback.handoff.receiver}: {rollback.reason}")
+
+    return clean
+
+
+async def cleaned_up(stage: Stage) -> list[str]:
+    """What was cleaned up, which goes on beside the run."""
+
+    async def is_done() -> bool:
+        return bool(stage.did)
+
+    assert await soon(is_done)
+    return stage.did
+
+
+@wanted("there is no on_failure=")
+async def a_transfer_whose_receiver_fails_is_rolled_back_by_policy(stage: Stage) -> None:
+    way = handoff("billing", on_failure="rollback", on_rollback=undone(stage))
+    parts: dict[str, Any] = {"triage": tries(hands_off("billing", "refund")), "billing": fails("torn", retryable=False)}
+    team = stage.team([Agent("triage", handoffs=[way]), Agent("billing")], cast(**parts))
+    result = await stage.say(team, "charged twice")
+    assert (result.status, result.final_agent) == ("completed", "triage")
+    assert [(each.receiver, str(each.state)) for each in result.handoff_chain] == [("billing", "RETURNED")]
+    [done] = await cleaned_up(stage)
+    assert (done.startswith("undone: billing: "), "torn" in done) == (True, True)
+
+
+@wanted("there is no on_failure= of a delegate")
+async def a_delegate_that_fails_is_rolled_back_by_policy(stage: Stage) -> None:
+    way = delegate("clerk", on_failure="rollback", on_rollback=undone(stage))
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": fails("torn", retryable=False)}
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(**parts))
+    [back] = came_back(await stage.say(team, "how many?"))
+    assert (back.success, "torn" in back.error, len(await cleaned_up(stage))) == (False, True, 1)
+    [record] = await team.handoffs(CONVERSATION)
+    assert record.state == "RETURNED"
+
+
+@wanted("there is no on_timeout=")
+async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    way = delegate("clerk", timeout=60, on_timeout="rollback", on_rollback=undone(stage))
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": keeps_working(hold)}
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(**parts), clock=clock)
+    await runs_out(stage, team, clock, hold, 60)
+    [record] = await team.handoffs(CONVERSATION)
+    assert (record.state, len(await cleaned_up(stage))) == ("RETURNED", 1)
+
+
+@wanted("delegate() has no on_rollback=")
+async def what_a_delegate_did_is_cleaned_up_when_it_is_rolled_back(stage: Stage) -> None:
+    way = delegate("clerk", on_rollback=undone(stage))
+    team = stage.team([Agent("boss", handoffs=[way]), pulled("clerk")], cast(boss=tries(delegates("clerk", "count"))))
+    await stage.say(team, "how many?")
+    if stage.lives == 1:
+        for claim in await stage.claim(team, "clerk"):
+            await claim.accept()
+        await team.rollback("story:3.0", reason="not now")
+    assert await cleaned_up(stage) == ["undone: clerk: not now"]
+
+
+@wanted("what is claimed and never answered waits for ever")
+async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: Stage) -> None:
+    for mode in MODES:
+        clock = ManualClock()
+        team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+        wishes = changeover.Expectations(timeout=60.0)
+        ticket = await team.submit(package(mode=mode, conversation=mode, expectations=wishes))
+        await clock.advance(600)  # in the queue nothing runs out
+        await stage.claim(team, "clerk")
+        await clock.advance(61)
+        await error(HandoffTimeoutError, team.result(ticket, timeout=1))
+        assert (await team.status(ticket)).state == "TIMEOUT"
+
+
+def noted(stage: Stage, times: int = 0) -> Any:
+    """What follows an acceptance; it fails so many times first."""
+    tried: list[str] = []
+
+    async def note(acceptance: Any) -> None:
+        tried.append(acceptance.idempotency_key)
+        if len(tried) <= times:
+            raise OSError("the line is busy")
+        stage.effects.append(f"{acceptance.handoff.sender} → {acceptance.handoff.receiver}: {len(set(tried))} key")
+
+    return note
+
+
+@wanted("there is no on_accepted=")
+async def what_follows_an_acceptance_is_called_once_it_is_recorded(stage: Stage) -> None:
+    ways = [handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))]
+    members = [Agent("triage", handoffs=ways), Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
+    parts: dict[str, Any] = {"triage": calls(delegates("clerk", "count"), hands_off("billing", "refund"))}
+    team = stage.team(members, cast(**parts, billing=says("Refunded."), clerk=says("Three.")))
+    await stage.say(team, "go")
+    assert stage.did == ["triage → clerk: 1 key", "triage → billing: 1 key"]
+
+
+@wanted("there is no on_accepted=")
+async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_done(stage: Stage) -> None:
+    way = handoff("billing", on_accepted=noted(stage, times=2))
+    parts: dict[str, Any] = {"triage": hands_off("billing", "refund"), "billing": says("Refunded.")}
+    team = stage.team([Agent("triage", handoffs=[way]), Agent("billing", handoffs=())], cast(**parts))
+    result = await stage.say(team, "go")
+
+    async def is_done() -> bool:
+        return bool(stage.did)
+
+    assert await soon(is_done)
+    assert (result.output, stage.did) == ("Refunded.", ["triage → billing: 1 key"])
+
+
+@wanted("cancel() has no after_turn=")
+async def a_run_that_is_cancelled_after_its_turn_finishes_the_turn(stage: Stage) -> None:
+    hold = Hold()
+
+    async def slow(messages: Sequence[Message]) -> Reply:
+        if isinstance(messages[-1], ToolResult):
+            return says("never asked")
+        await hold.on()
+        return calls(("count", {}))
+
+    def count() -> str:
+        """Count."""
+        stage.effects.append("counted")
+        return "3"
+
+    team: Any = stage.team([Agent("desk", tools=[count])], cast(desk=slow))
+    saying = asyncio.ensure_future(stage.say(team, "go"))
+    if stage.lives == 1:
+        await asyncio.wait_for(hold.begun.wait(), 5)
+        cancelling = asyncio.ensure_future(team.cancel(CONVERSATION, after_turn=True))
+        await asyncio.sleep(0.02)
+        hold.let_go.set()
+        assert await cancelling
+    hold.let_go.set()
+    result = await saying
+    assert (result.status, stage.did) == ("cancelled", ["counted"])
+    assert [each.text for each in await recorded(team, "ToolFinished")] == ["3"]
+
+
+def night(ctx: RunContext) -> bool:
+    return bool(ctx.variables.get("hour", 12) < 6)
+
+
+@wanted("Rule has no end=")
+async def a_rule_may_end_a_run_with_an_answer(stage: Stage) -> None:
+    team = stage.team([Agent("desk")], cast(desk=says("Awake.")), rules=[rule(if_=night, end="We sleep until six.")])
+    result = await stage.say(team, "hello", context={"hour": 3})
+    assert (result.output, result.status, result.usage.requests) == ("We sleep until six.", "completed", 0)
+    assert (await stage.say(team, "hello", context={"hour": 9})).output == "Awake."
+    assert len(await recorded(team, "RuleFired")) == 1
+
+
+@wanted("a rule needs a name")
+async def a_rule_needs_no_name(stage: Stage) -> None:
+    rules = [rule(if_=night, goto="guard"), rule(if_=lambda ctx: False, deny="never")]
+    team = stage.team([Agent("desk"), Agent("guard")], cast(desk=says("Day."), guard=says("Night.")), rules=rules)
+    result = await stage.say(team, "hello", context={"hour": 3})
+    [fired] = await recorded(team, "RuleFired")
+    assert (result.output, fired.rule) == ("Night.", "goto guard")
+
+
+def replace(text: str) -> Any:
+    return public(changeover, "Replace")(text)
+
+
+def hides_cards(content: Any) -> Any:
+    """A check: what it returns decides about the text, before a model reads it and before an answer leaves."""
+    if "1234" in content.text:
+        return replace(content.text.replace("1234", "****"))
+    if content.direction == "input" and "attack" in content.text:
+        return Deny("We do not do that.")
+    return Deny("I cannot say.") if content.direction == "output" and "secret" in content.text else None
+
+
+def checking(stage: Stage, answer: Any) -> Team:
+    return stage.team([agent("desk", checks=[hides_cards])], cast(desk=answer))
+
+
+@wanted("agents have no checks=")
+async def a_check_replaces_what_a_model_reads_and_what_it_answers(stage: Stage) -> None:
+    team = checking(stage, lambda messages: says(f"{messages[-1].text} and 1234"))
+    assert (await stage.say(team, "card 1234")).output == "card **** and ****"
+
+
+@wanted("agents have no checks=")
+async def a_check_that_denies_answers_in_the_place_of_the_model(stage: Stage) -> None:
+    team = checking(stage, says("Done."))
+    result = await stage.say(team, "an attack")
+    assert (result.output, result.usage.requests) == ("We do not do that.", 0)
+
+
+@wanted("agents have no checks=")
+async def a_check_that_denies_an_answer_answers_in_its_place(stage: Stage) -> None:
+    team = checking(stage, says("the secret"))
+    result = await stage.say(team, "hello")
+    assert (result.output, result.usage.requests) == ("I cannot say.", 1)
+
+
+@wanted("agents have no checks=")
+async def every_check_that_changes_something_is_recorded(stage: Stage) -> None:
+    team = checking(stage, says("the secret"))
+    await stage.say(team, "card 1234")
+    found = await recorded(team, "ContentChecked")
+    assert [(each.agent, each.direction, each.verdict) for each in found] == [
+        *(("desk", "input", "replace"), ("desk", "output", "deny")),
+    ]
+
+
+@wanted("a rollback does not bring back variables that a handoff dropped")
+async def a_rollback_restores_the_variables_that_a_handoff_replaced(stage: Stage) -> None:
+    way = handoff("billing", merge="replace", variables=[changeover.Variable("order", "integer")])
+    members = [Agent("triage", handoffs=[way]), pulled("billing")]
+    team = stage.team(members, cast(triage=tries(hands_off("billing", "refund", order=7))))
+    await stage.say(team, "go", context={"plan": "gold"})
+    if stage.lives == 1:
+        for claim in await stage.claim(team, "billing"):
+            await claim.accept()
+        [record] = await team.handoffs(CONVERSATION)
+        await team.rollback(record.id, reason="not now")
+    result = await served(stage, team, "go", options={"context": {"plan": "gold"}}, billing=brings("Refunded."))
+    assert result.variables["plan"] == "gold"
+
+
+@wanted("delegate() has no when=")
+async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
+    way = delegate("clerk", when=lambda ctx: ctx.variables.get("tier") == "gold")
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
+    for tier, offered in {"gold": ["delegate_to_clerk"], "tin": []}.items():
+        await stage.say(team, "go", context={"tier": tier}, conversation=tier)
+        for request in stage.requests("boss"):
+            if request.conversation == tier:
+                assert [tool.name for tool in request.tools] == offered
+
+
+@wanted("delegate() has no variables=")
+async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
+    way = delegate("clerk", variables=[changeover.Variable("shelf", "integer")])
+    members: list[changeover.Member] = [
+        Agent("boss", handoffs=[way]),
+        changeover.Function("clerk", lambda ctx: f"shelf {ctx.variables['shelf']}"),
+    ]
+    turn = calls(("delegate_to_clerk", {"task": "count", "shelf": 4}))
+    [back] = came_back(await stage.say(stage.team(members, cast(boss=tries(turn))), "how many?"))
+    assert (back.success, back.response) == (True, "shelf 4")
+
+
+@wanted("tool() has no when=")
+async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
+    declare: Any = changeover.tool
+
+    @declare(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    def refund() -> str:
+        """Send money back."""
+        stage.effects.append("refunded")
+        return "sent"
+
+    team = stage.team([Agent("desk", tools=[refund])], cast(desk=tries(calls(("refund", {})))))
+    result = await stage.say(team, "go", context={"tier": "tin"})
+    assert (stage.did, "sent" in result.output) == ([], False)
+    for request in stage.requests("desk"):
+        assert request.tools == ()
+
+
+@wanted("offers from code may go on for ever")
+async def an_offer_from_code_ends_after_fifteen_iterations(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    for mode in MODES:
+        team = office(stage, Agent("clerk", tools=[count]), clerk=calls(("count", {})))
+        result = await team.offer(package(mode=mode, conversation=mode))
+        assert (result.state, result.iterations, "15" in result.error) == ("FAILED", 15, True)
+
+
+@wanted("a wrongly typed value that is required counts as missing")
+async def a_required_value_of_the_wrong_type_is_reported_as_such(stage: Stage) -> None:
+    needy = Agent("billing", requires=[changeover.Variable("amount", "integer")], handoffs=())
+    team = stage.team(
+        [Agent("triage", handoffs=["billing"]), needy], cast(triage=tries(hands_off("billing", "refund")))
+    )
+    result = await stage.say(team, "go", context={"amount": "many"})
+    assert "amount must be an integer, not 'many'" in result.output

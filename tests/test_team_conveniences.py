@@ -1,0 +1,207 @@
+"""What makes a team easier to use: several members at once, names beside ids, retries, options of one run."""
+
+from math import nan
+from typing import Any
+
+import pytest
+
+from changeover import (
+    Agent,
+    Context,
+    Full,
+    HandoffPackage,
+    MessageOnly,
+    Metadata,
+    Recent,
+    Task,
+    Team,
+    Variable,
+    delegate,
+    handoff,
+    tool,
+)
+from changeover.errors import MisconfiguredError, ModelError, PackageError
+from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
+from tests.any_store import any_store, postgres, sqlite_file
+
+__all__ = ["any_store", "postgres", "sqlite_file"]
+
+SCRIPT = {"triage": [hands_off("billing", "refund")], "billing": [says("Refunded.")]}
+
+
+def missing(what: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=what)
+
+
+def desk(*members: Agent, script: Any = None, **options: Any) -> Any:
+    """Any: what is called here does not exist yet."""
+    return Team(members or (Agent("triage"), Agent("billing")), model=ScriptedModel(script or SCRIPT), **options)
+
+
+@missing("register takes one member")
+async def test_several_members_are_registered_at_once():
+    team = desk(Agent("triage"))
+    team.register(Agent("billing"), Agent("sales"))
+    assert set(team.roster.seats) == {"triage", "billing", "sales"}
+
+
+@missing("register takes one member")
+async def test_members_are_registered_together_or_not_at_all():
+    team = desk(Agent("triage"))
+    with pytest.raises(MisconfiguredError, match="triage"):
+        team.register(Agent("billing"), Agent("triage"))
+    assert set(team.roster.seats) == {"triage"}
+
+
+@missing("a disabled start agent works as if it were not disabled")
+async def test_a_disabled_start_agent_is_refused(any_store: str | None):
+    async with desk(store=any_store) as team:
+        await team.router.disable("triage")
+        with pytest.raises(MisconfiguredError, match="'triage' is disabled"):
+            await team.run("hello", conversation="story")
+        assert (await team.run("hello", agent="billing", conversation="story")).output == "Refunded."
+
+
+NESTED: dict[str, dict[str, Any]] = {
+    "in a dict": {"a": {"b": nan}},
+    "in a list": {"a": [1.0, nan]},
+    "on top": {"a": nan},
+    "infinite": {"a": -1e999},
+}
+
+
+@pytest.mark.parametrize("where", NESTED)
+@missing("NaN becomes null")
+async def test_a_nested_nan_in_a_context_is_refused(where: str):
+    with pytest.raises(MisconfiguredError, match="finite"):
+        await desk().run("hello", context=NESTED[where])
+
+
+@pytest.mark.parametrize("where", NESTED)
+def test_a_nested_nan_in_a_package_is_refused(where: str):
+    with pytest.raises(PackageError):
+        HandoffPackage(Task("x"), Context(variables=NESTED[where]), Metadata(receiver="billing"))
+
+
+@missing("results do not carry names")
+async def test_results_carry_the_names_of_agents_beside_their_ids():
+    team = desk(Agent("triage", name="Front Desk"), Agent("billing", name="Billing Office"))
+    result = await team.run("hello")
+    [made] = result.handoff_chain
+    assert (result.final_agent, result.final_agent_name) == ("billing", "Billing Office")
+    assert (made.sender_name, made.receiver_name) == ("Front Desk", "Billing Office")
+
+
+@missing("results do not carry names")
+async def test_what_code_offered_and_what_a_delegate_brings_name_the_agent():
+    team = desk(Agent("triage"), Agent("billing", name="Billing Office"))
+    result = await team.offer(HandoffPackage(Task("x"), metadata=Metadata(receiver="billing")))
+    assert (result.agent, result.agent_name) == ("billing", "Billing Office")
+
+
+@missing("an agent without a name has none in results")
+async def test_an_agent_without_a_name_is_named_by_its_id():
+    assert (await desk().run("hello")).final_agent_name == "billing"
+
+
+@pytest.mark.parametrize(
+    "way", [handoff("billing", instructions="Count twice."), delegate("billing", instructions="Count twice.")]
+)
+@missing("the sender's model does not read what the receiver is told")
+async def test_a_senders_model_reads_what_the_receiver_is_told(way: Any):
+    model = ScriptedModel({"triage": [says("Hello.")]})
+    await Team([Agent("triage", handoffs=[way]), Agent("billing")], model=model).run("hello")
+    [definition] = model.requests[0].tools
+    assert "The receiver is told: Count twice." in definition.description
+
+
+@missing("model retries cannot be set")
+async def test_retries_of_models_are_set_on_the_team():
+    script = {"triage": [fails("busy")] * 9}
+    for retries in (0, 4):
+        model = ScriptedModel(script)
+        options: dict[str, Any] = {"model_retries": retries, "clock": ManualClock(auto=True)}
+        team = Team([Agent("triage")], model=model, **options)
+        with pytest.raises(ModelError):
+            await team.run("hello")
+        assert len(model.requests) == retries + 1
+
+
+@missing("tool retries cannot be set")
+async def test_retries_of_tools_are_set_on_the_team_and_a_tool_may_say_otherwise():
+    tried: list[str] = []
+
+    def flaky() -> str:
+        """Fail."""
+        tried.append("flaky")
+        raise OSError("busy")
+
+    @tool(retries=0)
+    def once() -> str:
+        """Fail."""
+        tried.append("once")
+        raise OSError("busy")
+
+    script = {"triage": [calls(("flaky", {}), ("once", {})), says("Done.")]}
+    team = desk(Agent("triage", tools=[flaky, once]), script=script, clock=ManualClock(auto=True), tool_retries=2)
+    await team.run("hello")
+    assert (tried.count("flaky"), tried.count("once")) == (3, 1)
+
+
+@pytest.mark.parametrize("option", ["model_retries", "tool_retries"])
+@pytest.mark.parametrize("value", [-1, 1.5, "2"])
+@missing("retries cannot be set")
+def test_retries_are_whole_numbers(option: str, value: Any):
+    with pytest.raises(MisconfiguredError, match=option):
+        desk(**{option: value})
+
+
+@missing("a run has no model=")
+async def test_a_run_may_have_another_model():
+    other = ScriptedModel({"triage": [says("The other.")], "billing": [says("The other.")]})
+    team = desk(Agent("triage"))
+    assert (await team.run("hello", model=other, conversation="story")).output == "The other."
+    assert len(other.requests) == 1
+
+
+@missing("a run has no strategy=")
+async def test_a_run_may_have_another_strategy():
+    model = ScriptedModel({"triage": [says("One."), hands_off("billing", "refund")], "billing": [says("Refunded.")]})
+    team: Any = Team([Agent("triage"), Agent("billing")], model=model, strategy=Full())
+    await team.run("first words", conversation="story")
+    result = await team.run("second words", conversation="story", strategy=MessageOnly())
+    assert (result.handoff_chain[0].strategy, "first words" in repr(model.requests[-1].messages)) == (
+        "message_only",
+        False,
+    )
+
+
+@missing("a run has no model= and no strategy=")
+async def test_options_of_a_run_are_checked_before_anything_is_recorded():
+    team = desk()
+    for options in ({"strategy": 7}, {"model": 7}):
+        with pytest.raises(MisconfiguredError):
+            await team.run("hello", conversation="story", **options)
+
+
+@pytest.mark.parametrize("strategy", [Full(exclude=["tool:*"]), Recent(9, exclude=["tool:*"])], ids=["full", "recent"])
+@missing("the calls of a tool that is left out are still shown")
+async def test_what_leaves_out_tools_drops_calls_as_well_as_results(strategy: Any):
+    def look(page: int) -> str:
+        """Look."""
+        return "the shelf is empty"
+
+    script = {"triage": [calls(("look", {"page": 77})), hands_off("billing", "refund")], "billing": [says("Refunded.")]}
+    model = ScriptedModel(script)
+    members = [Agent("triage", tools=[look], handoffs=[handoff("billing", strategy=strategy)]), Agent("billing")]
+    await Team(members, model=model).run("hello")
+    seen = repr(model.requests[-1].messages)
+    assert ("the shelf is empty" in seen, "77" in seen, "hello" in seen) == (False, False, True)
+
+
+async def test_a_required_value_that_is_missing_is_reported_as_missing():
+    needy = Agent("billing", requires=[Variable("amount", "integer")])
+    script = {"triage": [delegates("billing", "x"), says("Done.")]}
+    model = ScriptedModel(script)
+    await Team([Agent("triage", handoffs=[delegate("billing")]), needy], model=model).run("hello")
+    assert "amount" in model.requests[-1].messages[-1].text

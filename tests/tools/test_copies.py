@@ -1,0 +1,168 @@
+"""What user code is given of a run is its own: whatever it does with it changes neither the run nor the log."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from changeover import Agent, Approval, Command, Function, Handover, Member, Rule, RunContext, Team, handoff, tool
+from changeover.testing import ScriptedModel, calls, hands_off, says
+from tests.public_api import recorded
+
+BEFORE = {"plan": "gold", "seen": ["a"]}
+
+leaks = pytest.mark.xfail(strict=True, reason="user code is given the engine's own dict")
+
+
+def spoil(variables: Any) -> None:
+    """Change all that can be changed; what is read-only may say so."""
+    with suppress(TypeError, AttributeError):
+        variables["seen"].append("spoiled")
+    with suppress(TypeError, AttributeError):
+        variables["plan"] = "spoiled"
+
+
+def spoils(answer: Any) -> Callable[..., Any]:
+    """A function of the run's context that spoils what it is given."""
+
+    def look(ctx: RunContext, *_: Any) -> Any:
+        spoil(ctx.variables)
+        return answer
+
+    return look
+
+
+@tool
+def spoiling(ctx: RunContext) -> str:
+    """Spoil what the tool is given."""
+    spoil(ctx.variables)
+    return "done"
+
+
+@tool(approval=Approval(when=spoils(False)))
+def asking() -> str:
+    """Spoil what the approval's condition is given."""
+    return "done"
+
+
+def sums_up(handover: Handover) -> str:
+    spoil(handover.variables)
+    return "All of it."
+
+
+PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "tool": ({"tools": [spoiling], "handoffs": ()}, {}),
+    "approval": ({"tools": [asking], "handoffs": ()}, {}),
+    "when": ({"handoffs": [handoff("billing", when=spoils(True))]}, {}),
+    "rule": ({"handoffs": ()}, {"rules": [Rule("never", if_=spoils(False), goto="billing")]}),
+    "instructions": ({"instructions": spoils("Be kind."), "handoffs": ()}, {}),
+    "strategy": ({"handoffs": [handoff("billing", strategy=sums_up)]}, {}),
+}
+TURNS = {
+    "tool": [calls(("spoiling", {})), says("Done.")],
+    "approval": [calls(("asking", {})), says("Done.")],
+    "when": [hands_off("billing", "look")],
+    "strategy": [hands_off("billing", "look")],
+}
+
+
+def team_with(place: str, store: str | None) -> Team:
+    """A team in which one kind of user code spoils what it is given."""
+    agent, options = PLACES[place]
+    script = {
+        "triage": [*TURNS.get(place, [says("Done.")]), says("Again.")],
+        "billing": [says("Done."), says("Again.")],
+    }
+    members = [Agent("triage", **agent), Agent("billing", handoffs=())]
+    return Team(members, model=ScriptedModel(script), store=store, **options)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@leaks
+async def test_what_user_code_does_with_the_variables_changes_nothing_in_the_run(place: str):
+    result = await team_with(place, None).run("go", context=BEFORE)
+    assert result.variables == BEFORE
+
+
+@pytest.mark.parametrize("place", ["tool", "strategy"])
+@leaks
+async def test_the_variables_are_the_same_after_a_restart(place: str, shared_store: str):
+    async with team_with(place, shared_store) as team:
+        before = dict((await team.run("go", conversation="story", context=BEFORE)).variables)
+    async with team_with(place, shared_store) as team:
+        after = await team.run("again", conversation="story")
+    assert after.variables == before == BEFORE
+
+
+@leaks
+async def test_a_function_member_gets_a_copy():
+    def looks(ctx: RunContext) -> Command | str:
+        spoil(ctx.variables)
+        return "done"
+
+    result = await Team([Function("look", looks)]).run("go", context=BEFORE)
+    assert result.variables == BEFORE
+
+
+@leaks
+async def test_what_a_caller_does_with_a_result_changes_nothing_in_the_run(any_store: str | None):
+    async with Team(
+        [Agent("desk")], model=ScriptedModel({"desk": [says("One."), says("Two.")]}), store=any_store
+    ) as team:
+        spoil((await team.run("go", conversation="story", context=BEFORE)).variables)
+        assert (await team.run("again", conversation="story")).variables == BEFORE
+
+
+@pytest.mark.parametrize("part", ["artifacts", "workflow_state"])
+@leaks
+async def test_artifacts_and_workflow_state_of_a_tool_are_not_the_runs_own(part: str):
+    def spoils_them(ctx: RunContext) -> str:
+        """Spoil what the tool is given."""
+        with suppress(TypeError, AttributeError):
+            ctx.workflow_state["done"].append("spoiled")
+        with suppress(TypeError, AttributeError):
+            getattr(ctx, part)["list"] = "spoiled"
+        return "done"
+
+    def makes(ctx: RunContext) -> Command:
+        return Command(goto="desk", update={"artifacts": {"list": "file:1"}, "workflow_state": {"done": ["a"]}})
+
+    script = {"desk": [calls(("spoils_them", {})), says("Done.")]}
+    members: list[Member] = [Function("first", makes), Agent("desk", tools=[spoils_them], handoffs=())]
+    result = await Team(members, model=ScriptedModel(script)).run("go")
+    assert (result.artifacts, result.workflow_state) == ({"list": "file:1"}, {"done": ["a"]})
+
+
+@leaks
+async def test_a_strategy_cannot_empty_the_arguments_that_were_recorded():
+    def look(page: int) -> str:
+        """Look at a page."""
+        return f"page {page}"
+
+    def empties(handover: Handover) -> str:
+        for message in handover.messages:
+            for call in getattr(message, "calls", ()):
+                with suppress(TypeError, AttributeError):
+                    call.args.clear()
+        return "All of it."
+
+    script = {"triage": [calls(("look", {"page": 7})), hands_off("billing", "x")], "billing": [says("Done.")]}
+    members = [Agent("triage", tools=[look], handoffs=[handoff("billing", strategy=empties)]), Agent("billing")]
+    model = ScriptedModel(script)
+    async with Team(members, model=model) as team:
+        await team.run("go", conversation="story")
+        replies = await recorded(team, "ModelReplied")
+    assert replies[0].calls[0].args == {"page": 7}
+    assert model.requests[1].messages[1].calls[0].args == {"page": 7}  # type: ignore[union-attr]
+
+
+async def test_a_callable_that_accepts_cannot_change_the_package_of_the_run():
+    def accepts(package: Any) -> bool:
+        spoil(package.context.variables)
+        return True
+
+    script = {"triage": [hands_off("billing", "x")], "billing": [says("Done.")]}
+    members = [Agent("triage"), Agent("billing", accepts=accepts)]
+    result = await Team(members, model=ScriptedModel(script)).run("go", context=BEFORE)
+    assert result.variables == BEFORE
