@@ -226,7 +226,7 @@ class DeclineOffer(Once, Struct, frozen=True, gc=False):
 
 
 def offer_in(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
-    """The offer that a ticket stands for, if it has no answer yet."""
+    """The offer of a ticket, if it has no answer yet."""
     call, run = split_handoff(ticket.id)[1], state.run
     found = run.find(call, Offered) if run and state.id == ticket.conversation else None
     if run is None or found is None or not isinstance(phase := found[1].phase, Offered):

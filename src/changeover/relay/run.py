@@ -134,7 +134,7 @@ class Task(Struct, gc=False):
     """One agent's part of a run."""
 
     position: int = 0
-    """Of the event with which it began; 0 before the first run."""
+    """Position of the event that began it; 0 before the first run."""
     run: str = ""
     agent: str = ""
     """The agent that got it; code, if code offers a package."""
@@ -144,12 +144,12 @@ class Task(Struct, gc=False):
     status: Literal["pending", "running", "waiting", "completed", "failed", "cancelled"] = "running"
 
     def begin(self) -> None:
-        """The agent showed a sign of life."""
+        """The agent has begun to work."""
         if self.status == "pending":
             self.status = "running"
 
     def go_on(self) -> None:
-        """A person decided what the task waited for."""
+        """A person has made the decision that the task waited for."""
         if self.status == "waiting":
             self.status = "running"
 

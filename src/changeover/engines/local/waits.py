@@ -91,7 +91,7 @@ class Waits:
             self._dispatcher.soon(self._dispatcher.go_on_with(live.state.root))
 
     def reopen(self, child: str) -> None:
-        """A delegate that is run again counts as awake until it was looked at: it may have gone on elsewhere."""
+        """A delegate that is run again counts as awake until it is checked: another process may have continued it."""
         if (live := self._conversations.cached(child)) is not None:
             live.asleep = False
 

@@ -91,7 +91,7 @@ class Sheet(Reading):
         self._touched, self._output = True, output
 
     def begin(self) -> None:
-        """The agent that has the task showed a sign of life."""
+        """The agent has begun to work on the task."""
         if self.state.work.status == "pending":
             self._touched = True
 
