@@ -112,7 +112,7 @@ class Head(Struct, frozen=True, gc=False):
     due: float | None = None
     """The next time at which a process has to take up the conversation although it has no owner."""
     tickets: tuple[Ticket, ...] = ()
-    """Tickets that must be in the queue from now on; one that is there already is kept, and can be claimed again."""
+    """Tickets that must be in the queue from now on; one that is there already keeps its claim, and its rest ends."""
     rests: tuple[str, ...] = ()
     """Open tickets that wait for a person or a delegate: they have no owner, cannot be claimed, and their count of
     claims restarts."""
