@@ -62,7 +62,7 @@ class TicketClaim:
         return f"TicketClaim({self.ticket.id!r}, attempt={self.attempt})"
 
     async def accept(self, *, estimated_completion: float | None = None) -> None:
-        """Accept the task. One that was accepted under an earlier claim is continued; to accept twice is to accept once."""
+        """Accept the task. One that was accepted under an earlier claim is continued; a second call records nothing."""
         accepted = Accepted(estimated_completion=estimated_completion)
         _check(accepted)
         await self._engine.put(Accept(self._taken, self._by, accepted, self._accepted))

@@ -228,6 +228,7 @@ CANNOT: dict[str, tuple[str, ...]] = {
         "what_a_user_says_to_an_agent_that_is_pulled_waits_as_well",
         "what_is_sent_back_from_the_queue_as_well_comes_back",
         "what_users_say_meanwhile_waits_behind_what_is_to_be_claimed",
+        "what_was_accepted_cannot_be_rejected_and_the_claim_still_holds",
     ),
     "an agent can do only so much at once": (
         "a_task_for_an_agent_without_capacity_goes_to_the_alternative",
