@@ -159,6 +159,7 @@ TROUBLES = {
     ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"): Trouble.LOST,
     ("40", "55P03"): Trouble.AGAIN,
     ("23505",): Trouble.CLASH,
+    ("54000",): Trouble.LARGE,
     ("25006", "53", "57", "58", "F0", "XX"): Trouble.DOWN,
 }
 """What the codes of PostgreSQL's errors, or their beginnings, mean to us."""
@@ -188,7 +189,7 @@ class PostgresSession:
         calls = self._begin()
         for sql, rows in writes:
             whole = bulk(sql)
-            calls += [whole(rows)] if whole else [(sql, row) for row in rows]
+            calls += whole.calls(rows) if whole else [(sql, row) for row in rows]
         self._pipeline.ask([*calls, COMMIT])
 
     def rollback(self) -> None:
@@ -277,6 +278,8 @@ class Postgres:
             raise StoreUnavailable(f"the store {self.shown} cannot be watched: {error}") from error
 
     def trouble(self, error: Exception) -> Trouble | None:
+        if isinstance(error, OverflowError):
+            return Trouble.LARGE
         if not isinstance(error, psycopg.Error):
             return None
         if error.sqlstate is None:
