@@ -159,7 +159,6 @@ TROUBLES = {
     ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"): Trouble.LOST,
     ("40", "55P03"): Trouble.AGAIN,
     ("23505",): Trouble.CLASH,
-    ("54000",): Trouble.LARGE,
     ("25006", "53", "57", "58", "F0", "XX"): Trouble.DOWN,
 }
 """What the codes of PostgreSQL's errors, or their beginnings, mean to us."""
