@@ -300,7 +300,11 @@ class StoreUnavailable(EngineError):
 
 
 class StoreDamaged(StoreUnavailable):
-    """A stored entry cannot be decoded; other conversations are not affected."""
+    """The log of a `conversation` cannot be read or is not whole; other conversations are not affected."""
+
+    def __init__(self, conversation: str, problem: str) -> None:
+        self.conversation, self.problem = conversation, problem
+        super().__init__(f"the store is damaged: in {conversation!r} {problem}; see: changeover db check")
 
 
 class StoreClosed(StoreUnavailable):

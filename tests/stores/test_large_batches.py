@@ -69,7 +69,6 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.xfail(strict=True, reason="batches have no limit")
 async def test_a_batch_on_postgresql_is_split_before_it_exceeds_the_limit(
     postgres: str, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ):
@@ -78,7 +77,6 @@ async def test_a_batch_on_postgresql_is_split_before_it_exceeds_the_limit(
     assert max(sizes) <= MOST
 
 
-@pytest.mark.xfail(strict=True, reason="an entry above the limit ends in an error of the driver or of the store")
 async def test_an_entry_above_the_limit_is_refused_in_words_and_no_other_with_it(sqlite_file: Path, small_values: None):
     model = ScriptedModel(lambda *_: says("Hello."))
     async with Team([Agent("desk")], model=model, store=f"sqlite:///{sqlite_file}") as team:

@@ -104,7 +104,7 @@ async def test_every_conversation_is_checked_and_damage_is_named(views: Views, s
 async def test_more_conversations_than_a_page_are_all_checked(
     another: Another, shared_store: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("changeover.stores.views.PAGE", 2)
+    monkeypatch.setattr("changeover.stores.check.PAGE", 2)
     log = another()
     for name in "abcde":
         await log.append(opening(name), WORKING)

@@ -1,4 +1,4 @@
-"""Command `db`: upgrade a store's tables, show their version, check that every record can be read."""
+"""Command `db`: upgrade a store's tables, show their version, check its logs and read models."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def current(store: StoreOption = None) -> None:
 
 @app.command()
 def check(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Read every conversation from its log.
+    """Read every conversation from its log, and compare the read models with it.
 
     Exit code 1 if the tables are not current or a conversation is damaged.
     """

@@ -11,7 +11,7 @@ from changeover.engines.local.children import Children
 from changeover.engines.local.claims import Claims
 from changeover.engines.local.conversation import WAITS, Conversation, Conversations, in_hook, is_recorded_late
 from changeover.engines.local.directory import LiveDirectory
-from changeover.engines.local.followers import Followers, Watch
+from changeover.engines.local.followers import Followers, Watch, undamaged
 from changeover.engines.local.perform import Performer
 from changeover.engines.local.recorder import Postponed, Recorder
 from changeover.engines.local.stream import Reading
@@ -24,7 +24,6 @@ from changeover.errors import (
     EngineError,
     LeaseLost,
     Owned,
-    StoreDamaged,
     StoreUnavailable,
 )
 from changeover.facts import RunResult
@@ -145,11 +144,9 @@ class Dispatcher:
     async def recover(self) -> None:
         """Go on with unfinished conversations that no live process works on."""
         for conversation in await self.log.unfinished():
-            try:
+            with undamaged(conversation):
                 if is_root(conversation) or not await self._is_run_by_parent(conversation):
                     await self.go_on_with(conversation)
-            except StoreDamaged as error:  # the other conversations can still be recovered
-                logger.error("conversation %s cannot be taken up: %s", conversation, error)
 
     async def _is_run_by_parent(self, conversation: str) -> bool:
         """True unless only clean-up is left in a delegate's conversation. Folded from the log and not cached: its

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from changeover.engines.local.conversation import Conversation
-from changeover.errors import EngineError
+from changeover.errors import EngineError, StoreDamaged
 from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.stream import recorded
@@ -117,6 +118,15 @@ async def _next(changes: AsyncIterator[Entry]) -> Entry:
     return await anext(changes)
 
 
+@contextmanager
+def undamaged(conversation: str) -> Iterator[None]:
+    """Log that a conversation is damaged instead of raising it, so that the caller goes on with the others."""
+    try:
+        yield
+    except StoreDamaged as error:
+        logger.error("conversation %s cannot be taken up: %s", conversation, error)
+
+
 class Watch:
     """Looks at the store at intervals: for changes to agents, inputs of other processes, and unfinished work."""
 
@@ -154,4 +164,5 @@ class Watch:
             live = self._dispatcher.conversations.cached(conversation)
             news = live is None or live.missed or live.halted or live.known < position
             if news and not (live and live.lock.locked()):
-                await self._dispatcher.go_on_with(conversation)
+                with undamaged(conversation):
+                    await self._dispatcher.go_on_with(conversation)

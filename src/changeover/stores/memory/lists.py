@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -68,12 +69,12 @@ class MemoryLists(SqlLists):
 
     def _answer(self, call: Call) -> list[Row]:
         if self._session is None:
-            self._session = _projected(self._snapshot())
+            self._session = projected(self._snapshot())
             weakref.finalize(self, self._session.close)
         return self._session.ask(call)
 
 
-def _projected(snapshot: Snapshot) -> SqliteSession:
+def projected(snapshot: Snapshot) -> SqliteSession:
     """A database with the read models of a log."""
     session = SqliteSession(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
     session.run([(sql, ()) for sql in _ddl()])
@@ -105,11 +106,10 @@ def _add_conversations(rows: Rows, tree: list[Entry], states: dict[str, State], 
         rows["new_conversations"].append((*where, state.position, state.seq, *tally, created, updated))
 
 
-def _ddl() -> Iterator[str]:
-    say = Compiler(DIALECT)
-    for table in TABLES:
-        yield say.ddl(CreateTable(table))
-        yield from (say.ddl(CreateIndex(index)) for index in table.indexes)
+@cache
+def _ddl() -> list[str]:
+    say, indexes = Compiler(DIALECT), [index for table in TABLES for index in table.indexes]
+    return [say.ddl(CreateTable(table)) for table in TABLES] + [say.ddl(CreateIndex(index)) for index in indexes]
 
 
 def _write(session: SqliteSession, rows: Rows, more: Sequence[Write] = ()) -> None:

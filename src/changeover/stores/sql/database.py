@@ -40,6 +40,8 @@ class Trouble(Enum):
     """The database is not available."""
     MINE = auto()
     """One of the statements is at fault; the others would succeed without it."""
+    LARGE = auto()
+    """As MINE: a value is larger than the database takes."""
 
 
 class Session(Protocol):

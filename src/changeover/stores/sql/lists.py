@@ -26,7 +26,7 @@ from changeover.relay.lists import (
 )
 from changeover.relay.result import handoffs_in
 from changeover.relay.tables import Tried
-from changeover.stores.codec import entry_of
+from changeover.stores.codec import check_order, entry_of
 from changeover.stores.sql import schema
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind
 from changeover.stores.sql.database import Call, Row
@@ -78,7 +78,13 @@ class SqlLists:
     async def tree(self, conversation: str) -> list[Entry]:
         prefix = below(conversation)
         tree = statements(self._dialect).feed.tree(conversation=conversation, prefix=prefix, length=len(prefix))
-        return [entry_of(row) for row in await self._small(tree)]
+        logs: dict[str, list[Entry]] = {}
+        entries = [entry_of(row) for row in await self._small(tree)]
+        for entry in entries:
+            logs.setdefault(entry.conversation, []).append(entry)
+        for id, log in logs.items():
+            check_order(id, log)
+        return entries
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         if not (entries := await self.tree(conversation)):

@@ -16,7 +16,7 @@ from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import forgotten
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
-from changeover.stores.codec import entry_of
+from changeover.stores.codec import entry_of, log_of
 from changeover.stores.feed import Feed
 from changeover.stores.sql.breakers import SqlBreakers
 from changeover.stores.sql.database import Database, Row, Session
@@ -113,7 +113,7 @@ class SqlLog:
             rows = await self._together.rows(conversation)
         else:
             rows = await self._reader.rows(self._sql.log.read(conversation=conversation, after=after))
-        return [entry_of(row) for row in rows]
+        return log_of(rows, after)
 
     async def tree(self, conversation: str) -> list[Entry]:
         return await self.lists.tree(conversation)

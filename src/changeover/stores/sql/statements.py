@@ -94,7 +94,7 @@ class LogStatements:
         here = c.id == bind("conversation")
         found = sa.select(e.position, e.at, e.seq, e.body).where(e.conversation == c.number)
         self.find = say(found.where(here, e.cause == bind("cause")))
-        self.read = say(ENTRY.where(here, e.position >= _number("after")).order_by(e.position))
+        self.read = say(_log(e.position >= _number("after")).where(here))
         self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
         # The time comes from a scalar subquery, evaluated once: PostgreSQL uses no index for a volatile function.
         due = c.due <= sa.select(now()).scalar_subquery()
@@ -221,10 +221,17 @@ def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Updat
     return update.ordered_values(*((table.c[name], bind(name)) for name in fields[:-keys]))
 
 
+def _log(*which: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Entries in order, each row with the head of the log; a row without an entry if there is none."""
+    joined = conversations.outerjoin(entries, sa.and_(e.conversation == c.number, *which))
+    columns = (c.id, c.root, e.position, e.cause, e.at, e.body, e.seq, e.schema, c.position.label("head"))
+    return sa.select(*columns).select_from(joined).order_by(e.position)
+
+
 def _of_each(id: sa.ColumnElement[str]) -> sa.Select[Any]:
     """The entries of each of these conversations, looked up one conversation at a time."""
     # OFFSET keeps the planner from a join that, with old statistics, would read all entries.
-    one = ENTRY.where(c.id == id).order_by(e.position).offset(ZERO).lateral()
+    one = _log().where(c.id == id).offset(ZERO).lateral()
     return sa.select(*one.c).select_from(id.table, one)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from changeover.errors import LeaseLost, StoreUnavailable
+from changeover.errors import LeaseLost, MisconfiguredError, StoreUnavailable
 from changeover.stores.feed import Feed
 from changeover.stores.sql.batch import Batch
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
@@ -156,7 +156,7 @@ class Writer:
                 self._write(jobs, tries, careful=True)
             case Trouble.AGAIN | Trouble.CLASH if tries:
                 self._write(jobs, tries, careful or trouble is Trouble.CLASH)
-            case Trouble.MINE | None if len(jobs) > 1:
+            case Trouble.MINE | Trouble.LARGE | None if len(jobs) > 1:
                 for job in jobs:
                     self._write([job], tries, careful)
             case _:
@@ -180,6 +180,9 @@ class Writer:
         for job in jobs:
             if isinstance(error, LeaseLost):
                 job.error = LeaseLost(str(error))
+            elif self._database.trouble(error) is Trouble.LARGE:
+                job.error = MisconfiguredError(f"it is too large for the store {self._database.shown}: {error}")
+                job.error.__cause__ = error
             else:
                 job.error = StoreUnavailable(f"the store {self._database.shown} cannot be written: {error}")
                 job.error.__cause__ = error

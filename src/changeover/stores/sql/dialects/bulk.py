@@ -19,6 +19,12 @@ NUL = b"\\u0000"
 """NUL as JSON writes it; PostgreSQL's texts cannot hold it."""
 
 
+MOST_BYTES = 64 * 2**20
+"""A list of several rows is split before its JSON is longer than this."""
+LARGEST = 1_000_000_000
+"""The longest JSON of one row: PostgreSQL takes no value of a gigabyte."""
+
+
 class Listed(bytes):
     """A list as JSON."""
 
@@ -29,12 +35,21 @@ def json_texts(values: Sequence[str]) -> Listed:
     return Listed(_ENCODER.encode([holdable(value) for value in values]) if NUL in listed else listed)
 
 
-def json_rows(fields: Sequence[str], values: Sequence[Row]) -> Listed:
-    """A list of rows as JSON objects, with values that PostgreSQL accepts."""
+def json_rows(fields: Sequence[str], values: Sequence[Row]) -> list[Listed]:
+    """Rows as JSON objects with values that PostgreSQL accepts, in lists of at most
+    MOST_BYTES; a larger row has a list to itself.
+
+    Raises OverflowError if a row is too large for PostgreSQL.
+    """
     listed = _ENCODER.encode([dict(zip(fields, row, strict=True)) for row in values])
     if NUL in listed or any(inf in row or -inf in row for row in values):
         listed = _ENCODER.encode([dict(zip(fields, map(_encodable, row), strict=True)) for row in values])
-    return Listed(listed)
+    if len(listed) <= MOST_BYTES or (len(values) == 1 and len(listed) <= LARGEST):
+        return [Listed(listed)]
+    if len(values) == 1:
+        raise OverflowError(f"a row has {len(listed)} bytes, and PostgreSQL takes {LARGEST}")
+    half = len(values) // 2
+    return json_rows(fields, values[:half]) + json_rows(fields, values[half:])
 
 
 def holdable(text: str) -> str:
@@ -66,12 +81,13 @@ class Bulk(NamedTuple):
     keys: tuple[str, ...] = ()
     """The fields that identify the row; none if it only adds rows."""
 
-    def __call__(self, rows: Sequence[Row]) -> Call:
+    def calls(self, rows: Sequence[Row]) -> list[Call]:
+        """The calls that write these rows."""
         if self.keys and len(rows) > 1:
             # Of several changes to one row only the last takes effect, as if they were executed in order.
             key = itemgetter(*map(self.fields.index, self.keys))
             rows = list({key(row): row for row in rows}.values())
-        return self.sql, (json_rows(self.fields, rows),)
+        return [(self.sql, (listed,)) for listed in json_rows(self.fields, rows)]
 
 
 @cache

@@ -188,7 +188,7 @@ class PostgresSession:
         calls = self._begin()
         for sql, rows in writes:
             whole = bulk(sql)
-            calls += [whole(rows)] if whole else [(sql, row) for row in rows]
+            calls += whole.calls(rows) if whole else [(sql, row) for row in rows]
         self._pipeline.ask([*calls, COMMIT])
 
     def rollback(self) -> None:
@@ -277,6 +277,8 @@ class Postgres:
             raise StoreUnavailable(f"the store {self.shown} cannot be watched: {error}") from error
 
     def trouble(self, error: Exception) -> Trouble | None:
+        if isinstance(error, OverflowError):
+            return Trouble.LARGE
         if not isinstance(error, psycopg.Error):
             return None
         if error.sqlstate is None:

@@ -46,6 +46,8 @@ DOWN = BUSY | {
     sqlite3.SQLITE_READONLY,
 }
 
+TOO_BIG = sqlite3.SQLITE_TOOBIG
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -173,6 +175,8 @@ class Sqlite:
         return SqliteWatch(self.connect())
 
     def trouble(self, error: Exception) -> Trouble | None:
+        if isinstance(error, OverflowError) or (isinstance(error, sqlite3.Error) and code(error) == TOO_BIG):
+            return Trouble.LARGE
         if not isinstance(error, sqlite3.Error):
             return None
         if isinstance(error, sqlite3.IntegrityError):
