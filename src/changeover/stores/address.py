@@ -1,4 +1,4 @@
-"""The address of a store: what is wrong with it, and the form in which it may be shown, without its passwords."""
+"""The URL of a store: its faults, and the form without passwords in which it is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUOTED = re.compile('".*"', re.DOTALL)
 
 
 def without_password(url: str) -> str:
-    """The address as it may be shown."""
+    """The URL without passwords, to show."""
     if url.startswith("sqlite:"):
         return url
     url = USER.sub(r"\1:***@", url)
@@ -39,14 +39,14 @@ def without_quotes(words: str) -> str:
 
 
 def url_faults(url: object) -> list[str]:
-    """What is wrong with the address of a store."""
+    """Faults of the URL of a store."""
     if not isinstance(url, str):
         return [f"a store is a URL, not {type(url).__name__}; for a file write sqlite:///file.db"]
     if url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip("/") not in ("", ":memory:"):
         return []
     try:
         parts = urlsplit(url)
-    except ValueError:  # whose words may quote a password
+    except ValueError:  # its text may quote a password
         return [f"{_begin(url)} cannot be read as a URL; write it as in postgresql://user@host/database"]
     if parts.scheme in ("postgresql", "postgres") and "://" in url:
         return []

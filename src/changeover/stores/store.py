@@ -20,7 +20,7 @@ class Store:
 
     url: str
     lease: float = 10.0
-    """For how many seconds a process that died still counts as alive; then others take up its conversations."""
+    """Seconds without renewal after which a process counts as dead, and others take up its conversations."""
 
     def __post_init__(self) -> None:
         if faults := [*url_faults(self.url), *_lease_faults(self.lease)]:
