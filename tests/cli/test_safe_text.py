@@ -104,6 +104,13 @@ def test_whole_escape_sequences_are_taken_out(text: str):
     assert clean(text) == "a"
 
 
+@pytest.mark.parametrize("words", [["tasks", "show"], ["graph"], ["handoffs", "list", "--conversation"]], ids=str)
+def test_an_id_that_is_no_text_is_refused_in_one_line(words: list[str], evil: Path):
+    done = changeover(*words, "a\udcff", at=evil)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "no UTF-8" in done.stderr
+
+
 def test_half_a_character_can_be_printed():
     assert clean("half \ud83d") == "half <U+D83D>"
 

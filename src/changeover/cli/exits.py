@@ -80,7 +80,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def errors_reported() -> Iterator[None]:
-    """Print a Mistake or a ChangeoverError on standard error, and exit with code 1."""
+    """Print a Mistake, a ChangeoverError or an argument that is no text on standard error, and exit with code 1."""
     from changeover.errors import ChangeoverError
 
     _configure_log()
@@ -88,6 +88,11 @@ def errors_reported() -> Iterator[None]:
         yield
     except (Mistake, ChangeoverError) as error:
         tell(f"changeover: {error_text(error)}")
+        raise typer.Exit(Exit.FAILED) from None
+    except UnicodeEncodeError as error:
+        if not STEERING.match(error.object[error.start]):
+            raise
+        tell("changeover: an argument holds bytes that are no UTF-8, which no store can look for")
         raise typer.Exit(Exit.FAILED) from None
 
 
