@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
-from changeover.engines.clock import SystemClock
+from changeover.engines.clock import CheckedClock, SystemClock
 from changeover.errors import MisconfiguredError
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.deadlock import Deadlock
@@ -93,7 +93,7 @@ def assemble(declared: Declared) -> World:
         roster,
         {**models, **tried},
         toolkits,
-        declared.clock or SystemClock(),
+        SystemClock() if declared.clock is None else CheckedClock(declared.clock),
         declared.ask,
         helper=helper,
         registry=_registry(members, declared.routing or Routing()),

@@ -10,7 +10,7 @@ from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
 from changeover.guards.approval import Decision, decision_fault, is_names
 from changeover.guards.breaker import Circuit
 from changeover.ids import below, split_request
-from changeover.inputs import check_texts
+from changeover.inputs import check_id, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.engine import Engine
@@ -40,6 +40,7 @@ class Overseer(ABC):
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
         """The requests that await a person's decision: of a conversation and its delegates, or of the whole store."""
+        check_id(conversation=conversation)
         found, prefix = await self.log.approvals(), below(conversation or "")
         return [
             each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(prefix)
@@ -68,6 +69,7 @@ class Overseer(ABC):
         if isinstance(approval, Ticket):
             raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
         id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
+        check_id(approval=id)
         if split_request(id) is None:
             raise ApprovalError(
                 f"{id!r} is not the id of an approval; `approvals()` lists those that are awaited", approval=id
@@ -80,7 +82,9 @@ class Overseer(ABC):
         if not isinstance(id, str | Ticket):
             raise MisconfiguredError(f"cancel by the id of a conversation, a run, a handoff or a ticket, not by {id!r}")
         check_texts(by=by, reason=reason)
-        return await self.engine.put(Cancel(id.id if isinstance(id, Ticket) else id, by, reason))
+        id = id.id if isinstance(id, Ticket) else id
+        check_id(id=id)
+        return await self.engine.put(Cancel(id, by, reason))
 
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
         """Undo a handoff: its task goes back to the sender, with the reason and the receiver's last message, and its
@@ -90,6 +94,7 @@ class Overseer(ABC):
         """
         id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
         check_texts(reason=reason, by=by)
+        check_id(handoff=id)
         return await self.engine.put(RollBack(id, reason, by))
 
     async def forget(self, conversation: str) -> bool:
@@ -97,6 +102,7 @@ class Overseer(ABC):
 
         Raises UnderWay while something goes on in it; cancel that first.
         """
+        check_id(conversation=conversation)
         return await self.engine.forget(conversation)
 
     async def breakers(self) -> list[Circuit]:
@@ -105,10 +111,12 @@ class Overseer(ABC):
 
     async def force_breaker(self, receiver: str) -> None:
         """Open a receiver's circuit breaker: no process on the store hands anything to it until it is reset."""
+        check_id(receiver=receiver)
         await self.log.breakers.force(receiver, self.clock.now())
 
     async def reset_breaker(self, receiver: str) -> bool:
         """Close a receiver's circuit breaker and forget its failures; False if there were none."""
+        check_id(receiver=receiver)
         return await self.log.breakers.reset(receiver, self.clock.now())
 
     async def metrics(self, window: Window = None) -> Metrics:
@@ -117,14 +125,17 @@ class Overseer(ABC):
 
     async def measure(self, conversation: str, name: str, value: float) -> None:
         """Store a measure of your own for a conversation, such as the satisfaction of its user."""
+        check_id(conversation=conversation, name=name)
         await keep(self.log.trials, conversation, (name, value), self.clock.now())
 
     async def history(self, conversation: str) -> list[Recorded]:
         """All events of a conversation and its delegates, in order; raises ConversationNotFound."""
+        check_id(conversation=conversation)
         return list(recorded(await self._tree(conversation)))
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """All handoffs of a conversation and its delegates, in order; raises ConversationNotFound."""
+        check_id(conversation=conversation)
         return await self.log.lists.handoffs(conversation)
 
     async def _tree(self, conversation: str) -> list[Entry]:

@@ -60,6 +60,12 @@ def text_faults(given: Mapping[str, object]) -> list[str]:
     return found
 
 
+def check_id(**given: object) -> None:
+    """Raise MisconfiguredError if one of these ids holds half a character, which no store can look for."""
+    if faults := text_faults({what: id for what, id in given.items() if isinstance(id, str)}):
+        raise MisconfiguredError(*faults)
+
+
 def _no_texts(given: Mapping[str, object]) -> list[str]:
     wrong = ((what, text) for what, text in given.items() if not isinstance(text, str))
     return [f"{what} must be a str, not {type(text).__name__}" for what, text in wrong]

@@ -29,7 +29,7 @@ from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
-from changeover.inputs import RunOptions, brokered, check_texts, message, offered, package_of
+from changeover.inputs import RunOptions, brokered, check_id, check_texts, message, offered, package_of
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import Hook, Hooks
 from changeover.relay.claims import Submit
@@ -222,7 +222,9 @@ class Team(Overseer):
 
     async def status(self, ticket: Ticket | str) -> TicketStatus:
         """The status of a ticket; raises HandoffNotFound."""
-        return await status_of(self.log, ticket.id if isinstance(ticket, Ticket) else ticket)
+        id = ticket.id if isinstance(ticket, Ticket) else ticket
+        check_id(ticket=id)
+        return await status_of(self.log, id)
 
     async def result(self, ticket: Ticket | str, *, timeout: float | None = None) -> HandoffResult:
         """Wait for the result of a ticket, which any process may work on.
@@ -231,11 +233,13 @@ class Team(Overseer):
         before its deadline or the worker took too long.
         """
         id = ticket.id if isinstance(ticket, Ticket) else ticket
+        check_id(ticket=id)
         return _in_time(await result_of_ticket(self.log, id, timeout))
 
     async def resume(self, conversation: str) -> RunResult:
         """Wait for the current run, in any process; else return the last result. A failed run retries its failed step.
         Raises ConversationNotFound."""
+        check_id(conversation=conversation)
         return await self._engine.result(Resume(conversation))
 
     async def follow(
@@ -245,6 +249,7 @@ class Team(Overseer):
 
         `first` is awaited once no event can be missed; a decision belongs there.
         """
+        check_id(conversation=conversation)
         async with aclosing(self._engine.stream(Resume(conversation), first)) as items:
             async for item in items:
                 yield item

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from changeover import Agent, Team, tool
+from changeover.errors import EngineError
 from changeover.testing import ScriptedModel, calls, says
 
 
@@ -19,7 +20,6 @@ def team_of(*tools: Any, store: str | None = None) -> Team:
     return Team([Agent("desk", tools=tools)], model=ScriptedModel(play), store=store)
 
 
-@pytest.mark.xfail(strict=True, reason="the late result of a tool that swallows cancellation is used")
 async def test_a_tool_that_swallows_cancellation_times_out_all_the_same(any_store: str | None):
     @tool(timeout=0.05)
     async def stubborn() -> str:
@@ -35,7 +35,6 @@ async def test_a_tool_that_swallows_cancellation_times_out_all_the_same(any_stor
         assert "the late result" not in repr(await team.history("story"))
 
 
-@pytest.mark.xfail(strict=True, reason="a tool that swallows cancellation holds up its run")
 async def test_a_tool_that_never_ends_holds_up_its_run_no_longer_than_its_timeout():
     stop = asyncio.Event()
 
@@ -62,6 +61,39 @@ async def test_a_tool_that_ends_when_it_is_cancelled_has_timed_out():
         return "never"
 
     assert "0.05" in (await team_of(polite).run("go")).output
+
+
+async def test_closing_a_team_waits_for_a_tool_that_cleans_up():
+    begun, cleaned = asyncio.Event(), asyncio.Event()
+
+    @tool(timeout=10)
+    async def careful() -> str:
+        """Clean up."""
+        begun.set()
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.sleep(0.2)
+            cleaned.set()
+        return "never"
+
+    team = team_of(careful)
+    running = asyncio.ensure_future(team.run("go", conversation="story"))
+    await begun.wait()
+    await team.close()
+    assert cleaned.is_set()
+    with pytest.raises(EngineError):
+        await running
+
+
+@pytest.mark.parametrize("error", [GeneratorExit("gone"), SystemExit(3), asyncio.CancelledError()], ids=repr)
+async def test_a_tool_that_raises_what_is_no_exception_is_told_to_the_model(error: BaseException):
+    async def breaks() -> str:
+        """Break."""
+        raise error
+
+    answer = (await asyncio.wait_for(team_of(breaks).run("go"), 2)).output
+    assert type(error).__name__ in answer
 
 
 class Unspeakable(Exception):

@@ -12,8 +12,14 @@ from inspect import cleandoc
 
 import typer
 
-CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
+    r"|[\x00-\x09\x0b-\x1f\x7f-\x9f]"
+)
 """An escape sequence, or a control character other than a newline."""
+STEERING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""A character that turns the direction of a text, or half a character, which no terminal can print."""
+RAW = re.compile(rf"{STEERING.pattern}|[\x7f-\x9f]")
 
 
 class Exit(IntEnum):
@@ -45,8 +51,16 @@ class Mistake(Exception):
 
 
 def clean(text: str) -> str:
-    """The text without control characters; newlines stay. Everything that commands print passes through here."""
-    return CONTROL.sub("", text.replace("\t", " ").replace("\r\n", "\n"))
+    """The text, safe for a terminal: without control characters except newlines, and with the code of each character
+    that turns the direction of a text, as in <U+202E>. Everything that commands print for people passes through here.
+    """
+    text = CONTROL.sub("", text.replace("\t", " ").replace("\r\n", "\n"))
+    return STEERING.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+def escaped(json: str) -> str:
+    """JSON with the same characters as escapes, for programs: its meaning is the same."""
+    return RAW.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
 
 
 def one_line(text: str) -> str:
@@ -66,7 +80,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def errors_reported() -> Iterator[None]:
-    """Print a Mistake or a ChangeoverError on standard error, and exit with code 1."""
+    """Print a Mistake, a ChangeoverError or an argument that is no text on standard error, and exit with code 1."""
     from changeover.errors import ChangeoverError
 
     _configure_log()
@@ -74,6 +88,11 @@ def errors_reported() -> Iterator[None]:
         yield
     except (Mistake, ChangeoverError) as error:
         tell(f"changeover: {error_text(error)}")
+        raise typer.Exit(Exit.FAILED) from None
+    except UnicodeEncodeError as error:
+        if not STEERING.match(error.object[error.start]):
+            raise
+        tell("changeover: an argument holds bytes that are no UTF-8, which no store can look for")
         raise typer.Exit(Exit.FAILED) from None
 
 

@@ -238,7 +238,7 @@ def _print_one(out: Console, each: StuckWork) -> None:
 
     from changeover.cli.terminal.render import when
 
-    about = Text(f"  {each.kind} for {each.agent}, since {when(each.since)}", "dim")
+    about = Text(f"  {each.kind} for {one_line(each.agent)}, since {when(each.since)}", "dim")
     out.print(Text.assemble((one_line(each.id), "bold"), about), soft_wrap=True)
     why = Text(f"  {one_line(each.why)}", "yellow")
     for line in why.wrap(out, out.width) if out.is_terminal else [why]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from math import isfinite
 from typing import Any
 
+from changeover.errors import MisconfiguredError
 from changeover.relay.ports import Clock
 
 
@@ -19,6 +21,25 @@ class SystemClock:
 
     async def alarm(self, at: float) -> None:
         await self.sleep_until(at)
+
+
+class CheckedClock:
+    """A clock of the team's own, whose time is checked: a log and its deadlines need finite numbers.
+
+    Raises MisconfiguredError when it shows anything else.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.sleep_until, self.alarm = clock.sleep_until, clock.alarm
+
+    def now(self) -> float:
+        at = self._clock.now()
+        if not isinstance(at, int | float) or not isfinite(at):
+            raise MisconfiguredError(
+                f"the clock of the team shows {at!r}; its now() must give a finite number of seconds"
+            )
+        return at
 
 
 async def done_by(clock: Clock, deadline: float | None, work: asyncio.Future[Any]) -> bool:

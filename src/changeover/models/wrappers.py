@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from changeover.errors import MisconfiguredError, ModelError
 from changeover.handoffs.structured_output import unfenced
 from changeover.messages import Reply
+from changeover.relay.perform.callbacks import words_of
 from changeover.relay.ports import Model, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 
@@ -193,5 +194,5 @@ async def close_clients(model: Model) -> None:
 def joint_error(errors: Sequence[ModelError], agent: str) -> ModelError:
     """One error with all messages; it may be retried if one of the errors may."""
     waits = [error.retry_after or 0.0 for error in errors if error.retryable]
-    messages = "; ".join(map(str, errors))
+    messages = "; ".join(map(words_of, errors))
     return ModelError(messages, agent=agent, retryable=bool(waits), retry_after=min(waits, default=None))

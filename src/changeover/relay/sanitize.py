@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,6 +11,8 @@ from changeover.facts import ONE_REQUEST, Usage
 from changeover.messages import Call, Reply
 
 ENCODER = msgspec.json.Encoder()
+MOST = 10**15
+"""The largest count of tokens that is believed; a store can add up thousands of them."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -27,11 +30,29 @@ def reply_of(given: object, command: str) -> Reply:
         raise TypeError("a Reply has a text, a thinking text, and a tuple of calls")
     if fault := _fault(given):
         raise TypeError(fault)
-    if not given.calls and given.text.isascii() and not given.thinking and not given.extra:
+    usage = given.usage if given.usage is ONE_REQUEST else _never_negative(given.usage)
+    if not given.calls and given.text.isascii() and not given.thinking and not given.extra and usage is given.usage:
         return given
     calls = _calls_of(given.calls, command) if given.calls else ()
-    text, thinking, extra = text_of(given.text), text_of(given.thinking), whole(given.extra) if given.extra else {}
-    return Reply(text=text, thinking=thinking, calls=calls, usage=given.usage, extra=extra)
+    text, thinking, extra = text_of(given.text), text_of(given.thinking), _stored(given.extra) if given.extra else {}
+    return Reply(text=text, thinking=thinking, calls=calls, usage=usage, extra=extra)
+
+
+def _stored(extra: dict[str, Any]) -> Any:
+    """The extra of a reply exactly as a reader of the log finds it."""
+    try:
+        return msgspec.json.decode(ENCODER.encode(whole(extra)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise TypeError(f"what goes with a Reply as its extra must be what JSON can hold: {error}") from error
+
+
+def _never_negative(usage: Usage) -> Usage:
+    """The usage with 0 for every figure below 0, which would give back what others have spent."""
+    tokens = (usage.input_tokens, usage.output_tokens, usage.requests)
+    if min(tokens) >= 0 and (usage.cost is None or usage.cost >= 0):
+        return usage
+    given, written, requests = (max(each, 0) for each in tokens)
+    return Usage(given, written, requests, None if usage.cost is None else max(usage.cost, 0.0))
 
 
 def _fault(given: Reply) -> str:
@@ -50,7 +71,9 @@ def _counts(usage: object) -> bool:
     if not isinstance(usage, Usage):
         return False
     tokens = (usage.input_tokens, usage.output_tokens, usage.requests)
-    return all(isinstance(each, int) for each in tokens) and isinstance(usage.cost, float | int | None)
+    if not all(isinstance(each, int) and each <= MOST for each in tokens):
+        return False
+    return usage.cost is None or (isinstance(usage.cost, float | int) and isfinite(usage.cost))
 
 
 def _calls_of(calls: tuple[Call, ...], command: str) -> tuple[Call, ...]:

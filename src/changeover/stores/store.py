@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from changeover.errors import MisconfiguredError
+from changeover.stores.address import url_faults, without_password
 
 if TYPE_CHECKING:
     from changeover.stores.sql.database import Database
@@ -23,8 +23,11 @@ class Store:
     """Seconds without renewal after which a process counts as dead, and others take up its conversations."""
 
     def __post_init__(self) -> None:
-        if faults := [*_url_faults(self.url), *_lease_faults(self.lease)]:
+        if faults := [*url_faults(self.url), *_lease_faults(self.lease)]:
             raise MisconfiguredError(*faults)
+
+    def __repr__(self) -> str:
+        return f"Store(url={without_password(self.url)!r}, lease={self.lease!r})"
 
 
 def open_log(store: Store) -> SqlLog:
@@ -59,28 +62,6 @@ def database_of(store: Store) -> Database:
             "a store on PostgreSQL needs psycopg; install it with: pip install 'changeover[postgres]'"
         ) from error
     return Postgres(store.url, store.lease)
-
-
-def _url_faults(url: object) -> list[str]:
-    """Faults of the URL of a store."""
-    if not isinstance(url, str):
-        return [f"a store is a URL, not {type(url).__name__}; for a file write sqlite:///file.db"]
-    if url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip("/") not in ("", ":memory:"):
-        return []
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # its text may quote a password
-        return [f"{_scheme(url)!r} cannot be read as a URL; write it as in postgresql://user@host/database"]
-    if parts.scheme in ("postgresql", "postgres") and "://" in url:
-        return []
-    if parts.scheme == "sqlite":
-        return [f"{url!r} names no file; write sqlite:///file.db, or leave store= out to keep conversations in memory"]
-    return [f"{_scheme(url)!r} is no store; there are: sqlite:///file.db, postgresql://user@host/database"]
-
-
-def _scheme(url: str) -> str:
-    """The URL without the part that may hold a password."""
-    return url.partition("://")[0] + "://…" if "@" in url else url
 
 
 def _lease_faults(lease: object) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from changeover.guards.approval import approval_faults
-from changeover.relay.perform.callbacks import in_thread
+from changeover.relay.perform.callbacks import OutOfTime, in_thread, within
 from changeover.relay.ports import ToolOutcome
 from changeover.toolkits.function_schema import Schema, bare, compile_tool
 from changeover.toolkits.result_text import Unserialisable, cut, text_of, words
@@ -72,16 +73,12 @@ class FunctionToolkit:
             self.faults += compiled
 
 
-class _OutOfTime(Exception):
-    """The timeout of the tool expired; a TimeoutError comes from the function itself."""
-
-
 async def _attempt(schema: Schema, args: dict[str, Any], context: RunContext) -> ToolOutcome:
     # The arguments are built for each attempt: one that failed may have changed them.
     ready = schema.fit(args, context)
     if isinstance(ready, str):
         return ToolOutcome(ready, ok=False)
-    result = await _within(schema.tool.timeout, ready)
+    result = await within(schema.tool.timeout, partial(_called, ready))
     try:
         return _outcome(result, schema.tool.max_result)
     except (Unserialisable, BadCommand) as error:
@@ -100,17 +97,6 @@ def _outcome(result: Any, limit: int) -> ToolOutcome:
     return ToolOutcome("" if directive.leads else UPDATED, directive=directive)
 
 
-async def _within(timeout: float | None, ready: Callable[[], Any]) -> Any:
-    limit = asyncio.timeout(timeout)
-    try:
-        async with limit:
-            return await _called(ready)
-    except Exception as error:
-        if limit.expired():
-            raise _OutOfTime(f"it took longer than {timeout:g} seconds; it may still have taken effect") from error
-        raise
-
-
 async def _called(ready: Callable[[], Any]) -> Any:
     """Await an async function; run a plain one in a thread, so that it does not block the event loop."""
     result = ready() if inspect.iscoroutinefunction(bare(ready)) else await in_thread(ready)
@@ -118,7 +104,7 @@ async def _called(ready: Callable[[], Any]) -> Any:
 
 
 def _failed(name: str, error: Exception, attempts: int) -> ToolOutcome:
-    reason = str(error) if isinstance(error, _OutOfTime) else words(error)
+    reason = str(error) if isinstance(error, OutOfTime) else words(error)
     tries = f" (tried {attempts} times)" if attempts > 1 else ""
     return ToolOutcome(f"{name} failed: {reason}{tries}", ok=False)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.text import Text
 
-from changeover.cli.exits import error_text, tell
+from changeover.cli.exits import clean, error_text, tell
 from changeover.cli.terminal.prompt import Prompt
 from changeover.cli.terminal.render import console
 from changeover.cli.terminal.run_report import NextCommands, RunReport, requests_of, tickets_of
@@ -64,7 +64,7 @@ class ChatSession:
     def _open(self, runner: asyncio.Runner) -> None:
         """Say how to leave; continue the run of a known conversation that has not ended."""
         if sys.stdin.isatty():
-            self._out.print(Text(f"Conversation {self._id}. Ctrl-D leaves; the conversation is kept.", "dim"))
+            self._out.print(Text(f"Conversation {clean(self._id)}. Ctrl-D leaves; the conversation is kept.", "dim"))
         if self._new:
             return
         try:

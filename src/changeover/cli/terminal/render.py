@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from changeover.cli.exits import clean, tell
+from changeover.cli.exits import clean, escaped, tell
 from changeover.facts import dated
 
 STATUS_COLOURS = {
@@ -63,7 +63,7 @@ def print_json(value: Any) -> None:
     """Print indented JSON."""
     # ASCII escapes: a pipe may have any encoding, and JSON is the same either way.
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str))
+    typer.echo(escaped(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str)))
 
 
 def print_list(rows: list[Any], limit: int, as_json: bool, shown: Callable[[Any], Row], nothing: str) -> None:

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -18,6 +17,7 @@ from changeover.cli.terminal.transcript import Transcript
 from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, RunResult, Ticket
 from changeover.relay.stream import Recorded, RunFinished, StreamItem
+from changeover.stores.address import without_password
 
 if TYPE_CHECKING:
     from changeover.team import Team
@@ -51,7 +51,7 @@ class NextCommands:
         if not self._store:
             return typed
         # A password is never printed.
-        shown = "URL" if urlsplit(self._store).password else shlex.quote(self._store)
+        shown = "URL" if without_password(self._store) != self._store else shlex.quote(self._store)
         return f"{typed} --store {shown}"
 
 

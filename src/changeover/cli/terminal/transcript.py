@@ -210,12 +210,12 @@ class Transcript:
         self._last_text = text
 
     def _name(self, agent: str) -> None:
-        self._out.print(Text(f"{agent}: ", "bold"), end="")
+        self._out.print(Text(f"{one_line(agent)}: ", "bold"), end="")
 
     def _offer(self, offer: HandoffOffered) -> None:
         self.end_line()
         arrow = self._arrows[offer.mode is Mode.DELEGATE]
-        lead = Text(f"  {offer.sender} {arrow} {offer.receiver}", "yellow")
+        lead = Text(f"  {one_line(f'{offer.sender} {arrow} {offer.receiver}')}", "yellow")
         if offer.attempt > 1:
             lead.append(f" (try {offer.attempt})")
         if is_retry(offer):

@@ -13,6 +13,7 @@ from changeover.guards.approval import Approve, Decision, Reject
 from changeover.relay.commands import AwaitApproval
 from changeover.relay.events import ApprovalDecided
 from changeover.relay.perform.approvals import misfit
+from changeover.relay.perform.callbacks import TROUBLE, let_go
 from changeover.relay.ports import World
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ async def asked(world: World, request: ApprovalRequest) -> ApprovalDecided | Non
         if isinstance(decision, Decision) and not misfit(world, request, decision):
             return ApprovalDecided(request.call, request.digest, decision, "ask")
         logger.error("ask=… gave %r about %s, which cannot hold; a person is awaited", decision, request.id)
-    except Exception:
+    except TROUBLE as error:
+        let_go(error)
         logger.exception("ask=… failed on %s; a person is awaited", request.id)
     return None
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from changeover.errors import ModelError
 from changeover.relay.sanitize import text_of
 
 Outcome = tuple[Any, BaseException | None]
+T = TypeVar("T")
 
 
 async def called(code: Callable[..., Any], *args: Any) -> Any:
@@ -56,20 +57,75 @@ def _outcome(work: Callable[[], Any]) -> Outcome:
         return None, error
 
 
-# The user's code may also raise SystemExit or leak a cancellation of its own; both count as its failure.
-TROUBLE = (Exception, asyncio.CancelledError, SystemExit)
+class OutOfTime(TimeoutError):
+    """The user's code took too long; any other TimeoutError comes from the code itself."""
+
+
+GRACE = 0.1
+"""Seconds that cancelled code has to clean up before it is left to itself."""
+_working: set[asyncio.Task[Outcome]] = set()
+"""Code that may go on although it was cancelled: a loop keeps no reference to its tasks."""
+
+
+async def within(seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:
+    """Await the user's code; raises OutOfTime after so many seconds, also if the code swallows its cancellation: then
+    it is left to itself, and its result is dropped."""
+    if seconds is None:
+        return await work()
+    task = asyncio.ensure_future(_settled(work))
+    _working.add(task)
+    task.add_done_callback(_working.discard)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+        late = not task.done()
+        if late:
+            task.cancel()
+            await asyncio.wait([task], timeout=GRACE)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task], timeout=seconds)
+        raise
+    if late:
+        raise OutOfTime(f"it took longer than {seconds:g} seconds; it may still have taken effect")
+    result, error = task.result()
+    if error is not None:
+        raise error
+    answer: T = result
+    return answer
+
+
+async def _settled(work: Callable[[], Awaitable[Any]]) -> Outcome:
+    # Nothing is raised out of the task: its SystemExit would end the process.
+    try:
+        return await work(), None
+    except BaseException as error:
+        return None, error
+
+
+# The user's code may also raise SystemExit or GeneratorExit, or leak a cancellation of its own: they are its failures.
+TROUBLE = (Exception, asyncio.CancelledError, SystemExit, GeneratorExit)
 
 
 def let_go(error: BaseException) -> None:
-    """Re-raise a cancellation of this task; one that the user's code leaked is treated as an error."""
+    """Re-raise a cancellation of this task, and the end of a coroutine that is closed; what the user's code leaked is
+    treated as an error."""
+    if isinstance(error, GeneratorExit):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise error from None  # the loop is gone, and this coroutine with it
+        return
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
         raise error
 
 
 def words_of(error: BaseException) -> str:
-    """The text of an error, cut to 2,000 characters."""
-    text = str(error)
+    """The text of an error, cut to 2,000 characters; its type alone if its text cannot be had."""
+    try:
+        text = str(error)
+    except Exception:
+        return type(error).__name__
     if not isinstance(error, ModelError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text_of(text[:2_000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from math import isfinite
 from typing import Any
 
 from changeover.agent.agent import Function, Instructions
@@ -169,8 +170,10 @@ async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:
 def _retry_at(world: World, command: CallModel, error: BaseException) -> float | None:
     if command.attempt >= world.attempts or not getattr(error, "retryable", True):
         return None
-    wait = world.backoff * 2.0 ** (command.attempt - 1)
-    return world.clock.now() + max(wait, getattr(error, "retry_after", None) or 0.0)
+    wait, asked = world.backoff * 2.0 ** (command.attempt - 1), getattr(error, "retry_after", None)
+    if isinstance(asked, int | float) and isfinite(asked):
+        wait = max(wait, asked)
+    return world.clock.now() + wait
 
 
 async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:

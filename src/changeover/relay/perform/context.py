@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -20,7 +19,7 @@ from changeover.ids import context_id, root_of
 from changeover.messages import Note, Reply, User
 from changeover.relay.commands import FetchContext, PackContext
 from changeover.relay.events import CallRefused, ContextPacked, ToolFinished
-from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, words_of
+from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, within, words_of
 from changeover.relay.perform.judge import consult
 from changeover.relay.ports import World
 from changeover.relay.sanitize import text_of
@@ -45,8 +44,7 @@ class PackEffects:
         if model is None:
             raise ModelError("no model can write the summary: the team has no helper_model")
         where = (command.conversation, command.id)
-        reply = await consult(model, (instructions, text), where, timeout, command.turn)
-        return replace(reply, text=text_of(reply.text))
+        return await consult(model, (instructions, text), where, timeout, command.turn)
 
     async def store(self, body: str, expires: float | None) -> str:
         contexts, now, until = self._world.contexts, self._world.clock.now(), None
@@ -64,9 +62,7 @@ class PackEffects:
         return result
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        # In this task: in a task of its own, code that raises SystemExit would end the process.
-        async with asyncio.timeout(CALL_TIMEOUT):
-            return await called(function, *args)
+        return await within(CALL_TIMEOUT, partial(called, function, *args))
 
 
 async def pack_context(world: World, command: PackContext) -> ContextPacked:

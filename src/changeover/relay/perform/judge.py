@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 
 from changeover.facts import Usage
 from changeover.guards.limits import TIERS, Tier
@@ -10,8 +10,9 @@ from changeover.handoffs.template import quoted
 from changeover.messages import Reply, User
 from changeover.relay.commands import JudgeTask
 from changeover.relay.events import TierChosen
-from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
+from changeover.relay.perform.callbacks import TROUBLE, let_go, within, words_of
 from changeover.relay.ports import Model, Request, World
+from changeover.relay.sanitize import reply_of
 
 HELPER = "helper"
 """The agent name in requests to the helper model."""
@@ -35,8 +36,7 @@ async def consult(
         attempt=1,
         turn=turn,
     )
-    async with asyncio.timeout(patience):
-        return await model.reply(request)
+    return reply_of(await within(patience, partial(model.reply, request)), command)
 
 
 JUDGE_TIMEOUT = 30.0

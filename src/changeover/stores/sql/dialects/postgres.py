@@ -10,7 +10,6 @@ from functools import cache
 from itertools import count
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.adapt import Buffer, Dumper, PyFormat, Transformer
@@ -22,6 +21,7 @@ from psycopg.types.string import StrDumper
 from sqlalchemy import Engine, NullPool, create_engine
 
 from changeover.errors import StoreUnavailable
+from changeover.stores.address import without_password, without_quotes
 from changeover.stores.sql.database import CHANNEL, Call, Row, Trouble, Write
 from changeover.stores.sql.dialects.bulk import Listed, bulk, holdable
 
@@ -240,6 +240,9 @@ class PostgresWatch:
         self._session.close()
 
 
+PORTS = re.compile(r"[\d,\s]*")
+
+
 class Postgres:
     """The PostgreSQL database of a URL."""
 
@@ -250,7 +253,12 @@ class Postgres:
         try:
             self._options: dict[str, Any] = {**DEFAULTS, **conninfo_to_dict(url)}
         except psycopg.ProgrammingError as error:
-            raise StoreUnavailable(f"the store {self.shown} cannot be opened: {error}") from error
+            # Without its cause, which a traceback would show.
+            raise StoreUnavailable(f"the store {self.shown} cannot be opened: {without_quotes(str(error))}") from None
+        if not PORTS.fullmatch(str(self._options.get("port", ""))) or "@" in str(self._options.get("host", "")):
+            # libpq would quote them, and they may be parts of a password.
+            why = "its host or port cannot be; in a password, write @ as %40 and / as %2F"
+            raise StoreUnavailable(f"the store {self.shown} cannot be opened: {why}")
         self._longest_pause = max(100, int(lease / 3 * 1000))
 
     def connect(self) -> PostgresSession:
@@ -302,14 +310,3 @@ class ListedDumper(Dumper):
 
     def dump(self, obj: Listed) -> Buffer | None:
         return obj
-
-
-def without_password(url: str) -> str:
-    """The URL without passwords, to show."""
-    # libpq also accepts passwords as query parameters.
-    url = re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", url)
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user, _, host = parts.netloc.rpartition("@")
-    return parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}").geturl()
