@@ -18,7 +18,8 @@ from changeover.messages import Call
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Tool, ToolDefinition
 
-GENERIC = "handoff"
+GENERIC_TOOL = "handoff"
+"""The name of the tool that hands off to every agent that an agent may reach."""
 
 
 class UseTool(Struct, frozen=True):
@@ -193,7 +194,7 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
     lines = [f"- {name}: {about}" if (about := purpose(members[name])) else f"- {name}" for name in names]
     context = _context_asked([members[name] for name in names])
     definition = ToolDefinition(
-        name=GENERIC,
+        name=GENERIC_TOOL,
         description="Hand this conversation over to another agent, which answers the user from then on."
         " Naming yourself starts you afresh. The agents:\n" + "\n".join(lines),
         parameters={
@@ -214,7 +215,7 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
 def is_generic(tool: ToolDefinition) -> bool:
     """True if this is the generic handoff tool; a declared handoff may have the same name."""
     to = tool.parameters.get("properties", {}).get("to", {})
-    return tool.name == GENERIC and to.get("enum") == list(tool.receivers)
+    return tool.name == GENERIC_TOOL and to.get("enum") == list(tool.receivers)
 
 
 def _context_asked(receivers: Sequence[Member]) -> dict[str, Any]:
