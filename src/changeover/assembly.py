@@ -20,7 +20,7 @@ from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.deadlock import Deadlock
 from changeover.guards.guard import Guard, guard_faults
 from changeover.guards.limits import Limits, limit_faults
-from changeover.guards.rules import Rule, rule_faults
+from changeover.guards.rules import Rule, named_rules, rule_faults
 from changeover.guards.switch import ON, Enabled, override_faults, switch_faults, switch_of
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
@@ -127,6 +127,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
     by_id = {member.id: member for member in members}
     switch = switch_of(declared.handoffs_enabled, os.environ.get(HANDOFFS, ""))
     guards = DEFAULT if declared.guards is None else declared.guards
+    rules = named_rules(declared.rules)
     seats = {id: _seat(member, by_id, toolkits, not switch.is_off) for id, member in by_id.items()}
     return Roster(
         seats,
@@ -140,15 +141,15 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
         breaker=breaker_among(guards),
         own_breakers=any(isinstance(seat, Seat) and seat.breakers for seat in seats.values()),
         switch=None if switch.is_off or switch == ON else switch,
-        gotos=tuple(rule for rule in declared.rules if rule.goto),
-        judges=tuple(rule for rule in declared.rules if not rule.goto),
+        gotos=tuple(rule for rule in rules if rule.goto),
+        judges=tuple(rule for rule in rules if not rule.goto),
         trials=trials_of(declared.experiments, members),
     )
 
 
-def joined(declared: Declared, member: Member, world: World) -> tuple[Declared, World]:
-    """The team with one more member, or one MisconfiguredError; the others go on with what they have."""
-    more = dataclasses.replace(declared, members=(*declared.members, member))
+def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple[Declared, World]:
+    """The team with more members, or one MisconfiguredError; the others go on with what they have."""
+    more = dataclasses.replace(declared, members=(*declared.members, *members))
     anew, before = assemble(more), world.roster
     functions = {id: each for id, each in before.seats.items() if isinstance(each, Function)}
     roster = replace(anew.roster, seats={**anew.roster.seats, **functions}, handoffs_enabled=before.handoffs_enabled)

@@ -154,9 +154,12 @@ class Team(Overseer):
         """Finds members for tasks, and changes their profiles in the store."""
         return Router(self._engine, self._opened)
 
-    def register(self, member: Member) -> None:
-        """Add a member, as if it had been declared from the start; work under way goes on."""
-        self._declared, self._world = joined(self._declared, member, self._world)
+    def register(self, *members: Member) -> None:
+        """Add members, as if they had been declared from the start; work under way goes on.
+
+        Raises MisconfiguredError, and then adds none of them.
+        """
+        self._declared, self._world = joined(self._declared, members, self._world)
         self._engine.declare(self._world)
 
     def thinks(self, agent: str) -> bool:

@@ -38,6 +38,7 @@ from tests.stories import (
     packages,
     patience,
     people,
+    policies,
     queue,
     references,
     rejections,
@@ -67,7 +68,7 @@ THEMES = (
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
-    *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
+    *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts, policies),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

@@ -241,6 +241,12 @@ def _described(variable: Variable) -> str:
     return f"{variable.name} ({variable.type}{about})"
 
 
+def _description(lead: str, about: str, instructions: str) -> str:
+    """The description of a handoff's tool; what the receiver is told is marked as such."""
+    told = f"The receiver is told: {instructions}" if instructions else ""
+    return " ".join(part for part in (lead, about, told) if part)
+
+
 def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Transfer:
     """The tool of one declared handoff."""
     schema, check = compile_variables(declared.variables)
@@ -248,7 +254,7 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
     lead = f"Hand this conversation over to {declared.receiver}."
     definition = ToolDefinition(
         name=declared.name,
-        description=f"{lead} {about}".rstrip(),
+        description=_description(lead, about, declared.instructions),
         parameters=schema,
         receivers=(declared.receiver,),
     )
@@ -261,7 +267,7 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
     lead = f"Give {declared.receiver} a task and get the result back; you stay in charge."
     definition = ToolDefinition(
         name=declared.name,
-        description=f"{lead} {about}".rstrip(),
+        description=_description(lead, about, declared.instructions),
         parameters={
             "type": "object",
             "properties": {
