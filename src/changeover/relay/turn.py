@@ -88,6 +88,16 @@ class Declined(Struct, frozen=True, gc=False):
     """What is wrong with needed context variables that are there, but of another type."""
 
 
+class Refusal(Struct, frozen=True, gc=False):
+    """A declined handoff, which the next one of the same task follows."""
+
+    task: int
+    handoff: str
+    attempt: int
+    by: tuple[str, ...]
+    """All receivers that declined so far."""
+
+
 class Directed(Struct, frozen=True, gc=False):
     """The call is done and leads elsewhere, which comes after every other call of the turn."""
 
