@@ -110,7 +110,6 @@ async def test_a_senders_model_reads_what_the_receiver_is_told(way: Any):
     assert "The receiver is told: Count twice." in definition.description
 
 
-@missing("model retries cannot be set")
 async def test_retries_of_models_are_set_on_the_team():
     script = {"triage": [fails("busy")] * 9}
     for retries in (0, 4):
@@ -122,7 +121,6 @@ async def test_retries_of_models_are_set_on_the_team():
         assert len(model.requests) == retries + 1
 
 
-@missing("tool retries cannot be set")
 async def test_retries_of_tools_are_set_on_the_team_and_a_tool_may_say_otherwise():
     tried: list[str] = []
 
@@ -145,7 +143,6 @@ async def test_retries_of_tools_are_set_on_the_team_and_a_tool_may_say_otherwise
 
 @pytest.mark.parametrize("option", ["model_retries", "tool_retries"])
 @pytest.mark.parametrize("value", [-1, 1.5, "2"])
-@missing("retries cannot be set")
 def test_retries_are_whole_numbers(option: str, value: Any):
     with pytest.raises(MisconfiguredError, match=option):
         desk(**{option: value})

@@ -61,6 +61,8 @@ class Declared:
     briefing: Briefing | None = None
     routing: Routing | None = None
     experiments: Sequence[Experiment] = ()
+    model_retries: int = 2
+    tool_retries: int = 0
 
 
 DEFAULT: tuple[Guard, ...] = (Deadlock(), CircuitBreaker())
@@ -77,7 +79,11 @@ def assemble(declared: Declared) -> World:
     models, model_faults = _models(agents, declared.model)
     tried, tried_faults = _tried_models(agents, declared.experiments)
     helper, helper_faults = _helper(declared.helper_model)
-    toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
+    toolkits = {
+        agent.id: FunctionToolkit(agent.tools, retries=declared.tool_retries)
+        for agent in agents
+        if isinstance(agent.tools, Sequence)
+    }
     faults = [
         *_faults(declared),
         *model_faults,
@@ -95,6 +101,7 @@ def assemble(declared: Declared) -> World:
         toolkits,
         declared.clock or SystemClock(),
         declared.ask,
+        attempts=declared.model_retries + 1,
         helper=helper,
         registry=_registry(members, declared.routing or Routing()),
         routing=declared.routing or Routing(),
@@ -112,6 +119,7 @@ def _faults(declared: Declared) -> list[str]:
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
         *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
         *_routing_faults(declared.routing),
+        *_retry_faults(model_retries=declared.model_retries, tool_retries=declared.tool_retries),
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
         *_judge_faults(declared.limits, declared.helper_model),
@@ -193,6 +201,14 @@ def _helper(declared: Any) -> tuple[Model | None, list[str]]:
         return Resolver().resolve(declared, {}, None), []
     except MisconfiguredError as error:
         return None, [f"helper_model: the team has {fault}" for fault in error.faults]
+
+
+def _retry_faults(**given: object) -> list[str]:
+    return [
+        f"the team has {name}={value!r}; give a whole number, 0 or more"
+        for name, value in given.items()
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0
+    ]
 
 
 def _routing_faults(routing: object) -> list[str]:
