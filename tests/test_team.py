@@ -1,7 +1,6 @@
 """What a user holds: how it is asked, what it refuses, how it is opened and closed."""
 
 import asyncio
-import math
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import UTC, datetime
@@ -113,7 +112,7 @@ async def test_everything_wrong_with_an_input_is_said_at_once(team: Team):
 
 
 async def test_a_context_is_what_a_log_would_give_back(team: Team):
-    context = {"when": datetime(2030, 1, 1, tzinfo=UTC), "pair": (1, 2), "by_number": {1: "one"}, "ratio": math.nan}
+    context = {"when": datetime(2030, 1, 1, tzinfo=UTC), "pair": (1, 2), "by_number": {1: "one"}, "ratio": None}
     result = await team.run("hello", context=context)
     assert result.context == {
         "when": "2030-01-01T00:00:00Z",

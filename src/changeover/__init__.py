@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from changeover.agent.agent import Person as Person
     from changeover.agent.handoff import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
+    from changeover.agent.moves import GENERIC_TOOL as GENERIC_TOOL
     from changeover.agent.specialist import specialist as specialist
     from changeover.agent.variable import Variable as Variable
     from changeover.facts import ApprovalRequest as ApprovalRequest
@@ -122,6 +123,7 @@ _HOMES = {
     "FileReference": "handoffs.package",
     "Full": "handoffs.strategies",
     "Function": "agent.agent",
+    "GENERIC_TOOL": "agent.moves",
     "Guard": "guards.guard",
     "HandoffPackage": "handoffs.package",
     "HandoffRecord": "facts",

@@ -20,7 +20,7 @@ from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.deadlock import Deadlock
 from changeover.guards.guard import Guard, guard_faults
 from changeover.guards.limits import Limits, limit_faults
-from changeover.guards.rules import Rule, rule_faults
+from changeover.guards.rules import Rule, named_rules, rule_faults
 from changeover.guards.switch import ON, Enabled, override_faults, switch_faults, switch_of
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
@@ -61,6 +61,8 @@ class Declared:
     briefing: Briefing | None = None
     routing: Routing | None = None
     experiments: Sequence[Experiment] = ()
+    model_retries: int = 2
+    tool_retries: int = 0
 
 
 DEFAULT: tuple[Guard, ...] = (Deadlock(), CircuitBreaker())
@@ -77,7 +79,11 @@ def assemble(declared: Declared) -> World:
     models, model_faults = _models(agents, declared.model)
     tried, tried_faults = _tried_models(agents, declared.experiments)
     helper, helper_faults = _helper(declared.helper_model)
-    toolkits = {agent.id: FunctionToolkit(agent.tools) for agent in agents if isinstance(agent.tools, Sequence)}
+    toolkits = {
+        agent.id: FunctionToolkit(agent.tools, retries=declared.tool_retries)
+        for agent in agents
+        if isinstance(agent.tools, Sequence)
+    }
     faults = [
         *_faults(declared),
         *model_faults,
@@ -95,6 +101,7 @@ def assemble(declared: Declared) -> World:
         toolkits,
         SystemClock() if declared.clock is None else CheckedClock(declared.clock),
         declared.ask,
+        attempts=declared.model_retries + 1,
         helper=helper,
         registry=_registry(members, declared.routing or Routing()),
         routing=declared.routing or Routing(),
@@ -112,6 +119,7 @@ def _faults(declared: Declared) -> list[str]:
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
         *(f"the team {fault}" for fault in briefing_faults(declared.briefing)),
         *_routing_faults(declared.routing),
+        *_retry_faults(model_retries=declared.model_retries, tool_retries=declared.tool_retries),
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
         *_judge_faults(declared.limits, declared.helper_model),
@@ -127,6 +135,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
     by_id = {member.id: member for member in members}
     switch = switch_of(declared.handoffs_enabled, os.environ.get(HANDOFFS, ""))
     guards = DEFAULT if declared.guards is None else declared.guards
+    rules = named_rules(declared.rules)
     seats = {id: _seat(member, by_id, toolkits, not switch.is_off) for id, member in by_id.items()}
     return Roster(
         seats,
@@ -140,15 +149,15 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
         breaker=breaker_among(guards),
         own_breakers=any(isinstance(seat, Seat) and seat.breakers for seat in seats.values()),
         switch=None if switch.is_off or switch == ON else switch,
-        gotos=tuple(rule for rule in declared.rules if rule.goto),
-        judges=tuple(rule for rule in declared.rules if not rule.goto),
+        gotos=tuple(rule for rule in rules if rule.goto),
+        judges=tuple(rule for rule in rules if not rule.goto),
         trials=trials_of(declared.experiments, members),
     )
 
 
-def joined(declared: Declared, member: Member, world: World) -> tuple[Declared, World]:
-    """The team with one more member; models and tools of the others are kept. Raises one MisconfiguredError."""
-    more = dataclasses.replace(declared, members=(*declared.members, member))
+def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple[Declared, World]:
+    """The team with more members; models and tools of the others are kept. Raises one MisconfiguredError."""
+    more = dataclasses.replace(declared, members=(*declared.members, *members))
     new, before = assemble(more), world.roster
     functions = {id: each for id, each in before.seats.items() if isinstance(each, Function)}
     roster = replace(new.roster, seats={**new.roster.seats, **functions}, handoffs_enabled=before.handoffs_enabled)
@@ -192,6 +201,14 @@ def _helper(declared: Any) -> tuple[Model | None, list[str]]:
         return Resolver().resolve(declared, {}, None), []
     except MisconfiguredError as error:
         return None, [f"helper_model: the team has {fault}" for fault in error.faults]
+
+
+def _retry_faults(**given: object) -> list[str]:
+    return [
+        f"the team has {name}={value!r}; give a whole number, 0 or more"
+        for name, value in given.items()
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0
+    ]
 
 
 def _routing_faults(routing: object) -> list[str]:

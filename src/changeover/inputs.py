@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -85,9 +86,26 @@ def _variables(context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         return {}, [f"the context must be a mapping of names to values, not {type(context).__name__}"]
     faults = [f"the context variable {name!r} is reserved; rename it" for name in sorted(METADATA & context.keys())]
     try:
-        return msgspec.json.decode(msgspec.json.encode(dict(context))), faults
+        encoded = msgspec.json.encode(dict(context))
+        # Numbers that JSON cannot hold are encoded as null.
+        if b"null" in encoded and not _is_finite(msgspec.to_builtins(dict(context), str_keys=True)):
+            faults.append("the context must be what JSON can hold: numbers have to be finite, not NaN or infinite")
+        return msgspec.json.decode(encoded), faults
     except (TypeError, ValueError, RecursionError) as error:
         return {}, [*faults, f"the context must be what JSON can hold: {error}"]
+
+
+def _is_finite(value: object) -> bool:
+    """True if all numbers in a value are finite."""
+    match value:
+        case float():
+            return isfinite(value)
+        case dict():
+            return all(map(_is_finite, value.values()))
+        case list() | tuple():
+            return all(map(_is_finite, value))
+        case _:
+            return True
 
 
 CONVERSATION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")

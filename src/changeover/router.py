@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from changeover.agent.specialist import Wish
+from changeover.engines.lessons import reset, standings
 from changeover.errors import MisconfiguredError, UnknownAgentError
 from changeover.relay.commands import FindReceiver
 from changeover.relay.engine import Engine
@@ -14,7 +17,8 @@ from changeover.relay.events import ReceiverChosen
 from changeover.relay.perform.broker import selectable
 from changeover.relay.ports import Log
 from changeover.routing.broker import Recommendation, Step, recommend
-from changeover.routing.profile import Profile, profile_faults
+from changeover.routing.experience import DEFAULT, Standing
+from changeover.routing.profile import Profile, abilities, profile_faults
 from changeover.routing.registry import Registry
 
 
@@ -41,6 +45,27 @@ class Router:
     async def recommend(self, task: str, n: int = 3) -> list[Recommendation]:
         """The `n` best agents for a task by their profiles, best first. No model is asked."""
         return list(recommend(await self._registry(), task, n=n))
+
+    async def capabilities(self) -> dict[str, list[str]]:
+        """The capabilities of all agents that take handoffs now, by name, each with the ids of the agents."""
+        registry = await self._registry()
+        return {name: [each.id for each in registry.holding(key)] for key, name in _named(registry.available)}
+
+    async def learned(self, capability: str | None = None, agent: str | None = None) -> list[Standing]:
+        """How well agents did at the tasks for which they were found, by capability, the best first; of one capability
+        or one agent if named."""
+        world = await self._engine.world()
+        found = await standings(self._log().experience, capability, agent, world.routing.learning or DEFAULT)
+        names = dict(_named(world.registry))
+        return [replace(each, capability=names.get(each.capability, each.capability)) for each in found]
+
+    async def reset_learning(self, capability: str | None = None, agent: str | None = None) -> int:
+        """Forget how well agents did, at one capability or by one agent if named; conversations are kept.
+
+        Returns how many of the records that `learned` shows were removed.
+        """
+        now = (await self._engine.world()).clock.now()
+        return len(await reset(self._log().experience, now, capability, agent))
 
     async def put(self, profile: Profile) -> None:
         """Store a profile, which replaces the declared one and an earlier one in the store."""
@@ -84,3 +109,11 @@ class Router:
         known = {*world.roster.seats, *(each.id for each in await self._log().agents.all())}
         if agent not in known:
             raise UnknownAgentError(agent, sorted(known))
+
+
+def _named(profiles: Iterable[Profile]) -> list[tuple[str, str]]:
+    """The capabilities of these profiles by name: the key of each, and its name as the first profile writes it."""
+    names: dict[str, str] = {}
+    for profile in profiles:
+        names = abilities(profile) | names
+    return sorted(names.items(), key=lambda named: named[1])

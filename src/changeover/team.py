@@ -53,7 +53,8 @@ class Team(Overseer):
     """Agents plus policy.
 
     `engine` is a function that makes the engine from an `EngineSetup`; by default conversations are performed in this
-    process. Raises one MisconfiguredError with all faults of the declarations.
+    process. `model_retries` and `tool_retries` say how often a call that fails is tried again; `tool(retries=…)` wins.
+    Raises one MisconfiguredError with all faults of the declarations.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class Team(Overseer):
         briefing: Briefing | None = None,
         routing: Routing | None = None,
         experiments: Sequence[Experiment] = (),
+        model_retries: int = 2,
+        tool_retries: int = 0,
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -97,6 +100,8 @@ class Team(Overseer):
             briefing=briefing,
             routing=routing,
             experiments=tuple(experiments) if isinstance(experiments, list) else experiments,
+            model_retries=model_retries,
+            tool_retries=tool_retries,
         )
         self._set_up(assemble(self._declared))
 
@@ -154,9 +159,12 @@ class Team(Overseer):
         """Finds members for tasks, and changes their profiles in the store."""
         return Router(self._engine, self._opened)
 
-    def register(self, member: Member) -> None:
-        """Add a member, as if it had been declared from the start; work under way goes on."""
-        self._declared, self._world = joined(self._declared, member, self._world)
+    def register(self, *members: Member) -> None:
+        """Add members, as if they had been declared from the start; work under way goes on.
+
+        Raises MisconfiguredError, and then adds none of them.
+        """
+        self._declared, self._world = joined(self._declared, members, self._world)
         self._engine.declare(self._world)
 
     def thinks(self, agent: str) -> bool:

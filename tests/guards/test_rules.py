@@ -7,7 +7,7 @@ import pytest
 
 from changeover import Agent, Approval, Rule, RunContext, Team
 from changeover.errors import MisconfiguredError
-from changeover.guards.rules import Misjudged, holds, rule_faults
+from changeover.guards.rules import Misjudged, holds, named_rules, rule_faults
 from changeover.testing import ScriptedModel, calls, says
 
 IDS = ["triage", "senior"]
@@ -109,12 +109,25 @@ def test_faults_of_a_rule_say_what_to_give(options: dict[str, Any], fault: str):
     [
         ("vip", "the team has rules='vip'; give a list of Rule(…)s"),
         pytest.param([is_vip], f"the team has the rule {is_vip!r}; give Rule(…)", id="no rule"),
-        ([Rule("", if_=is_vip, deny="no")], "rule '' needs a name"),
+        ([Rule(7, if_=is_vip, deny="no")], "rule 7 needs a text as its name"),  # type: ignore[arg-type]
         ([Rule("a", if_=is_vip, deny="no")] * 2, "2 rules are called 'a'; give each a name of its own"),
     ],
 )
 def test_rules_must_be_a_list_with_unique_names(rules: Any, fault: str):
     assert rule_faults(rules, IDS) == [fault]
+
+
+def test_rules_without_a_name_are_named_by_their_effects_each_by_another():
+    rules = [
+        Rule(if_=is_vip, goto="senior"),
+        Rule(if_=is_vip, deny="no"),
+        Rule("approval", if_=is_vip, approval=True),
+        Rule(if_=is_vip, approval=True),
+        Rule(if_=is_vip, goto="senior", agents=["triage"]),
+    ]
+    names = ["goto senior", "deny no", "approval", "approval (2)", "goto senior (2)"]
+    assert [rule.name for rule in named_rules(rules)] == names
+    assert rule_faults(rules, IDS) == []
 
 
 def test_the_faults_of_all_rules_are_found_when_a_team_is_built():

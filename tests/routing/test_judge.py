@@ -92,7 +92,8 @@ def test_a_number_names_its_profile(answer: str):
         "1.2.",
         "12",
         "999999999999999999999",
-        "billing",
+        "bill",
+        "billing or legal",
         "agent 1",
         "1: billing",
         "I choose 1 because the task said so",
@@ -108,6 +109,21 @@ def test_a_number_names_its_profile(answer: str):
 )
 def test_any_other_answer_names_no_profile(answer: str):
     assert judged(answer, TWO) is None
+
+
+@pytest.mark.parametrize("answer", ["billing", "Billing.", "Bea", " **bea**\n"])
+def test_an_id_or_a_name_names_its_profile(answer: str):
+    assert judged(answer, TWO) is TWO[0]
+
+
+def test_a_name_that_two_agents_have_names_none_of_them():
+    twins = (Profile("a", "Bea"), Profile("b", "bea"))
+    assert (judged("Bea", twins), judged("b", twins)) == (None, twins[1])
+
+
+@pytest.mark.parametrize("answer", ["NONE", "none."])
+def test_none_is_nobody_also_if_an_agent_is_called_so(answer: str):
+    assert judged(answer, (Profile("none", "None"),)) is None
 
 
 def test_a_number_in_other_digits_names_no_profile():

@@ -39,6 +39,7 @@ from tests.stories import (
     packages,
     patience,
     people,
+    policies,
     queue,
     references,
     rejections,
@@ -69,7 +70,8 @@ THEMES = (
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
-    *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts, settled_tickets),
+    *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
+    *(settled_tickets, policies),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

@@ -67,7 +67,8 @@ async def a_value_of_the_wrong_type_is_as_good_as_none(stage: Stage) -> None:
     turns = [offers("refund", {"order": "the blue one"}), offers("refund", {"order": 17})]
     team = stage.team([triage(), billing()], cast(triage=tries(*turns), billing=reads_order))
     result = await stage.say(team, "charged twice")
-    assert result.output == f"Refunded. {MISSING} | transferred to billing"
+    wrong = MISSING.replace("order;", "order (order must be an integer, not 'the blue one');")
+    assert result.output == f"Refunded. {wrong} | transferred to billing"
     assert (result.context["order"], [each.variables for each in result.handoff_chain]) == (
         17,
         [{"order": "the blue one"}, {"order": 17}],

@@ -18,7 +18,7 @@ from tests.stories.cancellation import Hold
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import MODES, office, package
 from tests.stories.service import brings, error, pulled, served
-from tests.stories.stage import CONVERSATION, Stage
+from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_working, runs_out
 from tests.stories.wanted import wanted
 
@@ -186,7 +186,7 @@ async def a_rule_may_end_a_run_with_an_answer(stage: Stage) -> None:
     assert len(await recorded(team, "RuleFired")) == 1
 
 
-@wanted("a rule needs a name")
+@story
 async def a_rule_needs_no_name(stage: Stage) -> None:
     rules = [rule(if_=night, goto="guard"), rule(if_=lambda ctx: False, deny="never")]
     team = stage.team([Agent("desk"), Agent("guard")], cast(desk=says("Day."), guard=says("Night.")), rules=rules)
@@ -309,7 +309,7 @@ async def an_offer_from_code_ends_after_fifteen_iterations(stage: Stage) -> None
         assert (result.state, result.iterations, "15" in result.error) == ("FAILED", 15, True)
 
 
-@wanted("a wrongly typed value that is required counts as missing")
+@story
 async def a_required_value_of_the_wrong_type_is_reported_as_such(stage: Stage) -> None:
     needy = Agent("billing", requires=[changeover.Variable("amount", "integer")], handoffs=())
     team = stage.team(

@@ -10,7 +10,6 @@ from changeover.testing import ManualClock, ScriptedModel, says
 from tests.public_api import public
 
 
-@pytest.mark.xfail(strict=True, reason="a script's function takes agent, messages and tools")
 async def test_the_function_of_a_script_may_take_the_request():
     script: Any = lambda request: says(f"{request.agent}, turn {request.turn}")  # noqa: E731
     assert (
@@ -18,7 +17,6 @@ async def test_the_function_of_a_script_may_take_the_request():
     ).output == "desk, turn 0"
 
 
-@pytest.mark.xfail(strict=True, reason="a script's function takes agent, messages and tools")
 async def test_the_async_function_of_a_script_may_take_the_request():
     async def script(request: Any) -> Any:
         return says(request.instructions)
@@ -34,19 +32,16 @@ async def test_the_function_of_a_script_may_take_agent_messages_and_tools():
 
 
 @pytest.mark.parametrize("fn", [lambda: None, lambda one, two: None], ids=["no argument", "two arguments"])
-@pytest.mark.xfail(strict=True, reason="the arity of a script's function is not looked at")
 def test_a_function_of_another_arity_is_refused_at_once(fn: Any):
     with pytest.raises(TypeError, match="request"):
         ScriptedModel(fn)
 
 
 @pytest.mark.parametrize("name", ["User", "Assistant", "ToolResult", "Call", "Note", "crash"])
-@pytest.mark.xfail(strict=True, reason="it is not among the public names")
 def test_what_tests_compare_with_is_public(name: str):
     assert public(testing, name) is not None
 
 
-@pytest.mark.xfail(strict=True, reason="calls() cannot set ids")
 async def test_a_call_may_have_an_id():
     def look() -> str:
         """Look."""
@@ -58,7 +53,6 @@ async def test_a_call_may_have_an_id():
     assert [each.call for each in model.requests[1].messages[2:]] == ["first", "second"]  # type: ignore[union-attr]
 
 
-@pytest.mark.xfail(strict=True, reason="the name of the generic tool is written by hand")
 async def test_the_name_of_the_generic_tool_is_a_constant():
     model = ScriptedModel({"a": [says("Hello.")]})
     await Team([Agent("a"), Agent("b")], model=model).run("hello")

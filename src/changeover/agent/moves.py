@@ -18,7 +18,8 @@ from changeover.messages import Call
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Tool, ToolDefinition
 
-GENERIC = "handoff"
+GENERIC_TOOL = "handoff"
+"""The name of the tool that hands off to every agent that an agent may reach."""
 
 
 class UseTool(Struct, frozen=True):
@@ -193,7 +194,7 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
     lines = [f"- {name}: {about}" if (about := purpose(members[name])) else f"- {name}" for name in names]
     context = _context_asked([members[name] for name in names])
     definition = ToolDefinition(
-        name=GENERIC,
+        name=GENERIC_TOOL,
         description="Hand this conversation over to another agent, which answers the user from then on."
         " Naming yourself starts you afresh. The agents:\n" + "\n".join(lines),
         parameters={
@@ -214,7 +215,7 @@ def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) ->
 def is_generic(tool: ToolDefinition) -> bool:
     """True if this is the generic handoff tool; a declared handoff may have the same name."""
     to = tool.parameters.get("properties", {}).get("to", {})
-    return tool.name == GENERIC and to.get("enum") == list(tool.receivers)
+    return tool.name == GENERIC_TOOL and to.get("enum") == list(tool.receivers)
 
 
 def _context_asked(receivers: Sequence[Member]) -> dict[str, Any]:
@@ -240,6 +241,12 @@ def _described(variable: Variable) -> str:
     return f"{variable.name} ({variable.type}{about})"
 
 
+def _description(lead: str, about: str, instructions: str) -> str:
+    """The description of a handoff's tool; what the receiver is told is marked as such."""
+    told = f"The receiver is told: {instructions}" if instructions else ""
+    return " ".join(part for part in (lead, about, told) if part)
+
+
 def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Transfer:
     """The tool of one declared handoff."""
     schema, check = compile_variables(declared.variables)
@@ -247,7 +254,7 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
     lead = f"Hand this conversation over to {declared.receiver}."
     definition = ToolDefinition(
         name=declared.name,
-        description=f"{lead} {about}".rstrip(),
+        description=_description(lead, about, declared.instructions),
         parameters=schema,
         receivers=(declared.receiver,),
     )
@@ -260,7 +267,7 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
     lead = f"Give {declared.receiver} a task and get the result back; you stay in charge."
     definition = ToolDefinition(
         name=declared.name,
-        description=f"{lead} {about}".rstrip(),
+        description=_description(lead, about, declared.instructions),
         parameters={
             "type": "object",
             "properties": {

@@ -20,7 +20,7 @@ from changeover.agent.moves import (
     generic_transfer,
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
-from changeover.agent.variable import Check, compile_variables
+from changeover.agent.variable import Check, compile_variables, misfit
 from changeover.facts import Mode
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
@@ -98,6 +98,11 @@ class Seat(Struct, frozen=True):
             for name, check in self.required.items()
             if name not in variables or isinstance(check({name: variables[name]}), str)
         )
+
+    def misfits(self, variables: Mapping[str, Any]) -> tuple[str, ...]:
+        """What is wrong with the required context variables that are there and do not fit, one text for each."""
+        lacking = set(self.lacks(variables)) & variables.keys()
+        return tuple(misfit(each, variables[each.name]) for each in self.agent.requires if each.name in lacking)
 
 
 class Roster(Struct, frozen=True):

@@ -10,7 +10,7 @@ from math import inf
 
 from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
 from changeover.agent.handoff import Delegate, Handoff
-from changeover.agent.moves import GENERIC
+from changeover.agent.moves import GENERIC_TOOL
 from changeover.agent.specialist import Specialist
 from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
@@ -189,7 +189,7 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
             yield as_tool(declared).name, "a function"
     ways = listed_ways(agent)
     if (agent.handoffs is AUTO and generic) or any(isinstance(way, str) for way in ways or ()):
-        yield GENERIC, "the generic handoff"
+        yield GENERIC_TOOL, "the generic handoff"
     for way in ways or ():
         if isinstance(way, Handoff):
             yield way.name, f"the handoff to {way.receiver}"

@@ -21,6 +21,9 @@ TYPES: dict[str, Any] = {
     "object": dict[str, Any],
 }
 
+SHOWN = 80
+"""How many characters of a value are quoted in a text that says what is wrong with it."""
+
 Check = Callable[[dict[str, Any]], dict[str, Any] | str]
 """Takes the arguments of a model's call; returns the values, or a text that says what is wrong."""
 
@@ -62,6 +65,14 @@ def _declared_faults(variables: Sequence[Variable]) -> Iterator[str]:
             yield f"has a variable called {variable.name!r}; names that begin with an underscore are reserved"
         if variable.type not in TYPES:
             yield f"has a variable of type {variable.type!r}; use one of {', '.join(TYPES)}"
+
+
+def misfit(variable: Variable, value: object) -> str:
+    """A text that says that a value is not of the variable's type."""
+    article = "an" if variable.type[0] in "aio" else "a"
+    shown = repr(value)
+    shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+    return f"{variable.name} must be {article} {variable.type}, not {shown}"
 
 
 def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:

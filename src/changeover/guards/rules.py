@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import count
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +19,8 @@ class Rule:
     """While `if_(ctx)` is true, the conversation goes to `goto`, handoffs are refused (`deny`), or a person has to
     approve them (`approval`, also together with `goto`)."""
 
-    name: str
+    name: str = ""
+    """Unique in the team; without one, the rule is named by its effect, such as "goto billing"."""
     _: KW_ONLY
     if_: Callable[[Any], bool]
     """A pure, plain function of the RunContext; it is called often."""
@@ -61,20 +63,38 @@ def holds(rule: Rule, context: Any) -> bool | Misjudged:
     return Misjudged(f"it returned a {type(answer).__name__}, not True or False")
 
 
+def named_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules, each with a name of its own: what was decided by one rule is recorded under its name."""
+    taken = {str(rule.name) for rule in rules}
+    found = list[Rule]()
+    for rule in rules:
+        name = rule.name or next(each for each in _names(rule) if each not in taken)
+        taken.add(name)
+        found.append(rule if rule.name else replace(rule, name=name))
+    return tuple(found)
+
+
+def _names(rule: Rule) -> Iterator[str]:
+    """Names for a rule without one: its effect, then its effect with a number."""
+    effect = f"goto {rule.goto}" if rule.goto else f"deny {rule.deny}" if rule.deny else "approval"
+    yield effect
+    yield from (f"{effect} ({number})" for number in count(2))
+
+
 def rule_faults(rules: object, ids: Sequence[str]) -> list[str]:
     """What is wrong with the declaration `rules=…` of a team with these member ids, one text for each fault."""
     if isinstance(rules, str) or not isinstance(rules, Sequence):
         return [f"the team has rules={rules!r}; give a list of Rule(…)s"]
     known = [rule for rule in rules if isinstance(rule, Rule)]
     found = [f"the team has the rule {each!r}; give Rule(…)" for each in rules if not isinstance(each, Rule)]
-    names = Counter(str(rule.name) for rule in known)
+    names = Counter(str(rule.name) for rule in known if rule.name)
     found += [f"{n} rules are called {name!r}; give each a name of its own" for name, n in names.items() if n > 1]
-    return found + [f"rule {rule.name!r} {fault}" for rule in known for fault in _faults(rule, ids)]
+    return found + [f"rule {rule.name!r} {fault}" for rule in named_rules(known) for fault in _faults(rule, ids)]
 
 
 def _faults(rule: Rule, ids: Sequence[str]) -> Iterator[str]:
-    if not isinstance(rule.name, str) or not rule.name:
-        yield "needs a name"
+    if not isinstance(rule.name, str):
+        yield "needs a text as its name"
     if not callable(rule.if_) or inspect.iscoroutinefunction(rule.if_):
         yield f"has if_={rule.if_!r}; give a plain function of the run's context"
     for option in ("goto", "deny", "message"):

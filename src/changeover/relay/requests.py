@@ -12,7 +12,15 @@ from typing import ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.errors import ApprovalError, Busy, ConversationNotFound, HandoffNotFound, KeyConflict
+from changeover.agent.roster import Roster
+from changeover.errors import (
+    ApprovalError,
+    Busy,
+    ConversationNotFound,
+    HandoffNotFound,
+    KeyConflict,
+    MisconfiguredError,
+)
 from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
 from changeover.guards.approval import Decision, unauthorised, verdict_words
@@ -29,6 +37,7 @@ from changeover.ids import (
     split_request,
     split_run,
 )
+from changeover.relay.decide.decision import first_agent
 from changeover.relay.events import (
     ApprovalDecided,
     CancelRequested,
@@ -142,9 +151,18 @@ class Say(Struct, frozen=True, gc=False):
     def step(self, state: State, world: World) -> Append:
         if self.alone and (state.run or state.inbox):
             raise Busy(state.id)
+        if world.roster.absent and not (state.run or state.inbox):
+            self._check_start(state, world.roster)
         events: list[Event] = [self.spoken] if state.position else [self.opening, self.spoken]
         run = state.position or 1  # position 0 of a log is its opening
         return Append(key_cause(self.given_key) if self.given_key else input_cause("said", run), events, run)
+
+    def _check_start(self, state: State, roster: Roster) -> None:
+        """Raise MisconfiguredError if the run would begin with a start agent that is disabled."""
+        if self.spoken.agent or self.spoken.package is not None:
+            return
+        if (agent := first_agent(state, self.spoken, roster)) in roster.absent:
+            raise MisconfiguredError(f"the start agent {agent!r} is disabled or removed; enable it, or give agent=…")
 
     def outcome(self, state: State, append: Append) -> RunRef:
         return RunRef(state.id, append.run)

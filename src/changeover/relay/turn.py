@@ -84,6 +84,8 @@ class Declined(Struct, frozen=True, gc=False):
     """A person's decision after no receiver accepted."""
     refused: tuple[str, ...] = ()
     """Alternatives that a limit, a guard or a rule refused."""
+    misfits: str = ""
+    """What is wrong with needed context variables that are there, but of another type."""
 
 
 class Refusal(Struct, frozen=True, gc=False):

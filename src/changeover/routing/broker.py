@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import chain
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -90,6 +90,10 @@ class Recommendation(Struct, frozen=True):
     """The reason, in words."""
     step: Step
     """How it was found: by capabilities ("exact"), by its text ("text"), or by a model ("judge")."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """The recommendation as it unpacks: agent, score and why."""
+        return iter((self.agent, self.score, self.why))
 
 
 class Found(Struct, frozen=True):

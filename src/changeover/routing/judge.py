@@ -35,6 +35,8 @@ The agents:
 
 ANSWER = re.compile(r"[\s*_`\"'#.()\[\]]{0,9}([1-9][0-9]{0,5})[\s*_`\"'.()\[\]]{0,9}")
 """A number, with at most some marks around it by which models emphasize text or end a sentence."""
+MARKS = " \t\r\n*_`\"'#.()[]"
+"""The marks that are ignored around an id or a name."""
 
 
 def judge_prompt(task: str, profiles: Sequence[Profile]) -> tuple[str, str]:
@@ -44,10 +46,24 @@ def judge_prompt(task: str, profiles: Sequence[Profile]) -> tuple[str, str]:
 
 
 def judged(answer: str, profiles: Sequence[Profile]) -> Profile | None:
-    """The profile that the model chose; None unless its answer is exactly the number of one."""
-    found = ANSWER.fullmatch(answer)
-    number = int(found[1]) if found else 0
-    return profiles[number - 1] if 1 <= number <= len(profiles) else None
+    """The profile that the model chose; None unless its answer is exactly the number, the id or the name of one."""
+    if found := ANSWER.fullmatch(answer):
+        number = int(found[1])
+        return profiles[number - 1] if number <= len(profiles) else None
+    return _named(_bare(answer), profiles)
+
+
+def _named(text: str, profiles: Sequence[Profile]) -> Profile | None:
+    """The profile with this id, else the only one with this name; NONE is nobody, even if an agent is called so."""
+    if text in ("", "none"):
+        return None
+    by_id = [profile for profile in profiles if _bare(profile.id) == text]
+    fitting = by_id or [profile for profile in profiles if _bare(profile.name) == text]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _bare(text: str) -> str:
+    return text.strip(MARKS).casefold()
 
 
 def _quoted(profile: Profile) -> str:

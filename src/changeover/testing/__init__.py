@@ -16,18 +16,25 @@ async def test_a_refund_ends_at_billing():
 """
 
 from changeover.facts import Usage
-from changeover.messages import Reply
+from changeover.messages import Assistant, Call, Note, Reply, ToolResult, User
+from changeover.testing import crash
 from changeover.testing.checkers import assert_valid_history
 from changeover.testing.clock import ManualClock
 from changeover.testing.scripted import ScriptedModel, calls, delegates, fails, hands_off, says
 
 __all__ = [
+    "Assistant",
+    "Call",
     "ManualClock",
+    "Note",
     "Reply",
     "ScriptedModel",
+    "ToolResult",
     "Usage",
+    "User",
     "assert_valid_history",
     "calls",
+    "crash",
     "delegates",
     "fails",
     "hands_off",

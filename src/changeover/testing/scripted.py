@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from changeover.agent.handoff import tool_name
-from changeover.agent.moves import GENERIC, is_generic
+from changeover.agent.moves import GENERIC_TOOL, is_generic
 from changeover.errors import ModelError
 from changeover.facts import Usage
 from changeover.messages import Call, Message, Reply
@@ -33,7 +33,7 @@ class HandsOff(Call, frozen=True, kw_only=True):
         tools = [tool for tool in tools if not tool.delegate]
         tool = self._declared(tools)
         if tool is None or (not self.variables and self._generic_reaches(tools)):
-            return Call("", GENERIC, self.args), ""
+            return Call("", GENERIC_TOOL, self.args), ""
         return Call("", tool.name, self.variables), self.message
 
     def _generic_reaches(self, tools: Sequence[ToolDefinition]) -> bool:
@@ -66,16 +66,20 @@ class Failure(Reply, frozen=True, kw_only=True):
 Line: TypeAlias = Reply | BaseException
 """One line of a script. An exception is raised unchanged."""
 
+CallItem: TypeAlias = tuple[str, Mapping[str, Any] | str] | tuple[str, Mapping[str, Any] | str, str]
+"""A call in a script: the tool's name, the arguments and, if it matters, the id of the call."""
+
 
 def says(text: str, *, thinking: str = "", usage: Usage | None = None) -> Reply:
     """A text and no calls."""
     return Reply(text=text, thinking=thinking, usage=usage or Usage(requests=1))
 
 
-def calls(*items: tuple[str, Mapping[str, Any] | str] | Reply, text: str = "") -> Reply:
+def calls(*items: CallItem | Reply, text: str = "") -> Reply:
     """One call for each `("tool", {"arg": 1})`, `hands_off(…)` and `delegates(…)`, in this order.
 
-    A str in place of the arguments stands for output of a model that is not a JSON object.
+    A third item, `("tool", {"arg": 1}, "id")`, is the id of the call; by default the model makes one. A str in place of
+    the arguments stands for output of a model that is not a JSON object.
     """
     texts = [text, *(item.text for item in items if isinstance(item, Reply))]
     return Reply(text=_lines(texts), calls=tuple(call for item in items for call in _calls_of(item)))
@@ -88,7 +92,7 @@ def hands_off(receiver: str, /, message: str = "", *, text: str = "", **variable
     reaches the receiver, the generic one is called, as by a model that invents a receiver.
     """
     args = {**variables, "to": receiver, "message": message}
-    call = HandsOff(id="", name=GENERIC, args=args, receiver=receiver, message=message, variables=variables)
+    call = HandsOff(id="", name=GENERIC_TOOL, args=args, receiver=receiver, message=message, variables=variables)
     return Reply(text=text, calls=(call,))
 
 
@@ -125,16 +129,20 @@ def resolve(reply: Reply, request: Request) -> Reply:
     return structs.replace(reply, text=_lines(texts), calls=tuple(resolved))
 
 
-def _calls_of(item: tuple[str, Mapping[str, Any] | str] | Reply) -> tuple[Call, ...]:
+def _calls_of(item: CallItem | Reply) -> tuple[Call, ...]:
     match item:
         case Reply() if not isinstance(item, Failure):
             return item.calls
-        case (str(name), str(malformed)):
-            return (Call("", name, malformed=malformed),)
-        case (str(name), Mapping() as args):
-            return (Call("", name, dict(args)),)
+        case (str(name), str() | Mapping() as args):
+            return (_call(name, args),)
+        case (str(name), str() | Mapping() as args, str(id)):
+            return (_call(name, args, id),)
         case _:
             raise TypeError(f'a call is written ("tool", {{"arg": 1}}), hands_off(…) or delegates(…); not {item!r}')
+
+
+def _call(name: str, args: Mapping[str, Any] | str, id: str = "") -> Call:
+    return Call(id, name, malformed=args) if isinstance(args, str) else Call(id, name, dict(args))
 
 
 def _properties(tool: ToolDefinition) -> Mapping[str, Any]:
@@ -147,13 +155,17 @@ def _lines(texts: Iterable[str]) -> str:
 
 
 Lines: TypeAlias = Mapping[str, Sequence[Line]]
-Play: TypeAlias = Callable[[str, Sequence[Message], Sequence[ToolDefinition]], Line | Awaitable[Line]]
+Play: TypeAlias = (
+    Callable[[Request], Line | Awaitable[Line]]
+    | Callable[[str, Sequence[Message], Sequence[ToolDefinition]], Line | Awaitable[Line]]
+)
 
 POSSIBLE = "a line of a script is says(…), calls(…), hands_off(…), delegates(…), fails(…), a Reply or an exception"
 
 
 class ScriptedModel:
-    """A model with scripted replies: a list for each agent, or a function of agent, messages and tools.
+    """A model with scripted replies: a list for each agent, or a function of the request, or of agent, messages and
+    tools.
 
     Each conversation reads a list from its beginning. The position in the list comes from the conversation's log, so a
     script continues at the right line after a restart, and several models may share it. `latency` delays each reply by
@@ -196,10 +208,25 @@ class ScriptedModel:
 def _reader(script: Lines | Play) -> Callable[[Request], Line | Awaitable[Line]]:
     if isinstance(script, Mapping):
         return _Lines(script).read
-    if callable(script):
-        play = script
+    if not callable(script):
+        raise TypeError(f"a script is a mapping of agent id to a list of replies, or a function; not {script!r}")
+    play: Callable[..., Line | Awaitable[Line]] = script
+    if _takes(play, 3):
         return lambda request: play(request.agent, request.messages, request.tools)
-    raise TypeError(f"a script is a mapping of agent id to a list of replies, or a function; not {script!r}")
+    if _takes(play, 1):
+        return play
+    raise TypeError(f"the function of a script takes the request, or agent, messages and tools; not as {script!r}")
+
+
+def _takes(fn: Callable[..., object], count: int) -> bool:
+    """True if a function can be called with so many arguments, or if that cannot be known."""
+    try:
+        inspect.signature(fn).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
 
 
 class _Lines:

@@ -26,11 +26,13 @@ UPDATED = "done"
 class FunctionToolkit:
     """The functions that one agent may call. `faults` says what is wrong with the declarations; check it before a call.
 
+    `retries` is how often the call of a function that declares none is tried again; never one that is `at_most_once`.
     `backoff` is the pause before the first retry, in seconds; it doubles with each retry, up to LONGEST_PAUSE.
     """
 
-    def __init__(self, declared: Sequence[Tool | Fn], *, backoff: float = 0.1) -> None:
+    def __init__(self, declared: Sequence[Tool | Fn], *, retries: int = 0, backoff: float = 0.1) -> None:
         self.faults: list[str] = []
+        self._retries = retries
         self._backoff = backoff
         self._schemas: dict[str, Schema] = {}
         for each in declared:
@@ -48,15 +50,20 @@ class FunctionToolkit:
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
         """Call a function, with as many retries as its declaration allows; an exception becomes a failed outcome."""
         schema = self._schemas[name]
-        attempt = 1
+        retries, attempt = self._retries_of(schema.tool), 1
         while True:
             try:
                 return await _attempt(schema, args, context)
             except Exception as error:
-                if attempt > schema.tool.retries:
+                if attempt > retries:
                     return _failed(name, error, attempt)
             await asyncio.sleep(min(self._backoff * 2.0 ** (attempt - 1), LONGEST_PAUSE))
             attempt += 1
+
+    def _retries_of(self, tool: Tool) -> int:
+        if tool.retries is not None:
+            return tool.retries
+        return 0 if tool.at_most_once else self._retries
 
     def _declare(self, declared: Tool | Fn) -> None:
         function = declared.function if isinstance(declared, Tool) else declared
@@ -110,7 +117,7 @@ def _failed(name: str, error: Exception, attempts: int) -> ToolOutcome:
 
 
 def _option_faults(tool: Tool) -> Iterator[str]:
-    if not isinstance(tool.retries, int) or tool.retries < 0:
+    if tool.retries is not None and (not isinstance(tool.retries, int) or tool.retries < 0):
         yield f"has retries={tool.retries!r}; use 0 or a whole number above it"
     elif tool.retries and tool.at_most_once:
         yield f"is at_most_once and has retries={tool.retries}, which contradict each other; leave one of them out"

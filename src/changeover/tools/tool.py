@@ -23,8 +23,8 @@ class Tool:
     """What the model reads; None takes the docstring of the function."""
     timeout: float | None = 300.0
     """In seconds, for each try; None for no limit."""
-    retries: int = 0
-    """How often the call is tried again after an exception."""
+    retries: int | None = None
+    """How often the call is tried again after an exception; None takes the `tool_retries` of the team."""
     read_only: bool = False
     at_most_once: bool = False
     """Never call it twice for one call of the model, also not after a crash."""
@@ -46,7 +46,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout: float | None = 300.0,
-    retries: int = 0,
+    retries: int | None = None,
     read_only: bool = False,
     at_most_once: bool = False,
     max_result: int = 50_000,
@@ -56,7 +56,8 @@ def tool(function: Fn | None = None, /, *, name: str | None = None, **options: A
     """Declare a function as a tool, as a decorator with or without options.
 
     `name` and `description` are what models see (default: the function's own). `timeout` is in seconds, for each try
-    (default 300, None for no limit). `retries` is how often a call that raises is tried again (default 0).
+    (default 300, None for no limit). `retries` is how often a call that raises is tried again (default:
+    the `tool_retries` of the team; an `at_most_once` tool is not).
     `read_only` says that it changes nothing. `at_most_once` says that it must not be repeated after a crash.
     `max_result` is how many characters of the result a model reads (default 50,000). `approval` says which calls a
     person has to approve first. Options that do not fit are reported by `Team(…)` as a MisconfiguredError.

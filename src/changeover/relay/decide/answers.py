@@ -144,8 +144,10 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
         return None
     if not seat.agent.accepts_handoffs:
         return _rejected(state, offer, "it takes no handoffs")
-    if lacks := seat.lacks(merge_variables(state.variables, offer.variables, offer.merge)):
-        return _condition(state, offer, lacks)
+    variables = merge_variables(state.variables, offer.variables, offer.merge)
+    if lacks := seat.lacks(variables):
+        who = (offer.call, state.task, offer.receiver)
+        return Record(HandoffConditional(*who, lacks, put_off=offer.brokered, misfits=seat.misfits(variables)))
     return None
 
 
@@ -236,7 +238,8 @@ def _tell_sender(state: State, turn: Turn, call: OpenCall, phase: Declined) -> R
 def _refusal_words(phase: Declined) -> str:
     receiver = phase.offer.receiver
     if phase.needs:
-        return f"{receiver} takes it only if it knows {', '.join(phase.needs)}; hand off again and give that, or go on"
+        known = f"{', '.join(phase.needs)}{f' ({phase.misfits})' if phase.misfits else ''}"
+        return f"{receiver} takes it only if it knows {known}; hand off again and give that, or go on"
     return f"{receiver} did not take it: {phase.reason}; you still have the task"
 
 

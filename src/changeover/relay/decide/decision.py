@@ -35,6 +35,7 @@ from changeover.relay.events import (
     RunFailed,
     RunStarted,
     TierChosen,
+    UserSpoke,
 )
 from changeover.relay.fold.handoffs import sender_of
 from changeover.relay.run import TURNING, Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
@@ -124,15 +125,21 @@ def _roll_back(state: State, run: Run | None, roster: Roster) -> Record | Sequen
     return following if isinstance(following, Record) else [*following, *state.rollbacks.values()]
 
 
+def first_agent(state: State, spoken: UserSpoke, roster: Roster) -> str:
+    """The id of the agent with which the run of a message begins."""
+    agent = spoken.agent or state.return_to or state.agent
+    if (agent not in roster.seats or agent in roster.absent) and not spoken.agent:
+        return roster.start  # there is no active agent, or it has left the team
+    return agent
+
+
 def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
     if not state.inbox:
         return ()
     run, spoken = state.inbox[0]
     if spoken.package is not None:
         return Record(RunStarted(run, sender_of(spoken.package), code=True))
-    agent = spoken.agent or state.return_to or state.agent
-    if (agent not in roster.seats or agent in roster.absent) and not spoken.agent:
-        agent = roster.start  # there is no active agent, or it has left the team
+    agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
     return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
 

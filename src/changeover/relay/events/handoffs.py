@@ -195,12 +195,15 @@ class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
     needs_permission: tuple[str, ...] = ()
     put_off: bool = False
     """Whether other candidates are asked first, so that this offer is over."""
+    misfits: tuple[str, ...] = ()
+    """What is wrong with needed context variables that are there, but of another type."""
 
     @property
     def words(self) -> str:
         """The condition as a text."""
         if self.needs_context:
-            return f"it has to know {', '.join(self.needs_context)}"
+            known = f"it has to know {', '.join(self.needs_context)}"
+            return f"{known} ({'; '.join(self.misfits)})" if self.misfits else known
         return f"it needs permission for {', '.join(self.needs_permission)}"
 
 

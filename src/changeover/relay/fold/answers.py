@@ -60,7 +60,8 @@ def condition(state: State, run: Run, event: HandoffConditional) -> None:
     if event.needs_context or event.put_off:
         _decline(state, run, call, offered, Signal.RETURN, event.words)
         at = (offered.offer, offered.lasts, event.words)
-        turn.move(call, Declined(*at, event.needs_context, commanded=offered.commanded))
+        misfits = "; ".join(event.misfits)
+        turn.move(call, Declined(*at, event.needs_context, commanded=offered.commanded, misfits=misfits))
     else:
         turn.move(call, replace(offered, needs=event.needs_permission))
 
