@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from changeover.copies import copied
 from changeover.facts import Usage
 from changeover.handoffs.context import selector_faults
-from changeover.messages import Message, Reply
+from changeover.messages import Message, Reply, copied_messages
 
 FETCH = "fetch_context"
 """The tool with which an agent reads the messages from before it took over."""
@@ -43,7 +44,9 @@ def can_fetch(chapters: Iterable[Chapter]) -> bool:
     return any(chapter.ref for chapter in chapters)
 
 
-class Handover(Struct, frozen=True, kw_only=True):
+@copied("variables", "artifacts", "workflow_state")
+@copied("messages", copy=copied_messages)
+class Handover(Struct, frozen=True, kw_only=True, dict=True):
     """The input of a strategy: the sender's context, and its receiver."""
 
     sender: str

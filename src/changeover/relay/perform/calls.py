@@ -11,6 +11,7 @@ from changeover.agent.agent import Function, Instructions
 from changeover.agent.moves import Transfer, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
+from changeover.copies import original
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
@@ -120,8 +121,9 @@ def _guided(world: World, seat: Seat) -> str:
 
 def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
     context, own_instructions = command.context, instructions
-    if context.handed or context.variables:
-        instructions = briefed(instructions, context.variables, context.handed)
+    variables = original(context, "variables")
+    if context.handed or variables:
+        instructions = briefed(instructions, variables, context.handed)
     if command.last:
         instructions = f"{instructions}\n\n{LAST_WORD}"
     return Request(
