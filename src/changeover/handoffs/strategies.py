@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from changeover.copies import copied
 from changeover.facts import Usage
+from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.context import selector_faults
 from changeover.messages import Message, Reply, copied_messages
 
@@ -225,7 +226,7 @@ def strategy_faults(strategy: Any) -> list[str]:
     if isinstance(strategy, ContextStrategy):
         return [f"has strategy {strategy.logged_as}: {fault}" for fault in strategy.faults()]
     if callable(strategy) and not isinstance(strategy, type):
-        return []
+        return arity_faults("strategy", strategy, "handover")
     known = "Full(), MessageOnly(), Recent(), Summary(), Reference()"
     return [f"has strategy={strategy!r}; give {known}, or a function of a Handover"]
 

@@ -72,10 +72,11 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
     try:
         tried = _tried(world, command) if command.variants else {}
         instructions = await _written(tried.get("instructions", seat.agent.instructions), command)
-        if seat.seeks and command.handoffs and not command.last:
-            instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
-        request = _request(seat, command, instructions)
         model = world.models[tried.get("model", agent)]
+        tools = _tools(seat, command) if getattr(model, "calls_tools", True) else ()
+        if seat.seeks and tools and command.handoffs:
+            instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
+        request = _request(seat, command, instructions, tools)
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
         reply = reply_of(given, command.id)
     except TROUBLE as error:
@@ -119,7 +120,7 @@ def _guided(world: World, seat: Seat) -> str:
     return guidance(seat.seeks, described([each for each in others if not move.among or each.id in move.among]))
 
 
-def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
+def _request(seat: Seat, command: CallModel, instructions: str, tools: tuple[ToolDefinition, ...]) -> Request:
     context, own_instructions = command.context, instructions
     variables = original(context, "variables")
     if context.handed or variables:
@@ -130,7 +131,7 @@ def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
         agent=context.agent,
         instructions=instructions,
         messages=command.thread,
-        tools=_tools(seat, command),
+        tools=tools,
         settings=seat.agent.settings,
         conversation=context.conversation,
         command=command.id,
