@@ -76,7 +76,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     original_request: str = ""
     why_you: str = ""
     your_task: str = ""
-    """Empty if the receiver reads its task as the next message."""
+    """Empty with the default template if the receiver reads its task as the next message."""
     required_capabilities: Sequence[str] = ()
     requirements: Sequence[str] = ()
     story: str = ""
