@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -23,8 +24,10 @@ from changeover.guards.limits import Limits, limit_faults
 from changeover.guards.rules import Rule, named_rules, rule_faults
 from changeover.guards.switch import ON, Enabled, override_faults, switch_faults, switch_of
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
+from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.models.resolver import NO_MODEL, Resolver
+from changeover.models.wrappers import calls_tools
 from changeover.observe.hooks import Hook, hook_faults
 from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Ask, Clock, Log, Model, World
@@ -65,6 +68,8 @@ class Declared:
     tool_retries: int = 0
 
 
+logger = logging.getLogger("changeover.team")
+
 DEFAULT: tuple[Guard, ...] = (Deadlock(), CircuitBreaker())
 """The guards of a team that declares none."""
 
@@ -95,6 +100,8 @@ def assemble(declared: Declared) -> World:
     if faults:
         raise MisconfiguredError(*faults)
     roster = _roster(declared, toolkits)
+    for id in sorted(id for id, model in models.items() if not calls_tools(model)):
+        logger.warning("agent %r: its model calls no tools, so it is offered no tools and no handoffs", id)
     return World(
         roster,
         {**models, **tried},
@@ -127,6 +134,7 @@ def _faults(declared: Declared) -> list[str]:
         *_store_faults(declared.store),
         *_engine_faults(declared.engine),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
+        *(f"the team {fault}" for fault in arity_faults("ask", declared.ask, "request")),
     ]
 
 
@@ -144,7 +152,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
         declared.strategy,
         not switch.is_off,
         declared.fallback,
-        briefing=declared.briefing or TEMPLATE,
+        briefing=TEMPLATE if declared.briefing in (None, "") else declared.briefing,
         guards=tuple(guard for guard in guards if type(guard) is not CircuitBreaker),
         breaker=breaker_among(guards),
         own_breakers=any(isinstance(seat, Seat) and seat.breakers for seat in seats.values()),

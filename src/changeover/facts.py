@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from copy import deepcopy
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from changeover.copies import copied, copy_of, original
 from changeover.ids import cleanup_key, request_id
 
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
@@ -112,6 +112,7 @@ class Ledger(Struct, frozen=True, gc=False):
     """The share of each agent, by its id."""
 
 
+@copied("variables")
 class HandoffRecord(Struct, frozen=True, gc=False):
     """One handoff, for display and audit."""
 
@@ -172,6 +173,7 @@ class Rollback(Struct, frozen=True, gc=False):
         return cleanup_key(self.handoff.id)
 
 
+@copied("path")
 class Handed(Struct, frozen=True, gc=False):
     """The handoff on which the active agent works; the source of its metadata and metrics."""
 
@@ -215,6 +217,7 @@ RequestKind = Literal["approval", "permission", "escalation", "task"]
 is handed to the person."""
 
 
+@copied("arguments")
 class ApprovalRequest(Struct, frozen=True, kw_only=True):
     """A request to a person, whose decision (`Team.decide`) the run waits for."""
 
@@ -345,6 +348,7 @@ class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
 Status = Literal["completed", "waiting", "cancelled", "failed"]
 
 
+@copied("variables", "artifacts", "workflow_state")
 class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     """The outcome of one run."""
 
@@ -383,12 +387,12 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     def context(self) -> dict[str, Any]:
         """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
         # Lazy: in a long conversation the copy of the chain would cost every run time.
-        return whole_context(self.variables, self.handed)
+        return whole_context(original(self, "variables"), self.handed)
 
 
 def whole_context(variables: Mapping[str, Any], handed: Handed | None) -> dict[str, Any]:
     """A deep copy of the variables, with the metadata of the last handoff if there is one."""
-    own: dict[str, Any] = deepcopy(dict(variables)) if variables else {}
+    own: dict[str, Any] = copy_of(dict(variables))
     if handed is None:
         return own
     return {
@@ -396,5 +400,5 @@ def whole_context(variables: Mapping[str, Any], handed: Handed | None) -> dict[s
         "_handoff_from": handed.sender,
         "_handoff_tool": handed.tool,
         "_handoff_instructions": handed.instructions,
-        "_handoff_chain": handed.path[: handed.hops],
+        "_handoff_chain": original(handed, "path")[: handed.hops],
     }

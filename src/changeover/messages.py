@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from changeover.copies import copy_of
 from changeover.facts import ONE_REQUEST, Usage
 
 T_co = TypeVar("T_co", covariant=True)
@@ -102,6 +104,16 @@ class Reply(Struct, frozen=True, kw_only=True):
 def with_labels(text: str, files: Sequence[File]) -> str:
     """The text, followed by a line for each file."""
     return "\n".join([*([text] if text else ()), *(file.label for file in files)])
+
+
+def copied_messages(messages: Sequence[Any]) -> list[Any]:
+    """The messages with copies of what code could change in them: the arguments of calls, and providers' data."""
+    return [_copied(each) if isinstance(each, Assistant) else each for each in messages]
+
+
+def _copied(reply: Assistant) -> Assistant:
+    calls = tuple(replace(call, args=copy_of(call.args)) for call in reply.calls)
+    return replace(reply, calls=calls, extra=copy_of(reply.extra))
 
 
 class View(Sequence[T_co], Generic[T_co]):

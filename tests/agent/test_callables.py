@@ -35,7 +35,6 @@ class Falsy:
         return 0
 
 
-@pytest.mark.xfail(strict=True, reason="a falsy accepts takes the handoff unasked")
 async def test_a_falsy_accepts_is_asked():
     accepts = Falsy(Rejected("closed"))
     result = await desk(billing={"accepts": accepts}).run("go")
@@ -64,11 +63,7 @@ def own_criterion(own: Falsy) -> Any:
     return Expects(criteria=[own])
 
 
-SKIPPED = {"strategy of a handoff", "strategy of an agent", "strategy of a team", "briefing"}
-skipped = pytest.mark.xfail(strict=True, reason="a callable is skipped because it counts as false")
-
-
-@pytest.mark.parametrize("where", [pytest.param(each, marks=[skipped] if each in SKIPPED else []) for each in FALSY])
+@pytest.mark.parametrize("where", FALSY)
 async def test_a_callable_that_counts_as_false_is_asked(where: str):
     answer, build = FALSY[where]
     own = Falsy(answer)
@@ -102,14 +97,8 @@ CONDITIONS: dict[str, Callable[[Any], Team]] = {
 }
 
 
-REFUSED = {("if_ of a rule", "a function"), ("if_ of a rule", "a partial")}
-awaited = pytest.mark.xfail(strict=True, reason="a condition that has to be awaited counts as true")
-EACH = [(where, kind) for where in CONDITIONS for kind in ASYNC]
-
-
-@pytest.mark.parametrize(
-    ("where", "kind"), [pytest.param(*each, marks=[] if each in REFUSED else [awaited]) for each in EACH]
-)
+@pytest.mark.parametrize("kind", ASYNC)
+@pytest.mark.parametrize("where", CONDITIONS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 async def test_a_condition_that_has_to_be_awaited_is_refused_when_the_team_is_built(where: str, kind: str):
     with pytest.raises(MisconfiguredError, match="plain function"):
@@ -117,7 +106,6 @@ async def test_a_condition_that_has_to_be_awaited_is_refused_when_the_team_is_bu
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.xfail(strict=True, reason="a condition that gives a coroutine counts as true")
 async def test_a_condition_that_gives_a_coroutine_does_not_hold():
     hidden: Any = lambda ctx: late(ctx) or None  # noqa: E731
     result = await desk({"handoffs": [handoff("billing", when=hidden)]}).run("go")
@@ -151,7 +139,6 @@ ARITY: dict[str, Callable[[Any], Team]] = {
 
 @pytest.mark.parametrize("fn", [nothing, three], ids=["no argument", "three arguments"])
 @pytest.mark.parametrize("where", ARITY)
-@pytest.mark.xfail(strict=True, reason="the arity of a callable is not looked at")
 def test_a_callable_of_the_wrong_arity_is_a_fault_of_the_team(where: str, fn: Any):
     with pytest.raises(MisconfiguredError, match=r"takes|argument"):
         ARITY[where](fn)
@@ -172,7 +159,6 @@ class Visit(BaseModel):
     colour: Colour
 
 
-@pytest.mark.xfail(strict=True, reason="a strict model is checked against Python values, not against JSON")
 async def test_a_strict_pydantic_model_is_filled_from_json():
     script = {
         "triage": [calls(("handoff_to_billing", {"day": "2026-01-02", "colour": "red"}))],
@@ -183,7 +169,6 @@ async def test_a_strict_pydantic_model_is_filled_from_json():
     assert (result.final_agent, result.variables) == ("billing", {"day": "2026-01-02", "colour": "red"})
 
 
-@pytest.mark.xfail(strict=True, reason="a RootModel that is no object is let through")
 @pytest.mark.parametrize("kind", [list[int], int], ids=["list", "number"])
 def test_a_root_model_that_is_no_object_is_refused_when_the_team_is_built(kind: Any):
     with pytest.raises(MisconfiguredError, match="object"):
@@ -213,7 +198,6 @@ def look() -> str:
     return "nothing"
 
 
-@pytest.mark.xfail(strict=True, reason="a model is offered tools although its profile has none")
 async def test_a_model_whose_profile_has_no_tools_is_offered_none_and_the_team_says_so(
     caplog: pytest.LogCaptureFixture,
 ):

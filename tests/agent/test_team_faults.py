@@ -347,7 +347,7 @@ def test_what_cannot_guard_is_a_fault(guards: Any, said: str):
 
 def test_a_condition_that_is_no_function_is_a_fault():
     said = fault([Agent("a", handoffs=[handoff("b", when=True)]), Agent("b")])  # type: ignore[arg-type]
-    assert said == "agent 'a' handoff 'handoff_to_b' has when=True; give a function of the run's context"
+    assert said == "agent 'a' handoff 'handoff_to_b' has when=True; give a plain function of the run's context"
 
 
 def test_defaults_and_empty_values_are_no_faults():

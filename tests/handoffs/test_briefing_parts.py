@@ -48,7 +48,6 @@ async def told(way: Any, turn: Any, template: str, **options: Any) -> str:
     ],
     ids=["delegate", "specialist"],
 )
-@pytest.mark.xfail(strict=True, reason="{your_task} is empty for delegates")
 async def test_a_template_finds_the_task_of_a_delegate(way: Any, turn: Any):
     assert "TASK[  count the parts]" in await told(way, turn, "TASK[{your_task}]")
 

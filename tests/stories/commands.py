@@ -477,7 +477,7 @@ async def a_received_handoff_has_the_metrics_of_the_run_so_far(stage: Stage) -> 
 
 
 BAD: dict[str, tuple[Command, str]] = {
-    "key": (Command(update={"contxt": {}}), "update holds 'contxt', which is unknown; it may hold context, artifacts"),
+    "key": (Command(update={"_handoff_tool": "x"}), "update sets '_handoff_tool', which only Changeover writes"),
     "output": (Command("writer", {"output": "x"}), "'output', which is the run's answer; give it only with goto=END"),
     "nobody": (Command(""), "goto is empty"),
     "none": (Command([]), "goto is []; give the id of an agent, a Send(…) or a list of them, or END"),

@@ -43,9 +43,9 @@ async def test_every_tool_may_return_a_command(options: dict[str, Any]):
 
 
 async def test_an_invalid_command_fails_with_the_tool_and_what_is_wrong():
-    assert await outcome_of(returning(Command(update={"contxt": {}}))) == ToolOutcome(
-        "give ran, but the Command that it returned cannot be carried out: update holds 'contxt', which is unknown; "
-        "it may hold context, artifacts, workflow_state, output",
+    assert await outcome_of(returning(Command(update={"artifacts": 7}))) == ToolOutcome(
+        "give ran, but the Command that it returned cannot be carried out: update['artifacts'] is 7; "
+        "give a dict of names to values",
         ok=False,
     )
 

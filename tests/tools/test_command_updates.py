@@ -9,8 +9,6 @@ from changeover.testing import ScriptedModel, calls, says
 
 MORE = {"next_task": "write", "reason": "enough facts", "validated": True}
 
-refused = pytest.mark.xfail(strict=True, reason="other keys of an update raise BadCommand")
-
 
 def team_of(update: dict[str, Any], store: str | None = None) -> Team:
     """A function that goes on to a writer with this update, who says which variables it has."""
@@ -21,20 +19,17 @@ def team_of(update: dict[str, Any], store: str | None = None) -> Team:
     return Team([Function("plan", goes), Function("writer", lambda ctx: repr(dict(ctx.variables)))], store=store)
 
 
-@refused
 async def test_other_keys_of_an_update_are_context_variables(any_store: str | None):
     async with team_of(MORE, any_store) as team:
         result = await team.run("go")
     assert (result.variables, result.output) == (MORE, repr(MORE))
 
 
-@refused
 async def test_they_are_merged_with_the_context_and_the_context_wins():
     result = await team_of({**MORE, "context": {"reason": "said twice"}}).run("go", context={"old": 1})
     assert result.variables == {"old": 1, **MORE, "reason": "said twice"}
 
 
-@refused
 async def test_a_tool_may_give_them_without_going_anywhere():
     def notes() -> Command:
         """Note it."""
@@ -45,14 +40,12 @@ async def test_a_tool_may_give_them_without_going_anywhere():
     assert (result.output, result.variables) == ("Noted.", MORE)
 
 
-@refused
 async def test_they_may_stand_beside_the_output_at_the_end():
     team = Team([Function("plan", lambda ctx: Command(goto=END, update={"output": "Done.", **MORE}))])
     result = await team.run("go")
     assert (result.output, result.variables) == ("Done.", MORE)
 
 
-@refused
 async def test_branches_get_them_too():
     def plans(ctx: RunContext) -> Any:
         if ctx.returned:

@@ -6,13 +6,25 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approval, Command, Function, Handover, Member, Rule, RunContext, Team, handoff, tool
+from changeover import (
+    Agent,
+    Allow,
+    Approval,
+    Command,
+    Function,
+    Handover,
+    Member,
+    Rule,
+    RunContext,
+    Team,
+    Variable,
+    handoff,
+    tool,
+)
 from changeover.testing import ScriptedModel, calls, hands_off, says
 from tests.public_api import recorded
 
 BEFORE = {"plan": "gold", "seen": ["a"]}
-
-leaks = pytest.mark.xfail(strict=True, reason="user code is given the engine's own dict")
 
 
 def spoil(variables: Any) -> None:
@@ -79,14 +91,12 @@ def team_with(place: str, store: str | None) -> Team:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@leaks
 async def test_what_user_code_does_with_the_variables_changes_nothing_in_the_run(place: str):
     result = await team_with(place, None).run("go", context=BEFORE)
     assert result.variables == BEFORE
 
 
 @pytest.mark.parametrize("place", ["tool", "strategy"])
-@leaks
 async def test_the_variables_are_the_same_after_a_restart(place: str, shared_store: str):
     async with team_with(place, shared_store) as team:
         before = dict((await team.run("go", conversation="story", context=BEFORE)).variables)
@@ -95,7 +105,6 @@ async def test_the_variables_are_the_same_after_a_restart(place: str, shared_sto
     assert after.variables == before == BEFORE
 
 
-@leaks
 async def test_a_function_member_gets_a_copy():
     def looks(ctx: RunContext) -> Command | str:
         spoil(ctx.variables)
@@ -105,7 +114,6 @@ async def test_a_function_member_gets_a_copy():
     assert result.variables == BEFORE
 
 
-@leaks
 async def test_what_a_caller_does_with_a_result_changes_nothing_in_the_run(any_store: str | None):
     async with Team(
         [Agent("desk")], model=ScriptedModel({"desk": [says("One."), says("Two.")]}), store=any_store
@@ -115,7 +123,6 @@ async def test_what_a_caller_does_with_a_result_changes_nothing_in_the_run(any_s
 
 
 @pytest.mark.parametrize("part", ["artifacts", "workflow_state"])
-@leaks
 async def test_artifacts_and_workflow_state_of_a_tool_are_not_the_runs_own(part: str):
     def spoils_them(ctx: RunContext) -> str:
         """Spoil what the tool is given."""
@@ -134,7 +141,6 @@ async def test_artifacts_and_workflow_state_of_a_tool_are_not_the_runs_own(part:
     assert (result.artifacts, result.workflow_state) == ({"list": "file:1"}, {"done": ["a"]})
 
 
-@leaks
 async def test_a_strategy_cannot_empty_the_arguments_that_were_recorded():
     def look(page: int) -> str:
         """Look at a page."""
@@ -166,3 +172,53 @@ async def test_a_callable_that_accepts_cannot_change_the_package_of_the_run():
     members = [Agent("triage"), Agent("billing", accepts=accepts)]
     result = await Team(members, model=ScriptedModel(script)).run("go", context=BEFORE)
     assert result.variables == BEFORE
+
+
+async def test_a_guard_cannot_change_what_it_judges():
+    class Spoils:
+        def check(self, offer: Any, ledger: Any, facts: Any) -> Allow:
+            for judged in (offer, *facts.trail):
+                spoil(judged.variables)
+            return Allow()
+
+    script = {"triage": [hands_off("billing", "x")], "billing": [hands_off("triage", "y"), says("Done.")]}
+    script["triage"] += [hands_off("billing", "z")]
+    team = Team([Agent("triage"), Agent("billing")], model=ScriptedModel(script), guards=[Spoils()])
+    assert (await team.run("go", context=BEFORE)).variables == BEFORE
+
+
+async def test_the_chain_of_a_result_is_the_callers_own():
+    script = {"triage": [hands_off("billing", seen=["a"])], "billing": [says("Done."), says("Again.")]}
+    ways = [handoff("billing", variables=[Variable("seen", "array")])]
+    async with Team([Agent("triage", handoffs=ways), Agent("billing")], model=ScriptedModel(script)) as team:
+        result = await team.run("go", conversation="story")
+        spoil(result.handoff_chain[0].variables)
+        assert result.handed is not None
+        result.handed.path.clear()
+        again = await team.run("again", conversation="story")
+    assert (again.variables, again.context["_handoff_chain"]) == ({"seen": ["a"]}, ["triage", "billing"])
+
+
+async def test_an_approvals_condition_cannot_change_the_arguments():
+    def empties(ctx: RunContext, arguments: dict[str, Any]) -> bool:
+        arguments["pages"].clear()
+        return False
+
+    @tool(approval=Approval(when=empties))
+    def read(pages: list[int]) -> str:
+        """Read pages."""
+        return f"read {pages}"
+
+    script = {"desk": [calls(("read", {"pages": [7]})), says("Done.")]}
+    async with Team([Agent("desk", tools=[read])], model=ScriptedModel(script)) as team:
+        await team.run("go", conversation="story")
+        finished = await recorded(team, "ToolFinished")
+    assert finished[0].text == "read [7]"
+
+
+def test_a_context_copies_only_what_is_asked_for_and_once():
+    variables = {"seen": ["a"]}
+    context = RunContext("c", "c@1", "desk", "1", variables=variables)
+    assert context == RunContext("c", "c@1", "desk", "1", variables={"seen": ["a"]})
+    context.variables["seen"].append("b")
+    assert (context.variables, variables) == ({"seen": ["a", "b"]}, {"seen": ["a"]})

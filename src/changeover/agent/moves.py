@@ -13,6 +13,7 @@ from changeover.agent.variable import Check, Variable, compile_variables
 from changeover.facts import Expected, Mode
 from changeover.guards.approval import Approval, approval_of
 from changeover.guards.guard import Guard
+from changeover.handoffs.callback import is_awaitable
 from changeover.handoffs.context import Merge, fence
 from changeover.messages import Call
 from changeover.tools.run_context import RunContext
@@ -124,7 +125,10 @@ class Transfer(Struct, frozen=True):
         if self.handoff.when is None:
             return ""
         try:
-            return "" if self.handoff.when(context) else "its condition is not met now"
+            answer: object = self.handoff.when(context)
+            if is_awaitable(answer):
+                return "its condition could not be judged: it has to be awaited; give a plain function"
+            return "" if answer else "its condition is not met now"
         except Exception as error:  # the user's code
             return f"its condition could not be judged: {type(error).__name__}: {error}"
 

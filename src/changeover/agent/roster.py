@@ -182,8 +182,9 @@ class Roster(Struct, frozen=True):
         elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
             declared = move.handoff.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
-        if found := declared or own or self.strategy:
-            return as_strategy(found)
+        for strategy in (declared, own, self.strategy):
+            if strategy is not None:  # a function may count as false
+                return as_strategy(strategy)
         if mode is Mode.DELEGATE:
             return Recent()
         return MessageOnly() if sender == receiver else Full()
@@ -196,7 +197,8 @@ class Roster(Struct, frozen=True):
     def briefing_for(self, receiver: str) -> Briefing:
         """The briefing of this receiver."""
         seat = self.seats.get(receiver)
-        return (seat.agent.briefing if isinstance(seat, Seat) else None) or self.briefing
+        own = seat.agent.briefing if isinstance(seat, Seat) else None
+        return self.briefing if own is None or own == "" else own
 
 
 def seat(
@@ -223,9 +225,11 @@ def seat(
         tuple(move.definition for move in moves.values() if not absent or _is_shown(agent.id, move, absent)),
         tuple(move.definition for move in moves.values() if isinstance(move, UseTool)),
         {name: move for name, move in moves.items() if isinstance(move, UseTool)},
-        not agent.accepts_handoffs or bool(agent.accepts or agent.requires or agent.max_concurrency or agent.pull),
+        not agent.accepts_handoffs
+        or agent.accepts is not None
+        or bool(agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
-        frozenset(name for name, move in moves.items() if isinstance(move, Transfer) and move.handoff.when),
+        frozenset(name for name, move in moves.items() if isinstance(move, Transfer) and move.handoff.when is not None),
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
     )

@@ -16,6 +16,7 @@ from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
+from changeover.handoffs.callback import arity_faults, condition_faults
 from changeover.handoffs.strategies import FETCH, strategy_faults
 from changeover.tools.tool import Tool, as_tool
 
@@ -54,6 +55,8 @@ def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[s
         yield "has an invalid id; use letters, digits, '-' and '_', at most 64"
     if isinstance(member, Function) and not callable(member.fn):
         yield f"needs a function, not {type(member.fn).__name__}"
+    if isinstance(member, Function):
+        yield from arity_faults("fn", member.fn, "context")
     yield from _text_faults(member)
     if not isinstance(member, Agent):
         return
@@ -85,11 +88,13 @@ def _text_faults(member: Member) -> Iterator[str]:
     instructions = getattr(member, "instructions", "")
     if not isinstance(instructions, str) and not callable(instructions):
         yield f"has instructions={instructions!r}; give a text, or a function of the run's context"
+    yield from arity_faults("instructions", instructions, "context")
 
 
 def _answer_faults(agent: Agent) -> Iterator[str]:
     if agent.accepts is not None and not callable(agent.accepts):
         yield f"has accepts={agent.accepts!r}; give a function of the package that is offered"
+    yield from arity_faults("accepts", agent.accepts, "package")
     if not isinstance(agent.requires, Sequence) or not all(isinstance(each, Variable) for each in agent.requires):
         yield f"has requires={agent.requires!r}; give a list of Variable(…)s"
     else:
@@ -133,8 +138,9 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     yield from _common_faults(way, ids)
     if way.on_rollback is not None and not callable(way.on_rollback):
         yield f"has on_rollback={way.on_rollback!r}; give a function"
-    if way.when is not None and not callable(way.when):
-        yield f"has when={way.when!r}; give a function of the run's context"
+    yield from arity_faults("on_rollback", way.on_rollback, "rollback")
+    if way.when is not None:
+        yield from condition_faults("when", way.when)
 
 
 def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:

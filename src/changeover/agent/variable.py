@@ -90,7 +90,20 @@ def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:
         adapter: TypeAdapter[Any] = TypeAdapter(variables)
     else:
         adapter = TypeAdapter(_typed_dict(variables))
-    return without_titles(adapter.json_schema()), _checker(adapter)
+    schema = adapter.json_schema()
+    if not _is_object(schema, schema.get("$defs", {})):
+        raise TypeError("a model writes its arguments as an object, and this is none")
+    return without_titles(schema), _checker(adapter)
+
+
+def _is_object(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
+    """Whether everything that fits this schema is a JSON object."""
+    if "$ref" in schema:
+        return _is_object(definitions.get(schema["$ref"].rpartition("/")[2], {}), definitions)
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return all(_is_object(each, definitions) for each in schema[union])
+    return any(_is_object(each, definitions) for each in schema.get("allOf", ())) or schema.get("type") == "object"
 
 
 def _nothing(args: dict[str, Any]) -> dict[str, Any] | str:
@@ -113,12 +126,14 @@ def _typed_dict(variables: Sequence[Variable]) -> Any:
 
 def _checker(adapter: TypeAdapter[Any]) -> Check:
     from pydantic import ValidationError
+    from pydantic_core import to_json
 
     from changeover.handoffs.structured_output import validation_faults
 
     def check(args: dict[str, Any]) -> dict[str, Any] | str:
         try:
-            values: dict[str, Any] = adapter.dump_python(adapter.validate_python(args), mode="json")
+            # From JSON: a strict pydantic model then still accepts a date that is written as a string.
+            values: dict[str, Any] = adapter.dump_python(adapter.validate_json(to_json(args)), mode="json")
         except ValidationError as error:
             return "; ".join(validation_faults(error))
         except Exception as error:  # of the user's validator

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from changeover.facts import ApprovalRequest, RequestKind
+from changeover.handoffs.callback import arity_faults
 
 OnExpiry = Literal["reject", "approve"]
 
@@ -46,7 +47,9 @@ def approval_faults(declared: object) -> list[str]:
     """What is wrong with the declaration `approval=…`, one text for each fault."""
     if not isinstance(declared, Approval):
         fine = declared is None or isinstance(declared, bool) or (callable(declared) and declared is not Approval)
-        return [] if fine else [f"has approval={declared!r}; give True, a function or Approval(…)"]
+        if not fine:
+            return [f"has approval={declared!r}; give True, a function or Approval(…)"]
+        return arity_faults("approval", declared, "context", "arguments")
     found = []
     seconds = declared.expires
     if seconds is not None and (not isinstance(seconds, int | float) or seconds is True or not 0 < seconds < inf):
@@ -55,6 +58,7 @@ def approval_faults(declared: object) -> list[str]:
         found.append(f"has an approval with on_expiry={declared.on_expiry!r}; give 'reject' or 'approve'")
     if declared.when is not None and not callable(declared.when):
         found.append(f"has an approval with when={declared.when!r}; give a function of the context and the arguments")
+    found += arity_faults("an approval with when", declared.when, "context", "arguments")
     if not is_names(declared.roles):
         found.append(f"has an approval with roles={declared.roles!r}; give a list of names, such as ['manager']")
     return found

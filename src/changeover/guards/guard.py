@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from changeover.copies import copied
 from changeover.facts import Ledger, Mode
 
 
@@ -34,6 +35,7 @@ Answer: TypeAlias = Allow | Deny | Ask
 ALLOW = Allow()
 
 
+@copied("variables", "artifacts", "workflow_state")
 class Offer(Struct, frozen=True, gc=False):
     """A handoff that an agent, or code, wants to make."""
 
@@ -49,6 +51,7 @@ class Offer(Struct, frozen=True, gc=False):
     attempt: int = 1
 
 
+@copied("variables", "artifacts", "workflow_state")
 class Passed(Struct, frozen=True, gc=False):
     """A handoff that was offered before in the same run."""
 

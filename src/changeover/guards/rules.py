@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.guards.approval import Approvable, approval_faults
+from changeover.handoffs.callback import condition_faults, is_awaitable
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,7 @@ def holds(rule: Rule, context: Any) -> bool | Misjudged:
         return Misjudged(f"{type(error).__name__}: {error}")
     if isinstance(answer, bool):
         return answer
-    if inspect.iscoroutine(answer):
-        answer.close()
+    is_awaitable(answer)
     return Misjudged(f"it returned a {type(answer).__name__}, not True or False")
 
 
@@ -95,8 +94,7 @@ def rule_faults(rules: object, ids: Sequence[str]) -> list[str]:
 def _faults(rule: Rule, ids: Sequence[str]) -> Iterator[str]:
     if not isinstance(rule.name, str):
         yield "needs a text as its name"
-    if not callable(rule.if_) or inspect.iscoroutinefunction(rule.if_):
-        yield f"has if_={rule.if_!r}; give a plain function of the run's context"
+    yield from condition_faults("if_", rule.if_)
     for option in ("goto", "deny", "message"):
         if not isinstance(value := getattr(rule, option), str):
             yield f"has {option}={value!r}; give a text"

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.context import fence
 from changeover.handoffs.package import HandoffPackage, Said
 from changeover.handoffs.strategies import Chapter
@@ -75,7 +76,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     original_request: str = ""
     why_you: str = ""
     your_task: str = ""
-    """Empty if the receiver reads its task as the next message."""
+    """Empty with the default template if the receiver reads its task as the next message."""
     required_capabilities: Sequence[str] = ()
     requirements: Sequence[str] = ()
     story: str = ""
@@ -131,7 +132,7 @@ def briefing_faults(briefing: object) -> list[str]:
     if isinstance(briefing, str):
         return [f"has a briefing in which {fault}" for fault in template_faults(briefing, Brief().parts())]
     if briefing is None or callable(briefing):
-        return []
+        return arity_faults("briefing", briefing, "brief")
     return [f"has briefing={briefing!r}; give a template, or a function of a Brief"]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, cast
 
+from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.package import Expectations
 from changeover.handoffs.structured_output import Form, form_of, found, takes_text, trouble
 
@@ -56,6 +57,8 @@ def fault(expects: Any) -> str:
     for criterion in whole.criteria:
         if not callable(criterion) and not (isinstance(criterion, str) and criterion.strip()):
             return f"expects the criterion {criterion!r}; give a sentence or a function of the result"
+        for wrong in arity_faults("a criterion", criterion, "result"):
+            return wrong
     if wrong := _timeout_fault(whole.timeout):
         return wrong
     return form_of(whole.output).fault() if whole.output is not None else ""

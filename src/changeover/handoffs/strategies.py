@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from changeover.copies import copied
 from changeover.facts import Usage
+from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.context import selector_faults
-from changeover.messages import Message, Reply
+from changeover.messages import Message, Reply, copied_messages
 
 FETCH = "fetch_context"
 """The tool with which an agent reads the messages from before it took over."""
@@ -43,7 +45,9 @@ def can_fetch(chapters: Iterable[Chapter]) -> bool:
     return any(chapter.ref for chapter in chapters)
 
 
-class Handover(Struct, frozen=True, kw_only=True):
+@copied("variables", "artifacts", "workflow_state")
+@copied("messages", copy=copied_messages)
+class Handover(Struct, frozen=True, kw_only=True, dict=True):
     """The input of a strategy: the sender's context, and its receiver."""
 
     sender: str
@@ -222,7 +226,7 @@ def strategy_faults(strategy: Any) -> list[str]:
     if isinstance(strategy, ContextStrategy):
         return [f"has strategy {strategy.logged_as}: {fault}" for fault in strategy.faults()]
     if callable(strategy) and not isinstance(strategy, type):
-        return []
+        return arity_faults("strategy", strategy, "handover")
     known = "Full(), MessageOnly(), Recent(), Summary(), Reference()"
     return [f"has strategy={strategy!r}; give {known}, or a function of a Handover"]
 

@@ -116,6 +116,11 @@ class PydanticAIModel:
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
         return setting_faults(self.clients.example, settings)
 
+    @property
+    def calls_tools(self) -> bool:
+        """False if the profile of the model says that it calls no tools."""
+        return bool(self.clients.example.profile.get("supports_tools", True))
+
     async def close_clients(self) -> None:
         """Close the connections of the running event loop."""
         await self.clients.close()
@@ -141,7 +146,7 @@ class PydanticAIModel:
         history = history_for(request.messages, request.agent, systems_of(model), marks)
         instructions = marks.explained(request.instructions)
         parameters = ModelRequestParameters(
-            function_tools=tools_of(request.tools),
+            function_tools=tools_of(request.tools if self.calls_tools else ()),
             instruction_parts=[InstructionPart(content=instructions)] if instructions else None,
             output_object=self._output,
             output_mode=_output_mode(model, self._output),

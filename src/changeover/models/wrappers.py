@@ -67,6 +67,10 @@ class LimitedModel:
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
         return setting_faults(self.model, settings)
 
+    @property
+    def calls_tools(self) -> bool:
+        return calls_tools(self.model)
+
     async def close_clients(self) -> None:
         await close_clients(self.model)
 
@@ -119,6 +123,10 @@ class FallbackModel:
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
         return list(dict.fromkeys(fault for model in self.models for fault in setting_faults(model, settings)))
 
+    @property
+    def calls_tools(self) -> bool:
+        return any(map(calls_tools, self.models))
+
     async def close_clients(self) -> None:
         for model in self.models:
             await close_clients(model)
@@ -141,6 +149,10 @@ class TypedModel:
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
         async for piece in self.model.stream(request):
             yield self._checked(piece, request) if isinstance(piece, Reply) else piece
+
+    @property
+    def calls_tools(self) -> bool:
+        return calls_tools(self.model)
 
     async def close_clients(self) -> None:
         await close_clients(self.model)
@@ -183,6 +195,11 @@ def setting_faults(model: Model, settings: Mapping[str, Any]) -> list[str]:
     """What is wrong with these settings, if the model checks settings."""
     method = getattr(model, "setting_faults", None)
     return list(method(settings)) if method else []
+
+
+def calls_tools(model: Model) -> bool:
+    """Whether the model can call tools; a model that does not say so can."""
+    return bool(getattr(model, "calls_tools", True))
 
 
 async def close_clients(model: Model) -> None:

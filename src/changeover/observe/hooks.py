@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import get_args
 
+from changeover.handoffs.callback import arity_faults
 from changeover.relay.events import Event
 from changeover.relay.perform.callbacks import TROUBLE, let_go
 from changeover.relay.stream import Recorded
@@ -27,7 +28,12 @@ def hook_faults(hooks: object) -> list[str]:
         ]
     known = sorted({*EVENTS, *ALIASES})
     found = [f"hook {name!r} is not an event; choose one of {', '.join(known)}" for name in hooks if name not in known]
-    return found + [f"hook {name!r} is not a function" for name, hook in hooks.items() if not callable(hook)]
+    found += [f"hook {name!r} is not a function" for name, hook in hooks.items() if not callable(hook)]
+    return found + [f"the team {fault}" for name, hook in hooks.items() for fault in _arity_faults(name, hook)]
+
+
+def _arity_faults(name: str, hook: object) -> list[str]:
+    return arity_faults(f"the hook {name!r}", hook, "recorded")
 
 
 class Hooks:

@@ -56,7 +56,8 @@ class Command:
 
     `goto` is the id of an agent, a Send or a list of them, END, or None to stay. `update` is merged key by key: it may
     hold "context", "artifacts" (name to reference, or None while it does not exist yet), "workflow_state" and, with
-    END, "output", the answer of the run. `message` is what the receiver reads; it needs a `goto` to one agent.
+    END, "output", the answer of the run. Any other key is a context variable; "context" wins over it. `message` is what
+    the receiver reads; it needs a `goto` to one agent.
     """
 
     goto: str | Send | Sequence[Send | str] | End | None = None
@@ -95,6 +96,7 @@ class BadCommand(TypeError):
 
 
 UPDATES: Final = ("context", "artifacts", "workflow_state", "output")
+"""The keys of an update that have a meaning of their own."""
 WHERE: Final = "give the id of an agent, a Send(…) or a list of them, or END"
 WORKFLOW: Final = "it holds phase: str, next: str, done: list[str], remaining: list[str]"
 
@@ -103,8 +105,6 @@ def directive_of(command: Command) -> Directive:
     """The command in the form that events store, copied and checked; raises BadCommand."""
     goto = command.goto
     update = _names(command.update, "update")
-    if unknown := _unknown(update, UPDATES):
-        raise BadCommand(f"update holds {unknown}, which is unknown; it may hold {', '.join(UPDATES)}")
     if "output" in update and goto is not END:
         raise BadCommand("update holds 'output', which is the run's answer; give it only with goto=END")
     if command.message and not isinstance(goto, str):
@@ -115,7 +115,7 @@ def directive_of(command: Command) -> Directive:
         output=_text(update.get("output", ""), "update['output']"),
         sends=_sends(goto),
         message=_text(command.message, "message"),
-        context=_context(update.get("context", {}), "update['context']"),
+        context=_variables(update),
         artifacts=_artifacts(update.get("artifacts", {}), "update['artifacts']"),
         workflow_state=_workflow_state(update.get("workflow_state", {}), "update['workflow_state']"),
     )
@@ -150,6 +150,12 @@ def _receiver(given: object, where: str) -> str:
     if not id:
         raise BadCommand(f"{where} is empty; {WHERE if where == 'goto' else 'give the id of an agent'}")
     return id
+
+
+def _variables(update: Mapping[str, Any]) -> dict[str, Any]:
+    """The context variables of an update: its other keys, then what its "context" holds."""
+    others = {name: value for name, value in update.items() if name not in UPDATES}
+    return _context(others, "update") | _context(update.get("context", {}), "update['context']")
 
 
 def _context(given: object, where: str) -> dict[str, Any]:

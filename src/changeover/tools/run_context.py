@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
 
+from changeover.copies import copied, copy_of, original
 from changeover.facts import DelegateResult, Handed, whole_context
 from changeover.ids import effect_key
 
@@ -34,6 +34,7 @@ class Received(Struct, frozen=True, kw_only=True):
     metrics: Metrics = Metrics()
 
 
+@copied("variables", "artifacts", "workflow_state")
 class RunContext(Struct, frozen=True, dict=True):
     """The run as a tool, a rule or a Function member sees it: a snapshot, which never changes the run."""
 
@@ -57,7 +58,7 @@ class RunContext(Struct, frozen=True, dict=True):
     @cached_property
     def context(self) -> dict[str, Any]:
         """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
-        return whole_context(self.variables, self.handed)
+        return whole_context(original(self, "variables"), self.handed)
 
     @property
     def idempotency_key(self) -> str:
@@ -74,7 +75,7 @@ class RunContext(Struct, frozen=True, dict=True):
             sender=handed.sender,
             message=handed.message,
             context=self.context,
-            artifacts=dict(self.artifacts),
-            workflow_state=deepcopy(dict(self.workflow_state)),
+            artifacts=copy_of(original(self, "artifacts")),
+            workflow_state=copy_of(original(self, "workflow_state")),
             metrics=metrics,
         )

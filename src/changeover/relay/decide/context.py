@@ -8,7 +8,7 @@ from changeover.agent.agent import Agent, purpose
 from changeover.agent.moves import TRANSFERS
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
-from changeover.handoffs.briefing import Brief, brief_of, briefed_by
+from changeover.handoffs.briefing import TEMPLATE, Brief, brief_of, briefed_by
 from changeover.handoffs.context import last_messages, merge_variables, select_messages, select_variables
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import ContextStrategy, Handover
@@ -74,7 +74,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move)
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
-    brief = _brief(state, run, turn, offer)
+    brief = _brief(state, run, turn, offer, roster)
     if not strategy.made and not turn.code:
         brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
     return PackContext(
@@ -112,7 +112,8 @@ def briefing_of(state: State, run: Run, turn: Turn, phase: Delegated, roster: Ro
     if turn.code:
         return offer.about  # the package is the whole context
     template = roster.briefing_for(offer.receiver)
-    brief = replace(_brief(state, run, turn, offer), recent_messages=_recent(state, run, turn, offer, roster))
+    brief = _brief(state, run, turn, offer, roster)
+    brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
     return briefed_by(template if isinstance(template, str) else roster.template, brief)
 
 
@@ -121,7 +122,7 @@ def task_of(run: Run, offer: HandoffOffered) -> str:
     return offer.message or run.spoken.text
 
 
-def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered) -> Brief:
+def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> Brief:
     """The brief of a task without messages."""
     if turn.code and run.spoken.package is not None:
         return brief_of(HandoffPackage.from_dict(run.spoken.package))
@@ -133,6 +134,8 @@ def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered) -> Brief:
     return Brief(
         original_request=request,
         why_you=offer.reason,
+        # The default template leaves the task to the next message; a template of the user's says where it wants it.
+        your_task="" if roster.briefing_for(offer.receiver) == TEMPLATE else task_of(run, offer),
         required_capabilities=offer.required,
         key_information=offer.about,
     )

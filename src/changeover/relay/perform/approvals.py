@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from changeover.agent.moves import BadArguments, NoSuchReceiver, UseTool, misfit_words, not_json
+from changeover.copies import copy_of
 from changeover.errors import PackageError
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import (
@@ -63,7 +64,7 @@ async def _needed(approval: Approval, command: SeekApproval) -> bool:
     if approval.when is None:
         return True
     try:
-        return bool(await called(approval.when, command.context, dict(command.call.args)))
+        return bool(await called(approval.when, command.context, copy_of(command.call.args)))
     except TROUBLE as error:
         let_go(error)
         # A predicate that fails has not said that the call is safe.

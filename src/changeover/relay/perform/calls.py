@@ -12,6 +12,7 @@ from changeover.agent.agent import Function, Instructions
 from changeover.agent.moves import Transfer, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
+from changeover.copies import original
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
@@ -72,10 +73,11 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
     try:
         tried = _tried(world, command) if command.variants else {}
         instructions = await _written(tried.get("instructions", seat.agent.instructions), command)
-        if seat.seeks and command.handoffs and not command.last:
-            instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
-        request = _request(seat, command, instructions)
         model = world.models[tried.get("model", agent)]
+        tools = _tools(seat, command) if getattr(model, "calls_tools", True) else ()
+        if seat.seeks and tools and command.handoffs:
+            instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
+        request = _request(seat, command, instructions, tools)
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
         reply = reply_of(given, command.id)
     except TROUBLE as error:
@@ -119,17 +121,18 @@ def _guided(world: World, seat: Seat) -> str:
     return guidance(seat.seeks, described([each for each in others if not move.among or each.id in move.among]))
 
 
-def _request(seat: Seat, command: CallModel, instructions: str) -> Request:
+def _request(seat: Seat, command: CallModel, instructions: str, tools: tuple[ToolDefinition, ...]) -> Request:
     context, own_instructions = command.context, instructions
-    if context.handed or context.variables:
-        instructions = briefed(instructions, context.variables, context.handed)
+    variables = original(context, "variables")
+    if context.handed or variables:
+        instructions = briefed(instructions, variables, context.handed)
     if command.last:
         instructions = f"{instructions}\n\n{LAST_WORD}"
     return Request(
         agent=context.agent,
         instructions=instructions,
         messages=command.thread,
-        tools=_tools(seat, command),
+        tools=tools,
         settings=seat.agent.settings,
         conversation=context.conversation,
         command=command.id,

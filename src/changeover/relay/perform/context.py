@@ -16,7 +16,7 @@ from changeover.handoffs.reference import SCHEME, Document, cut, overview, read_
 from changeover.handoffs.strategies import FETCH, PackedContext, Recent
 from changeover.handoffs.tokens import count, weight
 from changeover.ids import context_id, root_of
-from changeover.messages import Note, Reply, User
+from changeover.messages import Note, Reply, User, copied_messages
 from changeover.relay.commands import FetchContext, PackContext
 from changeover.relay.events import CallRefused, ContextPacked, ToolFinished
 from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, within, words_of
@@ -107,6 +107,7 @@ async def _briefing(command: PackContext, packed: PackedContext, effects: PackEf
         brief = replace(brief, recent_messages=packed.messages)
     if isinstance(command.briefing, str):
         return briefed_by(command.briefing, brief)
+    brief = replace(brief, recent_messages=copied_messages(brief.recent_messages))
     text = await effects.call(command.briefing, brief)
     if not isinstance(text, str):
         raise TypeError(f"a briefing must be a text, not {type(text).__name__}")

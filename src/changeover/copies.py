@@ -1,0 +1,52 @@
+"""Copies of recorded values for user code: whatever it does with what it reads changes neither the run nor the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def copy_of(value: Any) -> Any:
+    """A copy of the dicts, lists and tuples in a JSON value; everything else is shared."""
+    if isinstance(value, dict):
+        return {name: copy_of(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [copy_of(each) for each in value]
+    return tuple(map(copy_of, value)) if type(value) is tuple else value
+
+
+def copied(*fields: str, copy: Callable[[Any], Any] = copy_of) -> Callable[[type[T]], type[T]]:
+    """Class decorator for structs: who reads one of these fields gets a copy; `original` gives the value itself.
+
+    A copy is made when it is asked for. A struct with a `__dict__` keeps the first copy, any other copies each time.
+    """
+
+    def decorate(struct: type[T]) -> type[T]:
+        for field in fields:
+            setattr(struct, field, _Copied(field, getattr(struct, field), copy))
+        return struct
+
+    return decorate
+
+
+def original(record: object, field: str) -> Any:
+    """The value of a field for readers that change nothing, without the cost of a copy."""
+    return getattr(type(record), field).read(record)
+
+
+class _Copied:
+    """The descriptor of a field whose readers get a copy. Not a data descriptor: a copy that is kept hides it."""
+
+    def __init__(self, field: str, slot: Any, copy: Callable[[Any], Any]) -> None:
+        self._field, self.read, self._copy = field, slot.__get__, copy
+
+    def __get__(self, record: Any, owner: type | None = None) -> Any:
+        if record is None:
+            return self
+        copy = self._copy(self.read(record))
+        kept = getattr(record, "__dict__", None)
+        if kept is not None:
+            kept[self._field] = copy
+        return copy

@@ -1,0 +1,50 @@
+"""Checks of the functions that users declare: how many arguments they take, and whether they have to be awaited."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+
+def arity_faults(option: str, function: object, *given: str) -> list[str]:
+    """What is wrong with a function that is called with these arguments; nothing if its signature is unknown."""
+    if not callable(function):
+        return []
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError, NameError):
+        return []
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        called = f"it is called with {len(given)} argument{'s' * (len(given) > 1)} ({', '.join(given)})"
+        return [f"has {option}={_name(function)}, but {called}, and it takes {signature}: {error}"]
+    return []
+
+
+def is_plain(function: object) -> bool:
+    """Whether this is a function that need not be awaited, also behind partials and as a callable object."""
+    if isinstance(function, partial):
+        return is_plain(function.func)
+    awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    return callable(function) and not awaited
+
+
+def condition_faults(option: str, condition: object) -> list[str]:
+    """What is wrong with a condition: it has to be a plain function of the run's context."""
+    if not is_plain(condition):
+        return [f"has {option}={condition!r}; give a plain function of the run's context"]
+    return arity_faults(option, condition, "context")
+
+
+def is_awaitable(answer: object) -> bool:
+    """Whether a condition returned something to await; a coroutine is closed."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+    return inspect.isawaitable(answer)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", "") or repr(function)
