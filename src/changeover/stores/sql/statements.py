@@ -98,9 +98,9 @@ class LogStatements:
         self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
         # The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
         due = c.due <= sa.select(now()).scalar_subquery()
-        left = sa.select(c.id, c.root).where(RUNNING, _left()), sa.select(c.root, c.root).where(due, _left())
+        unowned = sa.select(c.id, c.root).where(RUNNING, left()), sa.select(c.root, c.root).where(due, left())
         # Not in order: for that, all conversations would be read by their ids.
-        self.unfinished = say(sa.union_all(*left))
+        self.unfinished = say(sa.union_all(*unowned))
         self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent")))
         self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
 
@@ -202,7 +202,7 @@ def _name() -> sa.ColumnElement[str]:
     return p.id + sa.literal_column("'/'") + sa.cast(p.epoch, sa.Text)
 
 
-def _left() -> sa.ColumnElement[bool]:
+def left() -> sa.ColumnElement[bool]:
     """No live process owns the conversation."""
     return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
 
