@@ -1,4 +1,4 @@
-"""From what users declare to what an engine runs: every fault is found and reported together, then all is compiled."""
+"""Assembly: checks the declarations of a team, reports all faults together, and compiles them for an engine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Declared:
-    """A team as it was declared."""
+    """The declarations of a team, not checked yet."""
 
     members: Sequence[Member]
     _: KW_ONLY
@@ -65,10 +65,10 @@ class Declared:
 
 
 DEFAULT: tuple[Guard, ...] = (Deadlock(), CircuitBreaker())
-"""The guards of a team that says nothing of them."""
+"""The guards of a team that declares none."""
 
 HANDOFFS = "CHANGEOVER_HANDOFFS"
-"""What in the environment says whether agents hand off, whatever the team says."""
+"""The environment variable that overrides the `handoffs_enabled` of a team."""
 
 
 def assemble(declared: Declared) -> World:
@@ -103,7 +103,7 @@ def assemble(declared: Declared) -> World:
 
 
 def _faults(declared: Declared) -> list[str]:
-    """What is wrong with what was said of the team as a whole."""
+    """Faults of the declarations, except models, tools and experiments."""
     ids = [member.id for member in _members(declared.members)]
     return [
         *team_faults(declared.members, declared.start, bool(declared.handoffs_enabled)),
@@ -149,23 +149,23 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
 
 
 def joined(declared: Declared, member: Member, world: World) -> tuple[Declared, World]:
-    """The team with one more member, or one MisconfiguredError; the others go on with what they have."""
+    """The team with one more member; models and tools of the others are kept. Raises one MisconfiguredError."""
     more = dataclasses.replace(declared, members=(*declared.members, member))
-    anew, before = assemble(more), world.roster
+    new, before = assemble(more), world.roster
     functions = {id: each for id, each in before.seats.items() if isinstance(each, Function)}
-    roster = replace(anew.roster, seats={**anew.roster.seats, **functions}, handoffs_enabled=before.handoffs_enabled)
+    roster = replace(new.roster, seats={**new.roster.seats, **functions}, handoffs_enabled=before.handoffs_enabled)
     return more, replace(
-        anew,
+        new,
         roster=roster,
-        models={**anew.models, **world.models},
-        toolkits={**anew.toolkits, **world.toolkits},
+        models={**new.models, **world.models},
+        toolkits={**new.toolkits, **world.toolkits},
         clock=world.clock,
         helper=world.helper,
     )
 
 
 def _members(declared: object) -> list[Member]:
-    """Those of whom anything more can be found out: who has an id by which it can be told."""
+    """The members that can be checked further: their faults are reported by id."""
     found = declared if isinstance(declared, Sequence) else []
     return [each for each in found if isinstance(each, Member) and isinstance(each.id, str)]
 
@@ -177,7 +177,7 @@ def _judge_faults(limits: object, helper: Any) -> list[str]:
 
 
 def _registry(members: Sequence[Member], routing: Routing) -> Registry:
-    """Everybody's profile, and how texts are compared with them."""
+    """The profiles of all members, with the text match of this routing."""
     profiles = [profile_of(member) for member in members]
     if routing.match == "words":
         return Registry(profiles)
@@ -187,7 +187,7 @@ def _registry(members: Sequence[Member], routing: Routing) -> Registry:
 
 
 def _helper(declared: Any) -> tuple[Model | None, list[str]]:
-    """What sums up for the team, and what is wrong with it."""
+    """The helper model, and its faults."""
     if declared is None:
         return None, []
     try:
@@ -225,7 +225,7 @@ def _engine_faults(engine: object) -> list[str]:
 
 
 def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], list[str]]:
-    """What every agent thinks with, and what is wrong with it, once for all agents that have the same fault."""
+    """The model of each agent, and the faults; agents with the same fault share a line."""
     resolver = Resolver()
     models: dict[str, Model] = {}
     faults: dict[str, list[str]] = {}
@@ -235,13 +235,13 @@ def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], lis
         except MisconfiguredError as error:
             for fault in error.faults:
                 if fault is NO_MODEL and agent.pull:
-                    continue  # whoever claims its work may need none
+                    continue  # the workers that claim its tickets may need none
                 faults.setdefault(fault, []).append(agent.id)
-    return models, [line for fault, ids in faults.items() for line in _told(fault, ids)]
+    return models, [line for fault, ids in faults.items() for line in _lines(fault, ids)]
 
 
 def _tried_models(agents: Sequence[Agent], experiments: object) -> tuple[dict[str, Model], list[str]]:
-    """What agents think with in the variants of experiments, and what is wrong with it, once for each variant."""
+    """The models that agents have in variants of experiments, and the faults, once per variant."""
     resolver = Resolver()
     models: dict[str, Model] = {}
     faults: dict[str, None] = {}
@@ -257,7 +257,7 @@ def _tried_models(agents: Sequence[Agent], experiments: object) -> tuple[dict[st
     return models, list(faults)
 
 
-def _told(fault: str, agents: Sequence[str]) -> list[str]:
+def _lines(fault: str, agents: Sequence[str]) -> list[str]:
     if fault is NO_MODEL or len(agents) == 1:
         return [f"agent {id!r} has {fault}" for id in agents]
     return [f"agents {', '.join(map(repr, agents))} have {fault}"]

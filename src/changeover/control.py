@@ -1,4 +1,4 @@
-"""Overseer: control of work under way by approvals, cancellation, rollback, breakers and metrics."""
+"""Overseer: the methods of a team that control work under way: approvals, cancellation, rollback, breakers, metrics."""
 
 from __future__ import annotations
 
@@ -56,9 +56,8 @@ class Overseer(ABC):
     ) -> None:
         """Decide about a request as it was shown, or by its id; the run goes on from there, in this process.
 
-        `roles` are those of the person who decides; the caller has to make sure that they are. Raises ApprovalError if
-        the decision cannot hold: the request was decided before, it is not the one that is awaited, or the person has
-        none of the roles that it requires.
+        `roles` are those of the person who decides, as verified by the caller. Raises ApprovalError if the request was
+        decided before or is not awaited any more, or if the person has none of the roles that it requires.
         """
         if not is_names(roles):
             raise ApprovalError(f"roles={roles!r} is not a list of names, such as ['manager']")

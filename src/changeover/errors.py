@@ -76,7 +76,7 @@ class HandoffTargetNotFoundError(HandoffError):
 
     def __init__(self, sender: str, receiver: str, available: Sequence[str]) -> None:
         self.sender, self.receiver, self.available = sender, receiver, tuple(available)
-        names = ", ".join(available) or "nobody"
+        names = ", ".join(available) or "none"
         super().__init__(f"{sender!r} tried to hand off to {receiver!r}, who does not exist; there are: {names}")
 
 

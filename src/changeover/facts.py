@@ -233,7 +233,7 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     on_expiry: Literal["reject", "approve"] = "reject"
     kind: RequestKind = "approval"
     roles: tuple[str, ...] = ()
-    """Who decides must have one of these roles; empty allows everyone."""
+    """The person who decides must have one of these roles; empty allows any person."""
 
     @property
     def id(self) -> str:

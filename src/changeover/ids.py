@@ -21,7 +21,7 @@ LONGEST_KEY = 512
 
 
 class Mark:
-    """What a command does about the call whose id stands before the mark."""
+    """What a command does about the call whose id precedes the mark."""
 
     SEARCH = "@"
     """Find a receiver."""
@@ -44,7 +44,7 @@ class Mark:
 
 
 class Topic:
-    """What stands behind `Mark.TOPIC` when a result or a task is judged."""
+    """The suffix after `Mark.TOPIC` when a result or a task is judged."""
 
     RESULT = "result"
     END = "end"
@@ -203,7 +203,7 @@ def offer_of(command: str) -> str:
 
 
 def next_offer(offer: str) -> str:
-    """The offer of the same call to the receiver after this one's."""
+    """The id of the same call's offer to the next receiver."""
     times = call_of(offer.partition(Mark.RETRY)[2])
     return f"{call_of(offer)}{Mark.RETRY}{int(times) + 1 if times.isdigit() else 1}"
 

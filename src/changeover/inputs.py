@@ -142,7 +142,7 @@ def brokered(roster: Roster, capability: str, package: HandoffPackage, now: floa
     if faults := taker_faults(no_takers):
         raise MisconfiguredError(*faults)
     if metadata.receiver:
-        wrong = f"names {metadata.receiver!r}; offer it to that one, or leave it empty so that somebody is found"
+        wrong = f"names {metadata.receiver!r}; offer it to that one, or leave it empty so that a receiver is found"
         raise PackageError("$.metadata.receiver", wrong)
     others = (each for each in metadata.required_capabilities if profile.key(each) != wanted)
     whole = replace(package, metadata=replace(metadata, required_capabilities=(capability, *others)))

@@ -19,7 +19,7 @@ from changeover.routing.registry import Registry
 
 
 class Router:
-    """Finds agents of a team, each time by what the store says about them now."""
+    """Finds agents of a team by their current profiles in the store."""
 
     def __init__(self, engine: Engine, log: Callable[[], Log]) -> None:
         self._engine, self._log = engine, log
@@ -30,8 +30,8 @@ class Router:
         return await self._found(Wish("", required=(capability, *others)))
 
     async def find_agent_for_task(self, task: str, required: Sequence[str] = ()) -> Recommendation | None:
-        """The agent for a task, as a model gets it that asks for a specialist: where neither capabilities nor words
-        decide, the helper model is asked. None if no agent fits, or all that do are busy."""
+        """The agent for a task, chosen like a specialist: if neither capabilities nor words decide, the helper model is
+        asked. None if no agent fits, or all that do are busy."""
         return await self._found(Wish(task, required=tuple(required)))
 
     async def list_available_agents(self) -> list[Profile]:

@@ -1,4 +1,4 @@
-"""Team: agents plus policy, as users hold it. It wires declarations, store, engine and observers; it never decides."""
+"""Team: agents plus policy, the main class for users. It wires declarations, store, engine and observers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from changeover.control import Overseer
 from changeover.engines.local import open_engine
 from changeover.errors import HandoffTimeoutError, MisconfiguredError, UnknownAgentError
 from changeover.facts import HandoffResult, NoTakers, RunResult, Ticket, TicketStatus
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
@@ -174,11 +174,11 @@ class Team(Overseer):
         return await self._engine.result(message(self.roster, text, **options))
 
     def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
-        """`run` for code that does not await: scripts, threads, notebooks."""
+        """`run` for synchronous code: scripts, threads, notebooks."""
         return self._engine.result_sync(message(self.roster, text, **options))
 
     async def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
-        """`run`, read along: pieces of text, recorded events, and last the result. Leaving it cancels nothing."""
+        """`run` as a stream: pieces of text, recorded events, and last the result. Closing it cancels nothing."""
         async with aclosing(self._engine.stream(message(self.roster, text, **options))) as items:
             async for item in items:
                 yield item
@@ -227,7 +227,7 @@ class Team(Overseer):
         return await status_of(self.log, ticket.id if isinstance(ticket, Ticket) else ticket)
 
     async def result(self, ticket: Ticket | str, *, timeout: float | None = None) -> HandoffResult:
-        """Wait for the result of a ticket, in whatever process it is done.
+        """Wait for the result of a ticket, which any process may work on.
 
         Raises TimeoutError after `timeout` seconds, HandoffNotFound, and HandoffTimeoutError if no worker took it
         before its deadline or the worker took too long.
@@ -236,14 +236,14 @@ class Team(Overseer):
         return _in_time(await result_of_ticket(self.log, id, timeout))
 
     async def resume(self, conversation: str) -> RunResult:
-        """Wait for the current run, in whatever process it is; else return the last result. A failed run tries its
-        failed step again. Raises ConversationNotFound."""
+        """Wait for the current run, in any process; else return the last result. A failed run retries its failed step.
+        Raises ConversationNotFound."""
         return await self._engine.result(Resume(conversation))
 
     async def follow(
         self, conversation: str, first: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[StreamItem, None]:
-        """`resume`, read along: the run from its beginning, what happens now, and last the result.
+        """`resume` as a stream: the run from its beginning, new events, and last the result.
 
         `first` is awaited once no event can be missed; a decision belongs there.
         """
@@ -284,13 +284,13 @@ class Team(Overseer):
 
 def _in_time(handoff: HandoffResult) -> HandoffResult:
     """The result; raises HandoffTimeoutError if the handoff timed out."""
-    if handoff.state is Standing.TIMEOUT:
+    if handoff.state is HandoffState.TIMEOUT:
         raise HandoffTimeoutError(handoff)
     return handoff
 
 
 def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float | None]:
-    """A function that opens the log, and for how long other processes that share it may be silent."""
+    """A function that opens the log, and the interval in seconds at which to look for work of dead processes."""
     if store is None:
         memory: Log = MemoryLog()
         return lambda: memory, None

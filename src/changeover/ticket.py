@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from changeover.errors import UNREADABLE, ClaimLost, EngineError, HandoffNotFound, MisconfiguredError, error_of
 from changeover.facts import HandoffRecord, HandoffResult, Mode, Ticket, TicketStatus
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, checked
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
@@ -30,7 +30,7 @@ from changeover.relay.state import State
 from changeover.relay.tickets import is_offered
 
 LEASE = 60.0
-"""For how many seconds a claim holds unless it is renewed."""
+"""Seconds for which a claim holds unless it is renewed."""
 
 
 class TicketClaim:
@@ -134,11 +134,11 @@ async def _package(engine: Engine, log: Log, taken: Taken) -> Callable[[], Hando
         await log.queue.give_back(taken.claim, counted=True)
         return None
     except UNREADABLE:
-        return None  # not given back: it would be claimed again first, before all that can be done here
+        return None  # kept until its lease runs out: if it were given back, it would be the next one claimed
 
 
 def lease_faults(lease: float) -> list[str]:
-    """What is wrong with the length of a lease."""
+    """Faults of the length of a lease."""
     return [] if 0 < lease < inf else [f"lease={lease!r} must be a number of seconds, more than 0"]
 
 
@@ -161,7 +161,7 @@ async def status_of(log: Log, id: str) -> TicketStatus:
     return TicketStatus(
         id=id,
         agent=record.receiver if record else state.agent,
-        state=record.state if record else _standing_of_message(state, id),
+        state=record.state if record else _state_of_message(state, id),
         conversation_id=state.id,
         owner=worker_of(queued.owner) if queued else "",
         attempts=queued.attempts if queued else 0,
@@ -173,7 +173,7 @@ async def status_of(log: Log, id: str) -> TicketStatus:
 
 
 async def result_of_ticket(log: Log, id: str, timeout: float | None = None) -> HandoffResult:
-    """Wait until a ticket's work has ended, in whatever process; raises TimeoutError after so many seconds."""
+    """Wait until a ticket's work has ended, in any process; raises TimeoutError after `timeout` seconds."""
     try:
         return await asyncio.wait_for(_awaited(log, id), timeout)
     except TimeoutError:
@@ -188,7 +188,7 @@ async def _state(log: Log, id: str) -> State:
 async def _awaited(log: Log, id: str) -> HandoffResult:
     state = await _state(log, id)
     if handoff_in(state, id) is None:
-        _standing_of_message(state, id)  # raises HandoffNotFound
+        _state_of_message(state, id)  # raises HandoffNotFound
     changes = log.changes(state.root, state.seq)
     while (found := await _result(log, state, id)) is None:
         if (entry := await anext(changes, None)) is None:
@@ -210,7 +210,7 @@ async def _result(log: Log, state: State, id: str) -> HandoffResult | None:
         return _of_message(state, id, outcome) if outcome else None
     if record.mode is Mode.TRANSFER:
         return _of_handoff(record, state.id, outcome) if outcome else None
-    if set(TRANSITIONS[record.state]) - {Signal.RETURN} or (_run(state, id) and record.state is Standing.REJECTED):
+    if set(TRANSITIONS[record.state]) - {Signal.RETURN} or (_run(state, id) and record.state is HandoffState.REJECTED):
         return None
     child = State(child_id(state.id, split_handoff(id)[1]))
     child.fold(await log.read(child.id))
@@ -234,7 +234,7 @@ def _of_message(state: State, id: str, outcome: Outcome) -> HandoffResult:
     return HandoffResult(
         handoff_id=id,
         agent=outcome.agent,
-        state=_standing(outcome),
+        state=_state_of(outcome),
         result=outcome.output,
         error=_error(state.id, outcome),
         iterations=outcome.run.turns,
@@ -262,17 +262,17 @@ def _outcome(state: State, id: str) -> Outcome | None:
     return None
 
 
-def _standing_of_message(state: State, id: str) -> Standing:
+def _state_of_message(state: State, id: str) -> HandoffState:
     """The state of a user's message to an agent that workers serve; raises HandoffNotFound."""
     if state.run is not None and state.run.ticket == id:
-        return Standing.WORKING
+        return HandoffState.WORKING
     outcome = _outcome(state, id)
     if outcome is None:
         raise HandoffNotFound(id)
-    return _standing(outcome)
+    return _state_of(outcome)
 
 
-def _standing(outcome: Outcome) -> Standing:
+def _state_of(outcome: Outcome) -> HandoffState:
     if outcome.cancelled:
-        return Standing.RETURNED
-    return Standing.FAILED if outcome.fault else Standing.COMPLETE
+        return HandoffState.RETURNED
+    return HandoffState.FAILED if outcome.fault else HandoffState.COMPLETE

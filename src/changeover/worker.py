@@ -1,4 +1,4 @@
-"""Worker: claims tickets of its agents and lets them work, as many at once as it may."""
+"""Worker: claims tickets of its agents and works on several at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from changeover.ticket import LEASE, lease_faults, worker_name
 logger = logging.getLogger("changeover.worker")
 
 LOOK = 1.0
-"""How many seconds pass at most until the worker looks for tickets whose claims lapsed."""
+"""The longest pause, in seconds, between two looks for tickets whose claims lapsed."""
 
 
 class News(Struct, frozen=True):
@@ -177,7 +177,7 @@ def _faults(team: Team, agents: Sequence[str]) -> list[str]:
         if seat is None:
             found.append(str(UnknownAgentError(agent, list(seats))))
         elif not isinstance(seat, Seat | Function):
-            found.append(f"{agent!r} is a person, who is served by nobody else")
+            found.append(f"{agent!r} is a person, whom no worker can serve")
         elif isinstance(seat, Seat) and not team.thinks(agent):
             found.append(f"agent {agent!r} has no model to work with; claim its tickets by Team.claim")
     return found

@@ -28,7 +28,7 @@ from changeover import (
     Task,
 )
 from changeover.errors import ApprovalError, IllegalTransition
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.guards.approval import Decision
 from changeover.relay.result import handoffs_of
 from changeover.stores.memory.log import MemoryLog
@@ -38,7 +38,7 @@ from tests.crash.watcher import Watcher
 from tests.relay.world import tasks_of
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
-BACK = {Standing.REJECTED, Standing.RETURNED}
+BACK = {HandoffState.REJECTED, HandoffState.RETURNED}
 """What cannot be undone."""
 
 BELOW = ("look", "pay", "wait", ">sales/yes", ">billing/no", "*clerk/later", "!")

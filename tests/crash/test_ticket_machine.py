@@ -36,7 +36,7 @@ from changeover.errors import (
     ClaimLost,
     IllegalTransition,
 )
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.guards.approval import Decision
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
@@ -48,7 +48,7 @@ from tests.crash.parties import ANSWERS, TIMEOUT
 from tests.crash.tickets import AWAY, RECEIVERS, Ticketing, most_urgent
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
-BACK = {Standing.REJECTED, Standing.RETURNED}
+BACK = {HandoffState.REJECTED, HandoffState.RETURNED}
 
 answers = st.sampled_from((*("yes",) * len(ANSWERS), *ANSWERS))
 receivers = st.sampled_from((*AWAY * 3, *RECEIVERS))
@@ -168,7 +168,7 @@ class Tickets(Ticketing):
     def _was_right(self, claim: TicketClaim, what: str, why: str, queued: list[Queued]) -> None:
         """ClaimLost is raised only for a lost claim or an impossible action."""
         holds = [each for each in queued if each.ticket.id == claim.ticket.id and each.owner == claim._taken.token]
-        impossible = what in ("reject", "permit", "context") or "somebody is at work on it" in why
+        impossible = what in ("reject", "permit", "context") or "another process is at work on it" in why
         assert not holds or impossible, f"{claim} holds, and could not {what}: {why}"
 
     def _words_of(self, claim: TicketClaim) -> int:

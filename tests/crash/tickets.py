@@ -12,7 +12,7 @@ from typing import Any
 
 from changeover import Agent, Limits, Mode, Person, Team, Ticket, TicketClaim, Worker, delegate, handoff
 from changeover.agent.agent import Member
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.relay.events import TicketLapsed
 from changeover.relay.ports import Log
@@ -70,12 +70,12 @@ class PulledWatcher(Watcher):
         for record in handoffs_of(state):
             was = before[record.id]
             falls = record.id == event.ticket and Signal.LAPSE in TRANSITIONS[was]
-            expected = Standing.PENDING if falls else was
+            expected = HandoffState.PENDING if falls else was
             assert record.state is expected, f"{event} brought {record.id} from {was} to {record.state}"
 
     def _check_delegates(self, state: State, records: Iterable[Any]) -> None:
-        lapsed = [record for record in records if record.state is Standing.PENDING and record in state.handoffs]
-        working = [record for record in records if record.state is Standing.WORKING]
+        lapsed = [record for record in records if record.state is HandoffState.PENDING and record in state.handoffs]
+        working = [record for record in records if record.state is HandoffState.WORKING]
         assert all(record.mode is Mode.DELEGATE for record in (*lapsed, *working))
         if state.run is None:
             assert not [record for record in records if record.state in OPEN], f"{state.id} ended with {records}"

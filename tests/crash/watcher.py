@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from changeover import ApprovalRequest, HandoffRecord, Mode, Recorded
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import call_of
 from changeover.messages import Assistant
@@ -15,10 +15,10 @@ from changeover.relay.state import State
 from changeover.relay.turn import Asked, Delegated, OpenCall
 from changeover.testing import assert_valid_history
 
-OPEN = (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING)
+OPEN = (HandoffState.PENDING, HandoffState.ACCEPTED, HandoffState.WORKING)
 
 
-def reachable(state: Standing) -> set[Standing]:
+def reachable(state: HandoffState) -> set[HandoffState]:
     """All states that a handoff can reach from this one; without pulled agents no claim lapses."""
     found, ahead = {state}, [state]
     while ahead:
@@ -28,7 +28,7 @@ def reachable(state: Standing) -> set[Standing]:
     return found
 
 
-REACHABLE = {state: reachable(state) for state in Standing}
+REACHABLE = {state: reachable(state) for state in HandoffState}
 
 
 class Watcher:
@@ -62,8 +62,8 @@ class Watcher:
         lost = {id: was for id, was in before.items() if id not in ids}
         assert not lost, f"{event} lost {lost}"
         for record in after:
-            was = before.get(record.id, Standing.PENDING)
-            legal = REACHABLE[was] | ({Standing.WORKING} if isinstance(event, RunResumed) else set())
+            was = before.get(record.id, HandoffState.PENDING)
+            legal = REACHABLE[was] | ({HandoffState.WORKING} if isinstance(event, RunResumed) else set())
             assert record.state in legal, f"{event} brought {record.id} from {was} to {record.state}"
         if isinstance(event, HandoffRolledBack):
             self.undone += [f"{state.id}:{call}<" for call in event.undone]
@@ -83,7 +83,7 @@ class Watcher:
             assert_valid_history(thread)
 
     def _check_transfers(self, state: State, records: Sequence[HandoffRecord]) -> None:
-        working = [record for record in records if record.state is Standing.WORKING]
+        working = [record for record in records if record.state is HandoffState.WORKING]
         assert len(working) <= 1, f"several have {state.id}: {working}"
         if working:
             assert (working[0].receiver, state.run is not None) == (state.agent, True), f"no agent works on {working}"
@@ -93,7 +93,7 @@ class Watcher:
     def _check_delegates(self, state: State, records: Sequence[HandoffRecord]) -> None:
         phases = [call.phase for call in _calls(state)]
         out = {f"{state.id}:{phase.offer.call}" for phase in phases if isinstance(phase, Delegated)}
-        working = {record.id for record in records if record.state is Standing.WORKING}
+        working = {record.id for record in records if record.state is HandoffState.WORKING}
         assert working == out, f"{working} are at work, and {out} are awaited"
 
     def _check_attempts(self, state: State, records: Sequence[HandoffRecord]) -> None:

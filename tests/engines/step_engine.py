@@ -19,8 +19,7 @@ from changeover.errors import ChangeoverError, CircuitsOpen, EngineError, Exhaus
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.guards.guard import Tripped
 from changeover.ids import below, effect_key, input_cause, intent_cause, offer_of
-from changeover.relay.budget import NOTHING, in_tree, reserve_of, standing
-from changeover.relay.circuits import circuits_of, heeded
+from changeover.relay.budget import NOTHING, consumed, in_tree, reserve_of
 from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
@@ -33,7 +32,7 @@ from changeover.relay.commands import (
     RunChild,
     RunTool,
 )
-from changeover.relay.decide.decision import NOBODY, awaits, settle
+from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, settle
 from changeover.relay.engine import Engine, EngineSetup
 from changeover.relay.events import CancelRequested, Entry, Event, HandoffReturned
 from changeover.relay.history import Witness, recorded
@@ -41,6 +40,7 @@ from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import ask
 from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
+from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled
 from changeover.relay.result import head_of, result_of, returned_of, waiting_result
 from changeover.relay.sanitize import event_of
@@ -166,11 +166,11 @@ class StepEngine:
         return self._states[id]
 
     async def _record(
-        self, state: State, cause: str, events: Sequence[Event], tripped: Mapping[str, Tripped] = NOBODY
+        self, state: State, cause: str, events: Sequence[Event], tripped: Mapping[str, Tripped] = NO_CIRCUITS
     ) -> None:
         """Fold, decide, append. Nothing comes in between: nobody else writes, and a log in memory never waits."""
         roster, position, agent = self._world.roster, state.position, state.agent
-        before = standing(state, roster) if in_tree(state) else NOTHING
+        before = consumed(state, roster) if in_tree(state) else NOTHING
         reading = Reading(state)
         witness = Witness(state, reading.apply)
         batch, commands = settle(state, roster, self._world.clock.now(), events, tripped, witness.apply)
@@ -189,7 +189,7 @@ class StepEngine:
             fresh = State(state.id).fold(await self._log.read(state.id))
             for name in State.__slots__:  # in place: others hold this state
                 setattr(state, name, getattr(fresh, name))
-            return await self._record(state, cause, *heeded(events, tripped, refusal))
+            return await self._record(state, cause, *after_refusal(events, tripped, refusal))
         state.seq = entry.seq + len(batch) - 1
         if self._observer is not None:
             await self._observer.noticed(witness.records(entry, agent))

@@ -21,9 +21,8 @@ from changeover import (
 )
 from changeover.errors import ApprovalError, MisconfiguredError
 from changeover.facts import RequestKind
-from changeover.guards.approval import Decision, approval_faults
+from changeover.guards.approval import Decision, approval_faults, unauthorised
 from changeover.relay.events import ApprovalDecided
-from changeover.relay.requests import unauthorised
 from changeover.testing import ManualClock, ScriptedModel, calls, hands_off, says
 from tests.stories.stage import events
 

@@ -71,7 +71,7 @@ def test_a_breaker_allows_handoffs_to_a_receiver_without_a_circuit():
             Tripped(WHO, 1, 1e300),
             "the circuit of clerk is open after 1 failure; it is tried again at 9999-12-30 00:00:00 UTC",
         ),
-        (Tripped(WHO, 0, None), "the circuit of clerk was opened by hand, and stays open until somebody resets it"),
+        (Tripped(WHO, 0, None), "the circuit of clerk was opened by hand, and stays open until it is reset"),
     ],
 )
 def test_a_refusal_says_why_the_circuit_is_open_and_until_when(tripped: Tripped, told: str):

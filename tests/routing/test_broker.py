@@ -10,7 +10,7 @@ from changeover.routing.broker import (
     ENOUGH,
     MOST,
     Found,
-    Nobody,
+    NoMatch,
     Recommendation,
     Undecided,
     decided,
@@ -83,15 +83,15 @@ def test_a_task_that_is_the_name_of_a_capability_requires_it():
 
 
 def test_no_model_is_asked_if_no_agent_has_the_capability():
-    assert find_for_task(REGISTRY, "The app crashes", ["python", "cobol"]) == Nobody(
+    assert find_for_task(REGISTRY, "The app crashes", ["python", "cobol"]) == NoMatch(
         "no available agent has python and cobol"
     )
     assert recommend(REGISTRY, "The app crashes", ["python", "cobol"]) == ()
 
 
 def test_no_model_is_asked_for_an_empty_task_or_an_empty_registry():
-    assert find_for_task(REGISTRY, " \n") == Nobody("the task is empty")
-    assert find_for_task(Registry(), "The app crashes") == Nobody("no agent is available for handoffs")
+    assert find_for_task(REGISTRY, " \n") == NoMatch("the task is empty")
+    assert find_for_task(Registry(), "The app crashes") == NoMatch("no agent is available for handoffs")
 
 
 def test_a_text_that_fits_clearly_is_an_answer():
@@ -142,8 +142,8 @@ def test_the_choice_of_the_judge_is_found_and_an_invented_agent_is_not():
     assert isinstance(found, Found)
     assert (found.best.agent, found.best.step) == (first.id, "judge")
     assert found.best.why.startswith("the model chose it among 3; its ")
-    assert decided(undecided, "billing, of course") == Nobody("the model found none of 3 agents that fits")
-    assert decided(undecided, "NONE") == Nobody("the model found none of 3 agents that fits")
+    assert decided(undecided, "billing, of course") == NoMatch("the model found none of 3 agents that fits")
+    assert decided(undecided, "NONE") == NoMatch("the model found none of 3 agents that fits")
 
 
 def test_at_most_n_agents_are_recommended():
@@ -181,7 +181,7 @@ def named(registry: Registry, task: str, required: list[str]) -> list[str]:
             return [*agents, found.best.agent, *(each.agent for each in found.equals)]
         case Undecided():
             return [*agents, *(profile.id for profile in found.candidates)]
-        case Nobody():
+        case NoMatch():
             return agents
         case _:
             assert_never(found)

@@ -46,14 +46,14 @@ async def test_what_is_written_by_a_claim_that_holds_is_recorded_and_the_claim_g
 async def test_nothing_is_written_by_a_claim_that_somebody_else_has_now(log: Log):
     scribe = await held(log, lease=OVER)
     assert await taken(log, token="theirs") == ["t"]
-    assert await refused(scribe, log) == "somebody else has it"
+    assert await refused(scribe, log) == "another worker holds it"
     await scribe.write(claim=Claim("t", "theirs"))
 
 
 async def test_nothing_is_written_by_a_claim_that_was_given_back(log: Log):
     scribe = await held(log)
     await log.queue.give_back(MINE, counted=False)
-    assert await refused(scribe, log) == "it waits for whoever takes it next"
+    assert await refused(scribe, log) == "it was released and waits to be claimed again"
 
 
 async def test_nothing_is_written_by_a_claim_on_what_is_over(log: Log):
@@ -66,7 +66,7 @@ async def test_a_lease_that_ran_out_does_no_harm_until_somebody_looks_for_work(l
     scribe = await held(log, lease=OVER)
     await scribe.write(claim=MINE)
     assert await taken(log, "b") == []
-    assert await refused(scribe, log) == "it waits for whoever takes it next"
+    assert await refused(scribe, log) == "it was released and waits to be claimed again"
 
 
 async def test_a_claim_that_was_lost_is_told_before_anything_else(log: Log):
@@ -82,7 +82,7 @@ async def test_a_claim_that_ends_leaves_the_ticket_to_anybody_as_if_nobody_had_t
     scribe = await held(log)
     await scribe.write(claim=Claim("t", "mine", ends=True))
     assert await standing(log, "t") == Queued(ticket("t"))
-    assert await refused(scribe, log) == "it waits for whoever takes it next"
+    assert await refused(scribe, log) == "it was released and waits to be claimed again"
     assert [each.attempt for each in await take(log)] == [1]
 
 
@@ -112,7 +112,7 @@ async def test_what_rests_is_nobodys_and_not_taken_until_it_is_put_again(log: Lo
     assert await standing(log, "t") == Queued(ticket("t"), rests=True)
     assert await taken(log) == []
     assert await log.queue.worn_out(1) == []
-    assert await refused(scribe, log) == "it waits for whoever takes it next"
+    assert await refused(scribe, log) == "it was released and waits to be claimed again"
     await scribe.write(ticket("t"))
     assert await standing(log, "t") == Queued(ticket("t"))
     assert [each.attempt for each in await take(log)] == [1]

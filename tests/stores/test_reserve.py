@@ -10,6 +10,7 @@ import pytest
 
 from changeover.errors import Conflict, ConversationNotFound, Exhausted, Owned
 from changeover.relay.ports import Log, Reserve
+from changeover.relay.projection.rows import Rows
 from changeover.stores.sql.database import Session, Write
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
@@ -105,7 +106,9 @@ async def test_what_is_refused_with_a_conflict_is_not_counted(log: Log):
 async def test_a_root_and_its_children_in_one_transaction_count_together(log: Log):
     await log.append(opening("r"), LEFT, wants(3, anew=True))
     entries = [more(3, "", "r"), *(child(f"r/{number}", "r") for number in range(20)), opening("other")]
-    outcomes = await asyncio.gather(*(log.append(entry, LEFT, wants(1)) for entry in entries), return_exceptions=True)
+    # Without rows to compute first, the appends reach the writer in this order.
+    appends = [log.append(entry, LEFT, wants(1), rows=Rows()) for entry in entries]
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
     assert (outcomes[0], outcomes[-1]) == (None, None)
     assert [outcome is None for outcome in outcomes[:21]] == [True] * 7 + [False] * 14
     assert all(isinstance(outcome, Exhausted) and outcome.left == 0 for outcome in outcomes[7:21])

@@ -197,7 +197,7 @@ async def expired(stage: Stage, approval: Approval) -> RunResult:
     [request] = await asked(team)
     assert request.expires_at is not None
     assert 60 <= request.expires_at - request.at < 61
-    assert "by nobody in time" in await refused_decision(team, request, Respond("too late"))
+    assert "when it expired" in await refused_decision(team, request, Respond("too late"))
     [verdict] = await events(team, ApprovalDecided)
     assert (verdict.expired, verdict.by) == (True, "")
     return result

@@ -33,7 +33,7 @@ from tests.stories.stage import Stage, events, story
 COUNT = hands_off("clerk", "count")
 OPEN = "the circuit of clerk is open after 3 failures in a row; it is tried again at 2030-01-01 00:00:30 UTC"
 TOLD = f"clerk did not take it: {OPEN}"
-FORCED = "clerk did not take it: the circuit of clerk was opened by hand, and stays open until somebody resets it"
+FORCED = "clerk did not take it: the circuit of clerk was opened by hand, and stays open until it is reset"
 
 
 def obliging(messages: Sequence[Message]) -> Reply:

@@ -29,7 +29,7 @@ from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.stories.submissions import is_still_open
 from tests.stories.timeouts import LATE
 
-UNCLAIMED, UNASKED = "nobody claimed it before the deadline", "it was not asked before the deadline"
+UNCLAIMED, UNASKED = "no worker claimed it before the deadline", "it was not asked before the deadline"
 MINUTE = Expectations(timeout=60)
 
 

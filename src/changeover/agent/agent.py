@@ -110,8 +110,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Person:
-    """A member that is a human being. Tasks for it wait in an inbox (`Team.approvals`) until somebody answers them,
-    rejects them or hands them on (`Team.decide`)."""
+    """A member that is a human being. Tasks for it wait in an inbox (`Team.approvals`) until a person answers,
+    rejects or hands on the task (`Team.decide`)."""
 
     id: str
     _: KW_ONLY

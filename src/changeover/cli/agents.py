@@ -127,7 +127,7 @@ class ListedAgent(NamedTuple):
     handoffs: str
     """"yes", or why it gets none."""
     source: str
-    """Where its profile comes from: code, store or nobody."""
+    """Where its profile comes from: "code", "store" or "nobody"."""
     profile: Profile
     updated_at: float | None = None
     """When its row in the store was last changed."""

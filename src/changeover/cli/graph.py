@@ -14,7 +14,7 @@ from changeover.cli.options import OpenStore, StoreOption, in_store
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from changeover.observe.drawing import Course, Plan
+    from changeover.observe.diagram import Course, Plan
 
 Format = Literal["text", "mermaid", "svg"]
 
@@ -45,14 +45,14 @@ def graph(
 
 def _team(address: str, format: Format) -> str:
     from changeover.cli.teams import load_team
-    from changeover.observe.drawing import plan_of
+    from changeover.observe.diagram import plan_of
 
     return _drawn_plan(plan_of(load_team(address).roster), format)
 
 
 def _course(id: str, format: Format, store: str | None) -> str:
     async def find(opened: OpenStore) -> Course | None:
-        from changeover.observe.drawing import course_of
+        from changeover.observe.diagram import course_of
         from changeover.relay.lists import ConversationRow
 
         found = await opened.views.one(ConversationRow, id)
@@ -65,14 +65,14 @@ def _course(id: str, format: Format, store: str | None) -> str:
 
 
 def _drawn_plan(plan: Plan, format: Format) -> str:
-    from changeover.observe.drawing import team_mermaid, team_text
+    from changeover.observe.diagram import team_mermaid, team_text
     from changeover.observe.svg import team_svg
 
     return {"text": team_text, "mermaid": team_mermaid, "svg": team_svg}[format](plan)
 
 
 def _drawn_course(course: Course, format: Format) -> str:
-    from changeover.observe.drawing import course_mermaid, course_text
+    from changeover.observe.diagram import course_mermaid, course_text
     from changeover.observe.svg import course_svg
 
     return {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](course)

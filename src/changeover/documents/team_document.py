@@ -39,7 +39,7 @@ def no_imports(module: str, name: str) -> Any:
 
 
 def read_team(text: str, source: str, importer: Importer = no_imports) -> TeamDocument:
-    """Read a team from YAML, of which JSON is a part.
+    """Read a team from YAML or JSON.
 
     `source` names the document in errors. `importer` loads the Python objects that it names, such as tools; without
     one, naming an object is an error. Raises DocumentError with the line and column of the first fault.

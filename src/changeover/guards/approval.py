@@ -10,7 +10,7 @@ from typing import Any, Literal, assert_never
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from changeover.facts import RequestKind
+from changeover.facts import ApprovalRequest, RequestKind
 
 OnExpiry = Literal["reject", "approve"]
 
@@ -26,7 +26,7 @@ class Approval:
     when: Callable[..., Any] | None = None
     """`when(ctx, arguments)` says whether this call needs approval; None means every call."""
     roles: Sequence[str] = ()
-    """Who decides must have one of these roles; empty allows everyone."""
+    """The person who decides must have one of these roles; empty allows any person."""
 
 
 Approvable = bool | Callable[..., Any] | Approval | None
@@ -136,3 +136,11 @@ def verdict_words(decision: Decision) -> str:
             return "responded"
         case _:
             assert_never(decision)
+
+
+def unauthorised(request: ApprovalRequest, by: str, roles: Sequence[str]) -> str:
+    """Why a person with these roles may not decide; empty if they may."""
+    if not request.roles or not set(request.roles).isdisjoint(roles):
+        return ""
+    has = f"has only {', '.join(roles)}" if roles else "has no role"
+    return f"it takes one of the roles {', '.join(request.roles)}, and {by or 'who decides'} {has}"

@@ -151,7 +151,7 @@ def breaker_among(guards: Iterable[Guard]) -> CircuitBreaker | None:
 def open_words(tripped: Tripped) -> str:
     """Why handoffs to a receiver are refused, for the sender."""
     if tripped.until is None:
-        return f"the circuit of {tripped.receiver} was opened by hand, and stays open until somebody resets it"
+        return f"the circuit of {tripped.receiver} was opened by hand, and stays open until it is reset"
     times = "1 failure" if tripped.failures == 1 else f"{tripped.failures} failures in a row"
     when = f"{dated(ceil(tripped.until)):%Y-%m-%d %H:%M:%S} UTC"
     return f"the circuit of {tripped.receiver} is open after {times}; it is tried again at {when}"

@@ -141,7 +141,7 @@ def classify(task: str, capabilities: Iterable[str]) -> Choice:
 
 
 def _named(words: list[str], capabilities: Iterable[str]) -> list[str]:
-    """The capabilities of which every word is in the task."""
+    """The capabilities whose words are all in the task."""
     stems = {_stem(word) for word in words}
     each = dict.fromkeys(capabilities)
     return [name for name in each if (parts := WORD.findall(name.lower())) and all(_stem(p) in stems for p in parts)]

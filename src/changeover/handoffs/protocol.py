@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from changeover.errors import IllegalTransition
-from changeover.facts import State
+from changeover.facts import State as HandoffState
 
 
 class Signal(StrEnum):
@@ -21,36 +21,36 @@ class Signal(StrEnum):
     LAPSE = "lapse"
 
 
-TRANSITIONS: dict[State, dict[Signal, State]] = {
-    State.PENDING: {
-        Signal.ACCEPT: State.ACCEPTED,
-        Signal.REJECT: State.REJECTED,
-        Signal.EXPIRE: State.TIMEOUT,
-        Signal.RETURN: State.RETURNED,
+TRANSITIONS: dict[HandoffState, dict[Signal, HandoffState]] = {
+    HandoffState.PENDING: {
+        Signal.ACCEPT: HandoffState.ACCEPTED,
+        Signal.REJECT: HandoffState.REJECTED,
+        Signal.EXPIRE: HandoffState.TIMEOUT,
+        Signal.RETURN: HandoffState.RETURNED,
     },
-    State.ACCEPTED: {
-        Signal.START: State.WORKING,
-        Signal.REJECT: State.REJECTED,
-        Signal.EXPIRE: State.TIMEOUT,
-        Signal.RETURN: State.RETURNED,
-        Signal.LAPSE: State.PENDING,
+    HandoffState.ACCEPTED: {
+        Signal.START: HandoffState.WORKING,
+        Signal.REJECT: HandoffState.REJECTED,
+        Signal.EXPIRE: HandoffState.TIMEOUT,
+        Signal.RETURN: HandoffState.RETURNED,
+        Signal.LAPSE: HandoffState.PENDING,
     },
-    State.WORKING: {
-        Signal.COMPLETE: State.COMPLETE,
-        Signal.FAIL: State.FAILED,
-        Signal.EXPIRE: State.TIMEOUT,
-        Signal.RETURN: State.RETURNED,
-        Signal.LAPSE: State.PENDING,
+    HandoffState.WORKING: {
+        Signal.COMPLETE: HandoffState.COMPLETE,
+        Signal.FAIL: HandoffState.FAILED,
+        Signal.EXPIRE: HandoffState.TIMEOUT,
+        Signal.RETURN: HandoffState.RETURNED,
+        Signal.LAPSE: HandoffState.PENDING,
     },
-    State.COMPLETE: {Signal.RETURN: State.RETURNED},
-    State.FAILED: {Signal.RETURN: State.RETURNED},
-    State.TIMEOUT: {Signal.RETURN: State.RETURNED},
-    State.REJECTED: {},
-    State.RETURNED: {},
+    HandoffState.COMPLETE: {Signal.RETURN: HandoffState.RETURNED},
+    HandoffState.FAILED: {Signal.RETURN: HandoffState.RETURNED},
+    HandoffState.TIMEOUT: {Signal.RETURN: HandoffState.RETURNED},
+    HandoffState.REJECTED: {},
+    HandoffState.RETURNED: {},
 }
 
 
-def advance(state: State, *signals: Signal) -> State:
+def advance(state: HandoffState, *signals: Signal) -> HandoffState:
     """The state after these signals; raises IllegalTransition at the first that the table does not allow."""
     for signal in signals:
         after = TRANSITIONS[state].get(signal)
@@ -60,7 +60,7 @@ def advance(state: State, *signals: Signal) -> State:
     return state
 
 
-def concluded(state: State, *signals: Signal) -> State:
+def concluded(state: HandoffState, *signals: Signal) -> HandoffState:
     """The state after work has ended. Work that had lapsed into the queue counts as started."""
-    lapsed = state is State.PENDING and signals[0] in (Signal.COMPLETE, Signal.FAIL)
+    lapsed = state is HandoffState.PENDING and signals[0] in (Signal.COMPLETE, Signal.FAIL)
     return advance(state, *((Signal.ACCEPT, Signal.START) if lapsed else ()), *signals)

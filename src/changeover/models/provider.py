@@ -157,7 +157,7 @@ class _Deltas:
         self._place = (request.agent, request.conversation, request.command, request.attempt)
         self._begun: set[type[Delta]] = set()
         self._in_new_part: set[type[Delta]] = set()
-        """Kinds of which a further part has begun: a gap goes before its first words."""
+        """Kinds that have begun a further part: a gap goes before its first words."""
 
     def of(self, event: ModelResponseStreamEvent) -> Delta | None:
         match event:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from changeover.errors import MisconfiguredError
-from changeover.facts import Mode, State
+from changeover.facts import Mode
+from changeover.facts import State as HandoffState
 from changeover.relay.tables import Course, Expenses, Measures, Opened, Refused
 
 Window = float | timedelta | None
@@ -25,14 +26,14 @@ COUNTED = ("runs", "turns", "retries", "input_tokens", "output_tokens")
 
 Ending = Literal["done", "failed", "rejected", "timeouts", "withdrawn", "open"]
 ENDINGS: dict[str, Ending] = {
-    State.PENDING: "open",
-    State.ACCEPTED: "open",
-    State.WORKING: "open",
-    State.COMPLETE: "done",
-    State.FAILED: "failed",
-    State.REJECTED: "rejected",
-    State.TIMEOUT: "timeouts",
-    State.RETURNED: "withdrawn",
+    HandoffState.PENDING: "open",
+    HandoffState.ACCEPTED: "open",
+    HandoffState.WORKING: "open",
+    HandoffState.COMPLETE: "done",
+    HandoffState.FAILED: "failed",
+    HandoffState.REJECTED: "rejected",
+    HandoffState.TIMEOUT: "timeouts",
+    HandoffState.RETURNED: "withdrawn",
 }
 """The counter of each state; a delegate that returned its result counts as done."""
 JUDGED: tuple[Ending, ...] = ("done", "failed", "rejected", "timeouts")
@@ -230,7 +231,7 @@ def times_of(values: Iterable[float]) -> Times:
 
 
 def _ending(course: Course) -> Ending:
-    if course.mode == Mode.DELEGATE and course.state == State.RETURNED and not course.explained:
+    if course.mode == Mode.DELEGATE and course.state == HandoffState.RETURNED and not course.explained:
         return "done"
     return ENDINGS[course.state]
 

@@ -7,7 +7,7 @@ from html import escape
 
 from msgspec import Struct
 
-from changeover.observe.drawing import Course, Place, Plan, Step, Way
+from changeover.observe.diagram import Course, Place, Plan, Step, Way
 
 LETTER, LINE, PAD, GAP = 7.3, 20, 12, 28
 """How wide a letter is, how high a line, how much is free within a card and between two, in pixels."""

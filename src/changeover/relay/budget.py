@@ -35,7 +35,7 @@ def in_tree(state: State) -> bool:
     return state.depth > 0 or (state.run is not None and state.run.delegates)
 
 
-def standing(state: State, roster: Roster) -> Consumption:
+def consumed(state: State, roster: Roster) -> Consumption:
     """What a conversation has consumed, with the turn that is due."""
     run = state.run
     if run is None:
@@ -56,7 +56,7 @@ def reserve_of(before: Consumption, state: State, roster: Roster) -> Reserve | N
     """
     if state.depth == 0:
         return _of_root(before, state, roster)
-    now = standing(state, roster)
+    now = consumed(state, roster)
     if now.run is None:
         if before.run is None:
             return None
@@ -69,7 +69,7 @@ def reserve_of(before: Consumption, state: State, roster: Roster) -> Reserve | N
 def _of_root(before: Consumption, state: State, roster: Roster) -> Reserve | None:
     if state.run is None or not state.run.delegates:
         return None
-    now = standing(state, roster)
+    now = consumed(state, roster)
     if now.run is before.run and before.delegates:
         return _difference(before, now, state, roster)
     below, usage = state.run.below, state.run.usage
@@ -104,9 +104,9 @@ def _reserve(before: Consumption, now: Consumption, state: State, roster: Roster
     )
 
 
-def heeding(events: Sequence[Event], limit: Exhausted) -> list[Event]:
-    """The events with the limit that the store found exhausted: a conversation cannot know the budget of its tree, so
-    the verdict is an event."""
+def with_limit(events: Sequence[Event], limit: Exhausted) -> list[Event]:
+    """The events with one for the limit that the store found exhausted; a conversation cannot compute the budget of its
+    tree."""
     reached = LimitReached(limit.limit, limit.figure, limit.left, limit.spent, limit.agents)
     others = [event for event in events if not (isinstance(event, LimitReached) and event.limit == limit.limit)]
     if limit.limit != "max_agents":

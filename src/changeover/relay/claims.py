@@ -24,7 +24,6 @@ from changeover.relay.events import (
     HandoffExpired,
     HandoffRejected,
 )
-from changeover.relay.fold.calls import find
 from changeover.relay.perform.handoffs import Answered, answered
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim, Taken
@@ -49,7 +48,7 @@ class End(StrEnum):
 
 
 class Submit(Struct, frozen=True, gc=False):
-    """A package for the queue of its receiver. The outcome is its ticket, whatever has become of it since."""
+    """A package for the queue of its receiver. The outcome is its ticket, in any state."""
 
     rereads: ClassVar[bool] = False
 
@@ -170,7 +169,7 @@ class Finish(Once, Struct, frozen=True, gc=False):
             return Append(command_id(event.call, Mark.QUESTION), events, claim=claim)
         phase = leg_of(state, ticket).phase
         if not isinstance(phase, Thinking):
-            raise ClaimLost(ticket.id, "somebody is at work on it")
+            raise ClaimLost(ticket.id, "another process is at work on it")
         return Append(phase.due, [self._event(state.agent, state.task)], claim=claim)
 
     def outcome(self, state: State, append: Append) -> Event:
@@ -227,9 +226,9 @@ class DeclineOffer(Once, Struct, frozen=True, gc=False):
 
 
 def offer_in(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
-    """The offer that a ticket stands for, if it has no answer yet."""
+    """The offer of a ticket, if it has no answer yet."""
     call, run = split_handoff(ticket.id)[1], state.run
-    found = find(run, call, Offered) if run and state.id == ticket.conversation else None
+    found = run.find(call, Offered) if run and state.id == ticket.conversation else None
     if run is None or found is None or not isinstance(phase := found[1].phase, Offered):
         return None
     return (run, found[0], phase) if phase.offer.call == call and phase.index < 0 else None

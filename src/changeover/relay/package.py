@@ -104,7 +104,7 @@ def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:
 
 
 def _with(given: dict[str, Any], metadata: dict[str, Any], task: dict[str, Any]) -> HandoffPackage:
-    """The package with these fields, set before validation: each change to a parsed one would be validated again."""
+    """The package with these fields, set before it is parsed: each later change would be validated again."""
     return HandoffPackage.from_dict(
         {**given, "task": {**given["task"], **task}, "metadata": {**given.get("metadata", {}), **metadata}}
     )

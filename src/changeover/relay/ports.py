@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Request(Struct, frozen=True, kw_only=True, gc=False):
-    """One call of a model: what it is told, and where it stands in the conversation."""
+    """One call of a model: its input, and its place in the conversation."""
 
     agent: str
     instructions: str
@@ -41,25 +41,25 @@ class Request(Struct, frozen=True, kw_only=True, gc=False):
     command: str
     attempt: int
     turn: int
-    """How often this agent's model was called in this conversation before."""
+    """Number of earlier calls of this agent's model in this conversation."""
     own_instructions: str | None = None
     """The agent's instructions without the briefing below them; None if there is no briefing."""
     context: RunContext | None = None
-    """The facts that the briefing tells in words: the variables, and the handoff under which the agent works."""
+    """The data behind the briefing: the variables, and the handoff under which the agent works."""
 
 
 class Model(Protocol):
-    """Whatever can think."""
+    """Replies for agents: an LLM provider, or a scripted stand-in."""
 
     async def reply(self, request: Request) -> Reply: ...
 
     def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
-        """The reply in pieces, then the same reply whole."""
+        """The reply in pieces, then the whole reply."""
         ...
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What came of a call: a text for the model, and perhaps where to go."""
+    """The result of a tool call: a text for the model, and the directive if the tool returned one."""
 
     text: str
     ok: bool = True
@@ -67,125 +67,125 @@ class ToolOutcome(Struct, frozen=True):
 
 
 class Toolkit(Protocol):
-    """Whatever can carry out calls."""
+    """Runs the tools of one agent."""
 
     def definitions(self) -> Sequence[ToolDefinition]: ...
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
-        """What is wrong with these arguments, in words for the model; nothing if they fit."""
+        """Why these arguments do not fit the tool, in words for the model; empty if they fit."""
         ...
 
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome: ...
 
 
 class Clock(Protocol):
-    """Time, as tests may move it."""
+    """A source of time, which tests can replace."""
 
     def now(self) -> float: ...
 
     async def sleep_until(self, at: float) -> None:
-        """Let time pass until then: nothing is to happen before."""
+        """Wait until a time, while the caller has nothing else to wait for; a test clock may jump to it."""
         ...
 
     async def alarm(self, at: float) -> None:
-        """Return if it comes to be then: something else may happen before, and is wished for."""
+        """Return when a time is reached. The caller waits for other events too, so a test clock does not jump."""
         ...
 
 
 class Spending(Struct, frozen=True, gc=False):
-    """What one agent spent in a run that has ended."""
+    """What one agent spent in an ended run."""
 
     run: int
     agent: str
     elapsed: float
-    """How long the whole run took."""
+    """Seconds that the whole run took."""
     share: Share
 
 
 class Head(Struct, frozen=True, gc=False):
-    """How a conversation stands after an entry, for those who look from outside."""
+    """The status of a conversation after an entry, as the store needs it."""
 
     status: Literal["running", "waiting", "completed", "failed", "cancelled"]
     agent: str
     working: bool
-    """Whether this process goes on working on it: then it owns the conversation, else nobody does."""
+    """True if this process goes on working on the conversation and so owns it; else it has no owner."""
     due: float | None = None
-    """When something happens of itself although nobody works on it."""
+    """The next time at which a process has to take up the conversation although it has no owner."""
     tickets: tuple[Ticket, ...] = ()
-    """What has to be in the queue from now on; what is there already stays as it is, and rests no longer."""
+    """Tickets that must be in the queue from now on; one that is there already keeps its claim, and its rest ends."""
     rests: tuple[str, ...] = ()
-    """Tickets that are open, and about which there is nothing to do until a person or a delegate is done: they are
-    nobody's, not to be taken, and as if nobody had ever taken them."""
+    """Open tickets that wait for a person or a delegate: they have no owner, cannot be claimed, and their count of
+    claims restarts."""
     gone: tuple[str, ...] = ()
-    """Tickets about which there is nothing left to do."""
+    """Tickets that are done and leave the queue."""
     spent: tuple[Spending, ...] = ()
-    """What was spent in the runs that end with the entry, here and not below."""
+    """What was spent in the runs that end with the entry, without their delegates."""
 
 
 class Reserve(Struct, frozen=True, gc=False):
-    """What an entry takes of what the whole tree of a run may spend; less than nothing gives back."""
+    """What an entry takes from the budget that the tree of a run shares; negative figures give back."""
 
     turns: int
     handoffs: int
     max_turns: int
     max_handoffs: int
     anew: bool = False
-    """This is all that the run has taken by now; whatever was counted before was another's."""
+    """True if these figures are the total of a new run, so that the counters of the run before it restart."""
     tokens: int = 0
     cost: float | None = 0.0
-    """What was spent, which nothing forbids any more; but no turn is granted if it has become too much."""
+    """Tokens and cost are already spent, so they are always counted; once over a limit, further turns are refused."""
     agents: tuple[str, ...] = ()
-    """Who works in it from now on."""
+    """Agents that start to work in the tree."""
     max_tokens: int | None = None
     max_cost: float | None = None
     max_agents: int | None = None
 
 
 class Circuits(Struct, frozen=True, gc=False):
-    """What an entry means for the circuits of receivers."""
+    """What an entry reports to the circuit breakers of receivers."""
 
     offers: tuple[tuple[str, str], ...] = ()
-    """The handoffs that it offers, each with its receiver."""
+    """Offered handoffs, each as (id, receiver)."""
     ended: tuple[Ended, ...] = ()
-    """Those that are over with it."""
+    """Handoffs that end with the entry."""
 
 
 class Breakers(Protocol):
-    """The circuits of all receivers, as everybody sees them who shares the store."""
+    """The circuit breakers of all receivers, shared by all processes on the store."""
 
     @property
     def calm(self) -> bool:
-        """Whether certainly nobody has failed yet: then it is enough to hear of failures."""
+        """True if no receiver has failed yet, so that entries need to report only failures."""
         ...
 
     async def listed(self) -> list[Circuit]:
-        """Of all who ever failed, or were left alone; by their names."""
+        """The circuits of all receivers that ever failed or were opened by hand, by name."""
         ...
 
     async def force(self, receiver: str, at: float) -> None:
-        """Open it: nothing is handed to this receiver until somebody resets it."""
+        """Open a circuit: this receiver gets no handoffs until it is reset."""
         ...
 
     async def reset(self, receiver: str, at: float) -> bool:
-        """Close it, and forget its failures; False if there were none."""
+        """Close a circuit and forget its failures; False if there were none."""
         ...
 
 
 class Log(Protocol):
-    """Where events live: append-only, one row an append. A store that several processes share also says whose turn
-    it is: a process owns the conversations it works on for as long as its lease is renewed."""
+    """The append-only log of events, one row per append. In a store that several processes share, a process owns the
+    conversations it works on for as long as it renews its lease."""
 
     @property
     def projects(self) -> bool:
-        """Whether appends have to bring rows. A log that keeps none computes them when a list is read."""
+        """True if appends have to bring rows of the read models; else lists compute them when they are read."""
         ...
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
-        """The entries from this position on."""
+        """The entries of a conversation from a position on."""
         ...
 
     async def tree(self, conversation: str) -> list[Entry]:
-        """The entries of a conversation and of all below it, by seq."""
+        """The entries of a conversation and of its delegates, by seq."""
         ...
 
     async def append(
@@ -199,62 +199,61 @@ class Log(Protocol):
     ) -> None:
         """Store the entry and its rows of the read models, all or nothing, and fill in the entry's seq.
 
-        Raise Conflict if somebody was at its position before or its cause is recorded already, Owned if another live
-        process works on the conversation, LeaseLost if this process may not write any more, Exhausted if the tree may
-        not spend what is to be reserved, CircuitsOpen if receivers are left alone to whom it offers something,
-        ClaimLost if the claim by which it is written does not hold. Without a head it is an input to a conversation
-        that somebody else works on: ownership is neither needed nor changed.
+        Raises Conflict if its position is taken or its cause is recorded already, Owned if another live process works
+        on the conversation, LeaseLost if the lease of this process has run out, Exhausted if the budget of the tree
+        does not allow `reserve`, CircuitsOpen if the circuit of an offer's receiver is open, and ClaimLost if `claim`
+        does not hold. Without a head it is an input, which any process may append: ownership stays as it is.
         """
         ...
 
     async def find(self, conversation: str, cause: str) -> int | None:
-        """The position at which this cause was recorded."""
+        """The position at which a cause was recorded; None if it was not."""
         ...
 
     async def unfinished(self) -> list[str]:
-        """The conversations in which something is outstanding and on which no live process works, and their roots."""
+        """The conversations that have outstanding work and no live owner, and their roots."""
         ...
 
     async def approvals(self) -> list[ApprovalRequest]:
-        """What waits for a person's decision, in all conversations, the oldest first."""
+        """The approval requests that await a decision, in all conversations, oldest first."""
         ...
 
     async def at_work(self, agent: str) -> list[str]:
-        """The conversations in which this agent works now."""
+        """The conversations in which this agent is active now."""
         ...
 
     async def claim(self, conversation: str) -> bool:
-        """Own this conversation from now on, unless another live process does: then False."""
+        """Own a conversation from now on; False if another live process owns it."""
         ...
 
     async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
-        """Own it no longer, if its log still ends there: nothing goes on in it until a person decides, or somebody
-        claims a ticket. The ticket that `rests` is as in a Head, and so is when it is `due`.
-        False if it is still owned, because somebody left word meanwhile."""
+        """Give up the ownership of a conversation that waits for a person's decision or a worker's claim; `rests` names
+        a ticket that rests, and `due` is as in a Head. False if its log does not end at `position` any more: another
+        process appended an input, and this one still owns it."""
         ...
 
     async def owned(self) -> dict[str, int]:
-        """Where the logs end of the conversations that this process owns: beyond what it wrote, if others left word."""
+        """The conversations that this process owns, each with the end of its log, which includes inputs of others."""
         ...
 
     @property
     def queue(self) -> Queue:
-        """The tickets of what is outstanding here and waits to be claimed."""
+        """The tickets that wait to be claimed or are claimed."""
         ...
 
     @property
     def contexts(self) -> Contexts:
-        """What is kept beside the log, for those who may ask for it later."""
+        """Stored contexts, which receivers of handoffs can fetch later."""
         ...
 
     @property
     def agents(self) -> Agents:
-        """What people say of agents, beside what was declared."""
+        """Profiles and switches of agents that override the declared ones."""
         ...
 
     @property
     def breakers(self) -> Breakers:
-        """How the receivers of handoffs do."""
+        """Circuit breaker state per receiver."""
         ...
 
     @property
@@ -264,93 +263,94 @@ class Log(Protocol):
 
     @property
     def measures(self) -> Measures:
-        """How handoffs went."""
+        """Figures of handoffs, for metrics."""
         ...
 
     @property
     def trials(self) -> Trials:
-        """What came of experiments."""
+        """Results of experiments."""
         ...
 
     @property
     def experience(self) -> Lessons:
-        """What became of tasks whose receivers were looked for."""
+        """Outcomes of tasks for which the router chose the receiver."""
         ...
 
     async def forget(self, root: str) -> bool:
-        """Remove a conversation, all below it, and everything that was kept of them: its id is as if it had never been
-        used. False if there is no such root. Raise UnderWay if anything in it is at work, or waits to be done."""
+        """Remove a root conversation, its delegates, and all their rows, so that its id can be used again. False if
+        there is no such root. Raises UnderWay if work in it is under way or waits in the queue."""
         ...
 
     def may_begin(self) -> bool:
-        """Whether this process may begin effects: False once its lease has run out."""
+        """True while the lease of this process holds, so that it may begin effects."""
         ...
 
     @property
     def epoch(self) -> int:
-        """How often this process took its lease: what it owned under another one may be somebody else's by now."""
+        """How often this process acquired its lease; what it owned in an earlier epoch may have another owner now."""
         ...
 
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
-        """The entries of a root's tree that hold events of a higher seq, in order, and then each new one as it is
-        recorded; the first may begin before that seq."""
+        """The entries of a root's tree with events after this seq, in order, then each new one as it is recorded. The
+        first entry may begin before that seq."""
         ...
 
     async def close(self) -> None:
-        """Write what is still to be written, give up what this process owns, and let go of the store."""
+        """Write pending appends, give up ownership and lease, and disconnect from the store."""
         ...
 
 
 class Observer(Protocol):
-    """Whoever is told of events after they are recorded."""
+    """Receives events after they are recorded."""
 
     async def noticed(self, recorded: Sequence[Recorded]) -> None: ...
 
 
 Emit = Callable[[TextDelta | ThinkingDelta], None]
 Intend = Callable[[Event], Awaitable[None]]
-"""Commits an intent before an effect that must not happen twice."""
+"""Commits the intent of an effect that must not happen twice, before it begins."""
 
 
 class Directory(Protocol):
-    """What lies outside a conversation's log: it is read by an effect, and what was chosen by it is an event."""
+    """Facts about agents that are not in a conversation's log. Only effects read them; their choices are events."""
 
     @property
     def registry(self) -> Registry:
-        """Everybody who can be found now."""
+        """The profiles of all agents, with the overrides of the store."""
         ...
 
     async def loads(self, agents: Sequence[str]) -> Mapping[str, Load]:
-        """How much these have to do now."""
+        """The current load of these agents."""
         ...
 
     async def learned(self, capability: str) -> Learned:
-        """What is known of those who did tasks that needed this."""
+        """Experience with the agents that did tasks of this capability."""
         ...
 
 
 Ask = Callable[[ApprovalRequest], Decision | Awaitable[Decision | None] | None]
-"""Decides about a request on the spot; None leaves it to a person."""
+"""Decides about a request at once; None leaves it to a person."""
 
 
 class World(Struct, frozen=True):
-    """What effects act upon."""
+    """What effects act upon: the team's declarations and its ports."""
 
     roster: Roster
     models: Mapping[str, Model]
     toolkits: Mapping[str, Toolkit]
     clock: Clock
     ask: Ask | None = None
-    """Decides about approvals on the spot."""
+    """Decides about approval requests at once, if given."""
     attempts: int = 3
-    """How often a model call is tried."""
+    """Attempts per model call."""
     backoff: float = 0.5
+    """Seconds before the first retry; they double with each retry."""
     helper: Model | None = None
-    """What sums up; else the sender's own model does."""
+    """The model that summarizes and judges; without it, the sender's model summarizes."""
     contexts: Contexts | None = None
-    """Where what is not sent along can be fetched."""
+    """Where contexts are stored that a package only refers to."""
     registry: Registry = Registry()
-    """Everybody who was declared, as somebody sees them who looks for one."""
+    """The declared profiles of all members."""
     directory: Directory | None = None
-    """What is known of them now."""
+    """Current profiles, loads and experience; None outside an engine."""
     routing: Routing = Routing()

@@ -13,14 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.errors import ApprovalError, Busy, ConversationNotFound, HandoffNotFound, KeyConflict
-from changeover.facts import ApprovalRequest, HandoffRecord, Mode
-from changeover.facts import State as Standing
-from changeover.guards.approval import Decision, verdict_words
+from changeover.facts import HandoffRecord, Mode
+from changeover.facts import State as HandoffState
+from changeover.guards.approval import Decision, unauthorised, verdict_words
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.handoffs.protocol import Signal, advance
 from changeover.ids import (
     Mark,
-    call_of,
     child_id,
     command_id,
     input_cause,
@@ -41,15 +40,15 @@ from changeover.relay.events import (
     Started,
     UserSpoke,
 )
+from changeover.relay.fold.approvals import pending_request
 from changeover.relay.fold.rollback import under_way
 from changeover.relay.perform.approvals import misfit
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim
 from changeover.relay.result import handoff_in
-from changeover.relay.run import Acting, Awaiting, Stopping
+from changeover.relay.run import Stopping
 from changeover.relay.state import State
 from changeover.relay.tickets import delegated
-from changeover.relay.turn import Asked
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -257,7 +256,7 @@ class Cancel(Struct, frozen=True, gc=False):
         record = handoff_in(state, self.id)
         if record is None:
             return self._message(state, request)
-        if record.state not in (Standing.PENDING, Standing.ACCEPTED, Standing.WORKING):
+        if record.state not in (HandoffState.PENDING, HandoffState.ACCEPTED, HandoffState.WORKING):
             return None
         call, taken = split_handoff(self.id)[1], record in state.handoffs
         if taken and state.run and any(offer.call == call for offer in delegated(state.run)):
@@ -331,10 +330,10 @@ class Decide(Struct, frozen=True, gc=False):
 
     def key(self, state: State) -> str:
         call = self._split()[1]
-        return "" if _pending(state, call) else command_id(call, Mark.DECISION)
+        return "" if pending_request(state, call) else command_id(call, Mark.DECISION)
 
     def step(self, state: State, world: World) -> Append:
-        request = _pending(state, self._split()[1])
+        request = pending_request(state, self._split()[1])
         if request is None:
             raise self._unasked()
         if request.id != self.id:
@@ -355,34 +354,13 @@ class Decide(Struct, frozen=True, gc=False):
             raise self._unasked()
         same = request_id(*self._split(), before.digest) == self.id
         if not same or replace(before, roles=()) != self._event(before.digest):
-            by = "by nobody in time" if before.expired else f"by {before.by or 'somebody'}"
+            by = "when it expired" if before.expired else f"by {before.by or 'an unnamed person'}"
             raise ApprovalError(f"this was {verdict_words(before.decision)} already, {by}", approval=self.id)
 
     def _unasked(self) -> ApprovalError:
         return ApprovalError(
-            f"nothing awaits a decision as {self.id}: nobody asked, or the run ended", approval=self.id
+            f"nothing awaits a decision as {self.id}: it was never requested, or the run ended", approval=self.id
         )
-
-
-def unauthorised(request: ApprovalRequest, by: str, roles: Sequence[str]) -> str:
-    """Why a person with these roles may not decide; empty if they may."""
-    if not request.roles or not set(request.roles).isdisjoint(roles):
-        return ""
-    has = f"has only {', '.join(roles)}" if roles else "has no role"
-    return f"it takes one of the roles {', '.join(request.roles)}, and {by or 'who decides'} {has}"
-
-
-def _pending(state: State, call: str) -> ApprovalRequest | None:
-    """The request of this call that awaits a decision."""
-    match state.run.phase if state.run else None:
-        case Awaiting(request=request):
-            return request if request.call == call else None
-        case Acting(turn=turn):
-            found = turn.calls.get(call_of(call))
-            asked = found.phase.request if found and isinstance(found.phase, Asked) else None
-            return asked if asked and asked.call == call else None
-        case _:
-            return None
 
 
 AGAIN = 0.05

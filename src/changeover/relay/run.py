@@ -13,7 +13,7 @@ from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.ids import call_of, run_id
 from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
-from changeover.relay.turn import Answered, OpenCall, Travelling, Turn
+from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
 
 
 class Account:
@@ -130,39 +130,26 @@ TURNING = (Acting, Stopping)
 """Phases that have a turn; a tuple, because a union would be built with every isinstance()."""
 
 
-class Refusal(Struct, frozen=True, gc=False):
-    """A declined handoff, which the next one of the same task follows."""
-
-    task: int
-    handoff: str
-    attempt: int
-    by: tuple[str, ...]
-    """All receivers that declined so far."""
-
-
-TaskStatus = Literal["pending", "running", "waiting", "completed", "failed", "cancelled"]
-
-
 class Task(Struct, gc=False):
     """One agent's part of a run."""
 
     position: int = 0
-    """Of the event with which it began; 0 before the first run."""
+    """Position of the event that began it; 0 before the first run."""
     run: str = ""
     agent: str = ""
     """The agent that got it; code, if code offers a package."""
     input: str = ""
     handoff: str | None = None
     """The handoff by which the agent got it."""
-    status: TaskStatus = "running"
+    status: Literal["pending", "running", "waiting", "completed", "failed", "cancelled"] = "running"
 
     def begin(self) -> None:
-        """The agent showed a sign of life."""
+        """The agent has begun to work."""
         if self.status == "pending":
             self.status = "running"
 
     def go_on(self) -> None:
-        """A person decided what the task waited for."""
+        """A person has made the decision that the task waited for."""
         if self.status == "waiting":
             self.status = "running"
 

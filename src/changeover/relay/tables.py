@@ -11,7 +11,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from changeover.facts import Mode, State
+from changeover.facts import Mode
+from changeover.facts import State as HandoffState
 from changeover.routing.experience import Outcome
 from changeover.routing.profile import Profile
 from changeover.routing.statistics import Measured
@@ -23,7 +24,7 @@ class Course(Struct, frozen=True, gc=False):
     sender: str
     receiver: str
     mode: Mode | str
-    state: State | str
+    state: HandoffState | str
     offered_at: float
     accepted_at: float | None
     ended_at: float | None

@@ -86,6 +86,16 @@ class Declined(Struct, frozen=True, gc=False):
     """Alternatives that a limit, a guard or a rule refused."""
 
 
+class Refusal(Struct, frozen=True, gc=False):
+    """A declined handoff, which the next one of the same task follows."""
+
+    task: int
+    handoff: str
+    attempt: int
+    by: tuple[str, ...]
+    """All receivers that declined so far."""
+
+
 class Directed(Struct, frozen=True, gc=False):
     """The call is done and leads elsewhere, which comes after every other call of the turn."""
 

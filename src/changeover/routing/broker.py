@@ -108,7 +108,7 @@ class Undecided(Struct, frozen=True):
     """The profiles, by descending text score."""
 
 
-class Nobody(Struct, frozen=True):
+class NoMatch(Struct, frozen=True):
     """No agent fits, and a model could not choose one either; `why` says why."""
 
     why: str
@@ -130,14 +130,14 @@ def recommend(registry: Registry, task: str, required: Sequence[str] = (), n: in
     return tuple(_recommended(fit, task, needed, best) for fit in nsmallest(max(0, n), matches, key=_order))
 
 
-def find_for_task(registry: Registry, task: str, required: Sequence[str] = ()) -> Found | Undecided | Nobody:
+def find_for_task(registry: Registry, task: str, required: Sequence[str] = ()) -> Found | Undecided | NoMatch:
     """The agent for a task, or the candidates from which a model has to choose."""
     needed = _needed(registry, task, required)
     fits = sorted(_fits(registry, task, needed), key=_order)
     if not fits:
-        return Nobody(f"no available agent has {listed(needed)}" if needed else "no agent is available for handoffs")
+        return NoMatch(f"no available agent has {listed(needed)}" if needed else "no agent is available for handoffs")
     if not needed and not task.strip():
-        return Nobody("the task is empty")
+        return NoMatch("the task is empty")
     if not needed and not _is_clear(fits):
         return Undecided(task, tuple(fit.profile for fit in fits[:MOST]))
     first, *others = fits
@@ -146,12 +146,12 @@ def find_for_task(registry: Registry, task: str, required: Sequence[str] = ()) -
     return Found(best, tuple(equals))
 
 
-def decided(undecided: Undecided, answer: str) -> Found | Nobody:
+def decided(undecided: Undecided, answer: str) -> Found | NoMatch:
     """The agent that a model chose; `answer` is its reply to `judge_prompt`."""
     candidates = undecided.candidates
     chosen = judged(answer, candidates)
     if chosen is None:
-        return Nobody(f"the model found none of {len(candidates)} agents that fits")
+        return NoMatch(f"the model found none of {len(candidates)} agents that fits")
     reason = speaks(chosen, undecided.task)
     why = f"the model chose it among {len(candidates)}{f'; {reason}' if reason else ''}"
     return Found(Recommendation(chosen.id, 1.0, why, "judge"))

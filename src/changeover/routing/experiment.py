@@ -17,7 +17,7 @@ from changeover.handoffs.strategies import strategy_faults
 from changeover.routing.statistics import draw
 
 Subject: TypeAlias = Literal["strategy", "instructions", "model", "receiver"]
-"""The option of which an experiment tries variants."""
+"""The option whose variants an experiment tries."""
 SUBJECTS: tuple[str, ...] = get_args(Subject)
 
 
@@ -35,7 +35,7 @@ class Experiment(Struct, frozen=True):
     agents: tuple[str, ...] = ()
     """The ids of the agents that take part; empty for all."""
     lower_is_better: tuple[str, ...] = ()
-    """Names of your own measures of which a lower value is better."""
+    """Names of your own measures for which a lower value is better."""
 
     def __post_init__(self) -> None:
         # Copied: later changes of the caller's lists and dicts must not reach the declaration.

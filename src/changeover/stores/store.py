@@ -20,7 +20,7 @@ class Store:
 
     url: str
     lease: float = 10.0
-    """For how many seconds a process that died still counts as alive; then others take up its conversations."""
+    """Seconds without renewal after which a process counts as dead, and others take up its conversations."""
 
     def __post_init__(self) -> None:
         if faults := [*_url_faults(self.url), *_lease_faults(self.lease)]:
@@ -62,14 +62,14 @@ def database_of(store: Store) -> Database:
 
 
 def _url_faults(url: object) -> list[str]:
-    """What is wrong with the address of a store."""
+    """Faults of the URL of a store."""
     if not isinstance(url, str):
         return [f"a store is a URL, not {type(url).__name__}; for a file write sqlite:///file.db"]
     if url.startswith("sqlite:///") and url.removeprefix("sqlite:///").strip("/") not in ("", ":memory:"):
         return []
     try:
         parts = urlsplit(url)
-    except ValueError:  # whose words may quote a password
+    except ValueError:  # its text may quote a password
         return [f"{_scheme(url)!r} cannot be read as a URL; write it as in postgresql://user@host/database"]
     if parts.scheme in ("postgresql", "postgres") and "://" in url:
         return []
@@ -79,7 +79,7 @@ def _url_faults(url: object) -> list[str]:
 
 
 def _scheme(url: str) -> str:
-    """The address without what may be a password."""
+    """The URL without the part that may hold a password."""
     return url.partition("://")[0] + "://…" if "@" in url else url
 
 

@@ -18,8 +18,8 @@ TABLES: dict[str, Call] = {
     "sqlite": ("SELECT name FROM sqlite_master WHERE type = 'table'", ()),
     "postgresql": ("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", ()),
 }
-# SQLite lets one writer in at a time; of PostgreSQL's, one makes the tables and the others wait for it here. They may
-# take their time, which a session otherwise may not.
+# SQLite has one writer at a time. On PostgreSQL, processes that open the store wait here until one of them has created
+# the tables, without the timeouts that a session otherwise has.
 ALONE: dict[str, list[Call]] = {
     "sqlite": [],
     "postgresql": [
@@ -33,7 +33,7 @@ ALONE: dict[str, list[Call]] = {
 
 
 def make_current(database: Database, session: Session) -> None:
-    """Make the tables if there are none, bring them up to date if that is harmless, else raise StoreUnavailable."""
+    """Create missing tables, and migrate a SQLite file of an older version. Raises StoreUnavailable."""
     try:
         found = version_found(database, session)
         if found is None:
@@ -47,7 +47,7 @@ def make_current(database: Database, session: Session) -> None:
 
 
 def migrate(database: Database, session: Session) -> tuple[str | None, str]:
-    """Bring the tables up to date, whatever the database; the version they had, if any, and the one they have."""
+    """Create or migrate the tables in any database; returns the version before (None if new) and the version now."""
     found = version_found(database, session)
     if found is None:
         _create(database, session)
@@ -57,7 +57,7 @@ def migrate(database: Database, session: Session) -> tuple[str | None, str]:
 
 
 def run_migrations(engine: sa.Engine, to: str = "head") -> None:
-    """Carry out the migrations that a database has not seen yet."""
+    """Run the migrations that a database does not have yet."""
     from alembic import command
     from alembic.config import Config
 
@@ -68,7 +68,7 @@ def run_migrations(engine: sa.Engine, to: str = "head") -> None:
 
 
 def version_found(database: Database, session: Session) -> str | None:
-    """The version that the store is at, None if it has no tables yet."""
+    """The version of the store's tables; None if there are none."""
     try:
         rows = session.ask(MARKER)
     except Exception as error:
@@ -91,7 +91,8 @@ def _create(database: Database, session: Session) -> None:
             return make_current(database, session)
         if taken:
             raise StoreUnavailable(
-                f"the store {database.shown} has tables of ours that we did not make: {', '.join(sorted(taken))};"
+                f"the store {database.shown} has tables of other programs under names that changeover"
+                f" uses: {', '.join(sorted(taken))};"
                 " give changeover a database of its own"
             )
         session.run([*_ddl(database.dialect), _stamp(database.dialect)])
@@ -102,7 +103,7 @@ def _create(database: Database, session: Session) -> None:
 
 
 def _read_marker(database: Database, session: Session) -> None:
-    """See that the table which was not found is there for us, too: we may not be allowed to read it."""
+    """Raise StoreUnavailable if this user may not read the version table that another process created."""
     try:
         session.ask(MARKER)
     except Exception as error:
@@ -110,15 +111,15 @@ def _read_marker(database: Database, session: Session) -> None:
 
 
 def _ddl(dialect: str) -> list[Call]:
-    say = Compiler(dialect)
-    made = [say.ddl(CreateTable(table)) for table in METADATA.sorted_tables]
-    indexed = [say.ddl(CreateIndex(index)) for table in METADATA.sorted_tables for index in table.indexes]
-    return [(sql, ()) for sql in (*made, *indexed)]
+    compiler = Compiler(dialect)
+    tables = [compiler.ddl(CreateTable(table)) for table in METADATA.sorted_tables]
+    indexes = [compiler.ddl(CreateIndex(index)) for table in METADATA.sorted_tables for index in table.indexes]
+    return [(sql, ()) for sql in (*tables, *indexes)]
 
 
 def _stamp(dialect: str) -> Call:
-    say = Compiler(dialect)
-    return say(say.insert(version))(version_num=VERSION)
+    compiler = Compiler(dialect)
+    return compiler(compiler.insert(version))(version_num=VERSION)
 
 
 def _migrate(database: Database, found: str) -> None:
@@ -133,7 +134,7 @@ def _migrate(database: Database, found: str) -> None:
 
 
 def _older(database: Database, found: str) -> bool:
-    """Whether the store must be brought up to date; raises if it is newer than this version."""
+    """True if the store must be migrated; raises StoreUnavailable if it is newer than this version."""
     if not found.isdigit() or int(found) > int(VERSION):
         raise StoreUnavailable(
             f"the store {database.shown} was made by a newer version of changeover: its tables are at {found}, and"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from changeover.facts import HandoffRecord, Mode
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.messages import Call
 from changeover.relay.events import (
@@ -137,6 +137,6 @@ def _work_under(state: State, handoff: str) -> None:
     """The active agent got its task by this handoff."""
     task = f"{state.id}#{state.task}"
     record = HandoffRecord(
-        handoff, "front", state.agent, "", Mode.TRANSFER, Standing.WORKING, 1.0, "", {}, "full", "c@1", task
+        handoff, "front", state.agent, "", Mode.TRANSFER, HandoffState.WORKING, 1.0, "", {}, "full", "c@1", task
     )
     state.handoffs, state.leg = [record], 0

@@ -17,7 +17,7 @@ from changeover.cli.terminal.render import console
 from changeover.facts import ApprovalRequest, HandoffRecord, Mode
 from changeover.guards.approval import Approve, Decision, Edit
 from changeover.ids import is_root
-from changeover.observe.drawing import declined
+from changeover.observe.diagram import declined
 from changeover.relay.events import ApprovalRequested, ModelReplied, ToolFinished
 from changeover.relay.stream import Recorded
 from changeover.testing import ScriptedModel

@@ -114,7 +114,7 @@ def _is_time(name: str) -> bool:
 
 
 def print_table(rows: Sequence[Row], nothing: str) -> None:
-    """Print rows with the same columns, of which the last may be long; without rows, `nothing` is told."""
+    """Print rows with the same columns; the last column may be long. Without rows, print `nothing`."""
     out = console()
     rows = [{name: clean(value) for name, value in row.items()} for row in rows]
     if not rows:

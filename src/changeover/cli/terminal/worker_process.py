@@ -17,7 +17,7 @@ from rich.text import Text
 from changeover.cli.exits import error_text, one_line
 from changeover.cli.terminal.render import console, json_time, print_hanging, when
 from changeover.errors import ChangeoverError, error_of
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.facts import Ticket
 from changeover.relay.claims import End
 from changeover.relay.result import result_of
@@ -129,10 +129,10 @@ ENDS = {
     End.BACK: ("given back", ""),
 }
 STANDING = {
-    Standing.REJECTED: "declined",
-    Standing.PENDING: "declined",
-    Standing.TIMEOUT: "too late",
-    Standing.FAILED: "failed",
+    HandoffState.REJECTED: "declined",
+    HandoffState.PENDING: "declined",
+    HandoffState.TIMEOUT: "too late",
+    HandoffState.FAILED: "failed",
 }
 """The word for a ticket that was not done, by the state of its handoff."""
 

@@ -36,7 +36,6 @@ from changeover.relay.commands import AskReceiver, AwaitClaim, Command
 from changeover.relay.decide.answers import question
 from changeover.relay.decide.delegates import run_child
 from changeover.relay.events import Event, HandoffAccepted, HandoffExpired, TicketLapsed, TicketTaken
-from changeover.relay.fold.calls import find
 from changeover.relay.package import package_of, task_of
 from changeover.relay.queue import Claim, Taken
 from changeover.relay.sanitize import text_of
@@ -180,7 +179,7 @@ class Claims:
         async with live.lock:
             await self._conversations.refresh(live)
             run = live.state.run
-            found = find(run, split_handoff(ticket.id)[1], Delegated) if run else None
+            found = run.find(split_handoff(ticket.id)[1], Delegated) if run else None
             if run is None or found is None or not isinstance(phase := found[1].phase, Delegated):
                 raise ClaimLost(ticket.id, ENDED)
             command = run_child(live.state, run, *found, phase, self._directory.world.roster)

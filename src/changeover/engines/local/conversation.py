@@ -128,7 +128,7 @@ class Conversation:
 
     def works(self, commands: Sequence[Command]) -> bool:
         """True if one of these commands, or of those in flight, is more than a wait."""
-        for command in commands:  # a loop and no `any`: this is asked with every entry
+        for command in commands:  # a loop instead of `any`, because this runs with every entry
             if type(command) not in WAITS:
                 return True
         return any(type(command) not in WAITS for _, command in self.flight.values())
@@ -259,7 +259,7 @@ def is_recorded_late(command: Command) -> bool:
 KEPT = 1_024
 """How many conversations are kept in memory before idle ones are dropped."""
 
-# Our own generator: a program that seeds Python's would get the same ids again. Not os.urandom: it is a system call.
+# A separate generator: a program that seeds the global one would repeat ids. Not os.urandom: it is a system call.
 _RANDOM = random.Random()
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_RANDOM.seed)
@@ -306,13 +306,13 @@ class Conversations:
             raise WrittenByNewer(live.state.id, live.state.unreadable)
 
     async def child(self, parent: Conversation, id: str) -> Conversation:
-        """A delegate's conversation, read along by the readers of its parent."""
+        """A delegate's conversation, whose events also go to the readers of its parent."""
         child = await self.get(id)
         child.readers = parent.readers  # the same list, so that it follows every change
         return child
 
     async def waited(self, live: Conversation, now: float) -> float:
-        """For how many seconds people were awaited in the current run of a conversation, and below it."""
+        """Seconds that the current run of a conversation, with its delegates, has waited for people."""
         run = live.state.run
         if run is None:
             return live.state.last.run.spent().waited if live.state.last else 0.0

@@ -50,7 +50,7 @@ logger = logging.getLogger("changeover.engine")
 DELAYED = (CallModel, CleanUp)
 """Commands that may have to wait before they are retried."""
 LOST = (Conflict, Owned, LeaseLost, ClaimLost)
-"""Errors of an append by which another process, loop or worker goes on in our place."""
+"""Errors of an append after which another process, loop or worker goes on with the conversation."""
 
 
 class Dispatcher:
@@ -94,8 +94,8 @@ class Dispatcher:
         return value
 
     async def result(self, input: Say | Resume, reading: Reading | None = None) -> RunResult:
-        """Put an input and wait for the result of its run. The reading gets what a new message leads to; to a
-        conversation that is resumed it is attached before."""
+        """Put an input and wait for the result of its run. `reading` gets the events of a new message; for a resumed
+        conversation the caller has attached it already."""
         refuse_in_hook(input.conversation)
         live = await self._opened(input.conversation)
         if reading is not None and isinstance(input, Say):
@@ -197,7 +197,7 @@ class Dispatcher:
         return self._watch.recovers
 
     def follow(self, live: Conversation) -> None:
-        """Another process works on this conversation: learn from the log how it goes on."""
+        """Follow a conversation that another process works on, by reading its log."""
         self.waits.give_way(live)
         self._followers.follow(live)
 
@@ -297,7 +297,7 @@ class Dispatcher:
                     break
                 live.epoch, live.owned = epoch, True
                 if await self.log.read(state.id, state.position):
-                    live.stale = True  # the owner before us appended after this was read
+                    live.stale = True  # the last owner appended after this was read
                     continue
                 self.dispatch(live, await self.recorder.record(live, input_cause("on", state.position), []))
                 live.halted = False
@@ -334,7 +334,7 @@ class Dispatcher:
         return following
 
     def _claim_wait(self, live: Conversation, command: AwaitClaim) -> asyncio.Future[None]:
-        """What stands for a wait for a claim: a task that keeps the deadline, or a future that is never done."""
+        """The task of a command that waits for a claim: it keeps the deadline, or is a future that is never done."""
         if command.ticket.deadline is None:
             return self.loop.create_future()
         return self.begin(self._drive(live, command))
@@ -354,7 +354,7 @@ class Dispatcher:
             self._followers.listen(live)
 
     async def _notify_after(self, calling: asyncio.Task[Any], live: Conversation) -> None:
-        """Report what a hook brought about after the hook, and those that are called with it, have returned."""
+        """Report the events that a hook caused, once the hooks that are running have returned."""
         await asyncio.wait([calling])
         await self.notify(live)
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 def at_home(
     method: Callable[Concatenate[LocalEngine, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[LocalEngine, P], Awaitable[T]]:
-    """Run a method on the engine's home loop, from whatever loop it is called."""
+    """Run a method on the engine's home loop, whichever loop calls it."""
 
     @wraps(method)
     def carried(self: LocalEngine, *args: P.args, **named: P.kwargs) -> Awaitable[T]:
@@ -73,7 +73,7 @@ class LocalEngine:
     async def stream(
         self, input: Say | Resume, /, first: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[StreamItem, None]:
-        """`result`, read along."""
+        """`result` as a stream."""
         reading = Reading()
         if isinstance(input, Resume):
             await self._attach(input.conversation, reading)
@@ -157,7 +157,7 @@ class LocalEngine:
         return await self._here().forget(conversation)
 
     async def close(self) -> None:
-        """Stop performing, release the models, and stop the loop of our own."""
+        """Stop performing, release the models, and stop the engine's own loop, if it has one."""
         await self._home.carry(self._stop)
         self._home.leave()
 

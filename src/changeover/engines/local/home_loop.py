@@ -41,7 +41,7 @@ class HomeLoop:
         """Do this work and block until it is done: for plain code, threads and notebook cells."""
         here = asyncio._get_running_loop()
         with self._lock:
-            # Not the loop that runs in this thread: it stands still while we block.
+            # Not the loop of this thread: it does not run while this call blocks.
             if here is not None:
                 self.blocked.add(here)
             done = asyncio.run_coroutine_threadsafe(work(), self._own_loop())

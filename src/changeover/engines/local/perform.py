@@ -39,7 +39,7 @@ from changeover.relay.perform.handoffs import Answered, answered, ask
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
 
-UNCLAIMED = "nobody claimed it before the deadline"
+UNCLAIMED = "no worker claimed it before the deadline"
 
 EFFECTS = (
     *(CallModel, CallFunction, RunTool, SeekApproval, FindReceiver, JudgeTask, JudgeResult, PackContext, FetchContext),

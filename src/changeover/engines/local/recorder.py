@@ -20,11 +20,10 @@ from changeover.errors import (
     Owned,
 )
 from changeover.guards.guard import Tripped
-from changeover.relay.budget import NOTHING, in_tree, reserve_of, standing
-from changeover.relay.circuits import circuits_of, heeded
+from changeover.relay.budget import NOTHING, consumed, in_tree, reserve_of
 from changeover.relay.claims import End
 from changeover.relay.commands import Command
-from changeover.relay.decide.decision import NOBODY, settle
+from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, settle
 from changeover.relay.events import (
     ApprovalDecided,
     CancelRequested,
@@ -38,6 +37,7 @@ from changeover.relay.events import (
 from changeover.relay.history import Witness, late_witness
 from changeover.relay.ports import Head, Observer
 from changeover.relay.projection.changes import FAILURES, Change, Reading
+from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
@@ -171,7 +171,7 @@ class Recorder:
         cause: str,
         events: Sequence[Event],
         claim: Claim | None = None,
-        tripped: Mapping[str, Tripped] = NOBODY,
+        tripped: Mapping[str, Tripped] = NO_CIRCUITS,
     ) -> Sequence[Command]:
         """Append these events and all that is decided from them; returns the commands to perform.
 
@@ -182,7 +182,7 @@ class Recorder:
         roster, holdings, log = world.roster, self._holdings, self._log
         claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
-        before = standing(state, roster) if in_tree(state) else NOTHING
+        before = consumed(state, roster) if in_tree(state) else NOTHING
         calm = not roster.breaks or log.breakers.calm
         reading = Projection(state) if log.projects else None if calm else Reading(state)
         apply = reading.apply if reading else None
@@ -209,8 +209,8 @@ class Recorder:
             await self._conversations.refresh(live)
             if live.state.position != position:
                 raise Conflict(state.id, position, cause) from None
-            heeding, found = heeded(events, tripped, refusal)
-            return await self.record(live, cause, heeding, claim, found)
+            events, found = after_refusal(events, tripped, refusal)
+            return await self.record(live, cause, events, claim, found)
         live.epoch = epoch
         self._committed(live, head, ended)
         state.seq = entry.seq + len(batch) - 1

@@ -64,7 +64,7 @@ class Waits:
                 self._dispatcher.soon(self._dispatcher.go_on_with(live.state.id))
 
     def due(self, live: Conversation, commands: Sequence[Command] = ()) -> float | None:
-        """When a conversation that no process works on goes on by itself; None if it never does."""
+        """When a process has to take up a conversation without an owner; None if never."""
         if live.state.run is None:
             return None
         ends = [_deadline(wait) for wait in (*commands, *live.commands) if not self._is_paused(wait)]
@@ -91,7 +91,7 @@ class Waits:
             self._dispatcher.soon(self._dispatcher.go_on_with(live.state.root))
 
     def reopen(self, child: str) -> None:
-        """A delegate that is run again counts as awake until it was looked at: it may have gone on elsewhere."""
+        """A delegate that is run again counts as awake until it is checked: another process may have continued it."""
         if (live := self._conversations.cached(child)) is not None:
             live.asleep = False
 

@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
+from changeover.errors import CircuitsOpen, Exhausted
 from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
 from changeover.guards.approval import Edit, Reject, Respond
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
 from changeover.handoffs.strategies import can_fetch
-from changeover.ids import Mark, Topic, call_of, command_id, topic_id, topic_of
+from changeover.ids import Mark, Topic, call_of, command_id, split_handoff, topic_id, topic_of
 from changeover.messages import View
-from changeover.relay.budget import spent_up
+from changeover.relay.budget import spent_up, with_limit
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
 from changeover.relay.decide import answers, delegates, rollback, rules
 from changeover.relay.decide.limits import fail, overdue
@@ -245,7 +246,7 @@ PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[
 """The function that decides in each phase of a run."""
 
 
-NOBODY: Mapping[str, Tripped] = {}
+NO_CIRCUITS: Mapping[str, Tripped] = {}
 
 
 def settle(
@@ -253,7 +254,7 @@ def settle(
     roster: Roster,
     at: float,
     events: Iterable[Event],
-    tripped: Mapping[str, Tripped] = NOBODY,
+    tripped: Mapping[str, Tripped] = NO_CIRCUITS,
     apply: Callable[[Event], None] | None = None,
 ) -> tuple[list[Event], Sequence[Command]]:
     """Apply the events and all decisions that need no effect; return what to append and what is left to perform.
@@ -278,6 +279,19 @@ def settle(
         for command in decision:
             phase.turn.give_out(call_of(command.id))
     return batch, decision
+
+
+def after_refusal(
+    events: Sequence[Event], tripped: Mapping[str, Tripped], refusal: Exhausted | CircuitsOpen
+) -> tuple[Sequence[Event], Mapping[str, Tripped]]:
+    """The arguments for another `settle` after the log refused an append: events with the exhausted limit, and the open
+    circuits by the calls of their offers."""
+    if isinstance(refusal, Exhausted):
+        return with_limit(events, refusal), NO_CIRCUITS  # other ids may follow, so circuits are checked again
+    found = {
+        split_handoff(handoff)[1]: Tripped(who, failures, until) for handoff, who, failures, until in refusal.offers
+    }
+    return events, {**tripped, **found}
 
 
 def awaits(state: State, command: str) -> bool:

@@ -55,7 +55,7 @@ class Step(Struct, frozen=True, gc=False):
     """Other receivers can be asked after this one."""
     needs_context: tuple[str, ...] = ()
     needs_permission: tuple[str, ...] = ()
-    """The conditions on which the receiver accepts, as it said before."""
+    """The conditions on which the receiver accepts, as its answer named them."""
 
 
 class Proposal(Struct, frozen=True, gc=False):

@@ -56,7 +56,7 @@ class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
     on_expiry: OnExpiry = "reject"
     kind: RequestKind = "approval"
     roles: tuple[str, ...] = ()
-    """Roles of which the person must have one; any person may decide if empty."""
+    """The person who decides must have one of these roles; any person may decide if empty."""
     rule: str = ""
     """The rule that demands it, if one does."""
 

@@ -21,8 +21,8 @@ from changeover.relay.events import (
     TicketTaken,
 )
 from changeover.relay.fold.handoffs import OFFERED, record_of
-from changeover.relay.run import TURNING, Broken, Refusal, Run, Stopping
-from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Turn, handoff_of, way_of
+from changeover.relay.run import TURNING, Broken, Run, Stopping
+from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Refusal, Turn, handoff_of, way_of
 
 if TYPE_CHECKING:
     from changeover.relay.state import State

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.faults import RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
-from changeover.ids import handoff_id
+from changeover.ids import call_of, handoff_id
 from changeover.messages import Assistant, Note
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
-from changeover.relay.run import Awaiting, Broken, Replied, Run, Stopping, Thinking
+from changeover.relay.run import Acting, Awaiting, Broken, Replied, Run, Stopping, Thinking
 from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn
 
 if TYPE_CHECKING:
@@ -162,3 +162,16 @@ def refusal(event: ApprovalDecided, note: str) -> str:
         return "not approved: nobody decided in time"
     by = f" by {event.by}" if event.by else ""
     return f"not approved{by}: {note}" if note else f"not approved{by}"
+
+
+def pending_request(state: State, call: str) -> ApprovalRequest | None:
+    """The request of this call that awaits a decision."""
+    match state.run.phase if state.run else None:
+        case Awaiting(request=request):
+            return request if request.call == call else None
+        case Acting(turn=turn):
+            found = turn.calls.get(call_of(call))
+            asked = found.phase.request if found and isinstance(found.phase, Asked) else None
+            return asked if asked and asked.call == call else None
+        case _:
+            return None

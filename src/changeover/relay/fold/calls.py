@@ -22,10 +22,6 @@ MISTAKES = frozenset({"arguments", "tool", "receiver", "command", "guard"})
 UNKNOWN = "unknown: this call was begun before a crash, and it cannot be known whether it took effect"
 
 
-find = Run.find
-"""For modules outside the fold that still import it from here."""
-
-
 def intend(state: State, run: Run, event: ToolStarted) -> None:
     if found := run.find(event.call, Fresh):
         found[1].phase = BEGUN

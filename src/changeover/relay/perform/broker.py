@@ -11,7 +11,7 @@ from changeover.relay.events import ReceiverChosen
 from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
 from changeover.relay.perform.judge import JUDGE_TIMEOUT, consult
 from changeover.relay.ports import Directory, World
-from changeover.routing.broker import Found, Nobody, Recommendation, Undecided, decided, find_for_task, recommend
+from changeover.routing.broker import Found, NoMatch, Recommendation, Undecided, decided, find_for_task, recommend
 from changeover.routing.experience import Learned
 from changeover.routing.judge import judge_prompt
 from changeover.routing.load import Load, Placement, Refuses, Takes, Waits, place
@@ -32,7 +32,7 @@ async def find_receiver(world: World, command: FindReceiver) -> ReceiverChosen:
     found, usage = find_for_task(registry, task, required), None
     if isinstance(found, Undecided):
         found, usage = await _judged(world, command, found)
-    if isinstance(found, Nobody):
+    if isinstance(found, NoMatch):
         who = ", ".join(profile.id for profile in registry.available) or "none"
         return ReceiverChosen(command.id[:-1], command.task, why=f"{found.why}; there are: {who}", usage=usage)
     capability = key(required[0] if required else wish.kind)
@@ -61,16 +61,16 @@ def _next_best(registry: Registry, task: str, required: Sequence[str], found: Fo
     return [each for each in recommend(registry, task, required, len(registry)) if each.agent not in taken]
 
 
-async def _judged(world: World, command: FindReceiver, undecided: Undecided) -> tuple[Found | Nobody, Usage | None]:
+async def _judged(world: World, command: FindReceiver, undecided: Undecided) -> tuple[Found | NoMatch, Usage | None]:
     model = world.helper or world.models.get(command.sender)
     if model is None or not world.routing.judge:
-        return Nobody("no agent fits clearly, and there is no helper_model to ask"), None
+        return NoMatch("no agent fits clearly, and there is no helper_model to ask"), None
     try:
         prompt, where = judge_prompt(undecided.task, undecided.candidates), (command.conversation, command.id)
         reply = await consult(model, prompt, where, JUDGE_TIMEOUT)
     except (*TROUBLE, TimeoutError) as error:
         let_go(error)
-        return Nobody(f"no agent fits clearly, and the model that was asked failed: {words_of(error)}"), None
+        return NoMatch(f"no agent fits clearly, and the model that was asked failed: {words_of(error)}"), None
     return decided(undecided, reply.text), reply.usage
 
 

@@ -1,4 +1,4 @@
-"""Admission: why a store refuses an entry (budget, claims), and what an accepted one changes of them."""
+"""Admission: the checks of an entry against budget and claims, and the counters after it."""
 
 from __future__ import annotations
 
@@ -76,19 +76,21 @@ def _lack(limit: LimitName, most: int, spent: int) -> Exhausted:
 
 
 def about_tickets(head: Head | None, claim: Claim | None) -> bool:
-    """Whether an entry touches tickets; most do not, and should not pay for those that do."""
+    """True if an entry touches tickets; most do not, and skip the queries for them."""
     return claim is not None or (head is not None and bool(head.tickets or head.rests or head.gone))
 
 
 def lost(claim: Claim, open_: bool, owner: str | None) -> ClaimLost:
-    """The error of a claim that does not hold; `owner` holds the ticket, if it is open."""
+    """The error of a claim that does not hold; `owner` is the current holder of the ticket, if any."""
     if not open_:
         return ClaimLost(claim.ticket, "there is nothing left to do")
-    return ClaimLost(claim.ticket, "somebody else has it" if owner else "it waits for whoever takes it next")
+    return ClaimLost(
+        claim.ticket, "another worker holds it" if owner else "it was released and waits to be claimed again"
+    )
 
 
 ENDED = ("completed", "failed", "cancelled")
-
+"""Statuses of a conversation without work under way."""
 UNFINISHED = "a run has not ended"
 CLAIMABLE = "something waits to be claimed"
 

@@ -1,4 +1,4 @@
-"""Pending approvals, followed from entry to entry."""
+"""Pending approvals of a store in memory, updated with each entry."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from changeover.relay.events import (
 from changeover.relay.fold.approvals import request_of
 
 
-class Pending:
-    """Updated with every entry, so that a list of pending requests needs no search."""
+class PendingApprovals:
+    """The requests that await a decision, in all conversations."""
 
     def __init__(self) -> None:
         self._requests: dict[str, dict[str, ApprovalRequest]] = {}
@@ -31,12 +31,12 @@ class Pending:
         """The current or last run of each conversation."""
 
     def all(self) -> list[ApprovalRequest]:
-        """The oldest first; those of one moment in the order of their calls."""
+        """All requests, oldest first; requests of the same time are in the order of their calls."""
         requests = (request for asked in self._requests.values() for request in asked.values())
         return sorted(requests, key=lambda asked: (asked.at, asked.conversation, len(asked.call), asked.call))
 
     def note(self, entry: Entry) -> None:
-        """Take in an entry that was recorded."""
+        """Apply a recorded entry."""
         for event in entry.events:
             if type(event) in _CHANGES:
                 _CHANGES[type(event)](self, entry, event)
@@ -71,14 +71,14 @@ class Pending:
         self._requests.pop(entry.conversation, None)
 
 
-_CHANGES: dict[type, Callable[[Pending, Entry, Any], None]] = {
-    RunStarted: Pending._begin,
-    ApprovalRequested: Pending._ask,
-    ApprovalDecided: Pending._decide,
-    RunCancelled: Pending._withdraw,
-    RunFailed: Pending._withdraw,
-    RunStopped: Pending._withdraw,
-    CancelRequested: Pending._withdraw,
-    RollbackRequested: Pending._recall,
-    HandoffRolledBack: Pending._undo,
+_CHANGES: dict[type, Callable[[PendingApprovals, Entry, Any], None]] = {
+    RunStarted: PendingApprovals._begin,
+    ApprovalRequested: PendingApprovals._ask,
+    ApprovalDecided: PendingApprovals._decide,
+    RunCancelled: PendingApprovals._withdraw,
+    RunFailed: PendingApprovals._withdraw,
+    RunStopped: PendingApprovals._withdraw,
+    CancelRequested: PendingApprovals._withdraw,
+    RollbackRequested: PendingApprovals._recall,
+    HandoffRolledBack: PendingApprovals._undo,
 }

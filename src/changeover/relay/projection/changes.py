@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.facts import HandoffRecord, Mode
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault, WorkerFault
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import FIRST_TASK, branching_call, call_of, child_id, split_handoff, task_id
@@ -48,7 +48,7 @@ class Change(Struct, frozen=True, gc=False):
     """What one event means for one handoff."""
 
     call: str
-    state: Standing
+    state: HandoffState
     """PENDING: it was offered; WORKING: its receiver works on it; any other: it is over."""
     sender: str = ""
     receiver: str = ""
@@ -111,7 +111,7 @@ def tool_of(run: Run | None, call: str) -> str:
 
 def _offer(state: State, event: HandoffOffered) -> Iterator[Change]:
     tool = tool_of(state.run, event.call)
-    yield Change(event.call, Standing.PENDING, event.sender, event.receiver, tool, state.at, offer=event)
+    yield Change(event.call, HandoffState.PENDING, event.sender, event.receiver, tool, state.at, offer=event)
 
 
 def _accept(state: State, event: HandoffAccepted) -> Iterator[Change]:
@@ -121,46 +121,46 @@ def _accept(state: State, event: HandoffAccepted) -> Iterator[Change]:
     offer, tool = offered.offer, call.call.name
     if offer.mode is Mode.TRANSFER:
         if state.leg >= 0:
-            yield from _end_current(state, Standing.COMPLETE, True)
+            yield from _end_current(state, HandoffState.COMPLETE, True)
         task: str | None = task_id(state.id, state.position)
     else:
         task = None if event.answered else task_id(child_id(state.id, event.call), FIRST_TASK)
-    yield Change(event.call, Standing.WORKING, offer.sender, event.receiver, tool, offered.at, task=task)
+    yield Change(event.call, HandoffState.WORKING, offer.sender, event.receiver, tool, offered.at, task=task)
 
 
 def _reject(state: State, event: HandoffRejected) -> Iterator[Change]:
-    yield _change(state, event.call, event.receiver, Standing.REJECTED, reason=event.reason)
+    yield _change(state, event.call, event.receiver, HandoffState.REJECTED, reason=event.reason)
 
 
 def _condition(state: State, event: HandoffConditional) -> Iterator[Change]:
     if event.needs_context or event.put_off:
-        yield _change(state, event.call, event.receiver, Standing.RETURNED, reason=event.words)
+        yield _change(state, event.call, event.receiver, HandoffState.RETURNED, reason=event.words)
 
 
 def _expire(state: State, event: HandoffExpired) -> Iterator[Change]:
-    yield _change(state, event.call, event.receiver, Standing.TIMEOUT, reason=event.reason, ok=False)
+    yield _change(state, event.call, event.receiver, HandoffState.TIMEOUT, reason=event.reason, ok=False)
 
 
 def _return(state: State, event: HandoffReturned) -> Iterator[Change]:
     if event.declined:
         return
-    over = Standing.RETURNED if event.success or event.cancelled else Standing.FAILED
+    over = HandoffState.RETURNED if event.success or event.cancelled else HandoffState.FAILED
     ok = True if event.success else False if not event.cancelled and _blames(event.fault) else None
     yield _change(state, event.call, event.receiver, over, reason=event.error, ok=ok)
 
 
 def _complete(state: State, event: RunCompleted) -> Iterable[Change]:
-    return _end_current(state, Standing.COMPLETE, True)
+    return _end_current(state, HandoffState.COMPLETE, True)
 
 
 def _fail(state: State, event: RunFailed) -> Iterator[Change]:
-    yield from _end_current(state, Standing.FAILED, False if _blames(event.fault) else None)
+    yield from _end_current(state, HandoffState.FAILED, False if _blames(event.fault) else None)
     yield from _withdraw(state, "the run failed")
 
 
 def _cancel(state: State, event: RunCancelled) -> Iterator[Change]:
     if state.run is not None and event.run in (0, state.run.id):
-        yield from _end_current(state, Standing.RETURNED, None)
+        yield from _end_current(state, HandoffState.RETURNED, None)
         yield from _withdraw(state, "cancelled")
 
 
@@ -169,20 +169,20 @@ def _resume(state: State, event: RunResumed) -> Iterator[Change]:
     if state.run is None and outcome is not None and outcome.fault and handoff is not None:
         conversation, call = split_handoff(handoff)
         if conversation == state.id:  # else the sender is above, and ends it
-            yield Change(call, Standing.WORKING, resumed=True)
+            yield Change(call, HandoffState.WORKING, resumed=True)
 
 
 def _recall(state: State, event: RollbackRequested) -> Iterator[Change]:
     """An offer without an answer, or a delegate that has ended, is taken back at once; work under way ends later."""
     reason = undone_words(event.reason)
     if open_offer(state, event.call):
-        yield _change(state, event.call, "", Standing.RETURNED, reason=reason, counted=False)
+        yield _change(state, event.call, "", HandoffState.RETURNED, reason=reason, counted=False)
     elif (record := record_at(state, event.call)) and _goes_back(record):
-        yield _of_record(record, Standing.RETURNED, reason=record.error or reason, counted=False)
+        yield _of_record(record, HandoffState.RETURNED, reason=record.error or reason, counted=False)
 
 
 def _goes_back(record: HandoffRecord) -> bool:
-    ended = record.state in (Standing.FAILED, Standing.TIMEOUT)
+    ended = record.state in (HandoffState.FAILED, HandoffState.TIMEOUT)
     return record.mode is Mode.DELEGATE and ended and Signal.RETURN in TRANSITIONS[record.state]
 
 
@@ -190,7 +190,7 @@ def _roll_back(state: State, event: HandoffRolledBack) -> Iterator[Change]:
     current = state.handoffs[state.leg].id if state.leg >= 0 else ""
     for call in event.undone:
         if record := record_at(state, call):
-            yield _of_record(record, Standing.RETURNED, reason=event.reason, counted=record.id == current)
+            yield _of_record(record, HandoffState.RETURNED, reason=event.reason, counted=record.id == current)
     yield from _withdraw(state, undone_words(event.reason))
 
 
@@ -214,7 +214,7 @@ FAILURES = frozenset({HandoffExpired, HandoffReturned, RunFailed})
 """Events that may say that a receiver failed."""
 
 
-def _change(state: State, call: str, receiver: str, over: Standing, **more: Any) -> Change:
+def _change(state: State, call: str, receiver: str, over: HandoffState, **more: Any) -> Change:
     """A change of a handoff of the current turn."""
     found = state.run.find(call) if state.run else None
     match handoff_of(found[1]) if found else None:
@@ -226,12 +226,12 @@ def _change(state: State, call: str, receiver: str, over: Standing, **more: Any)
             return Change(call, over, state.agent, receiver, "", state.at, **more)
 
 
-def _of_record(record: HandoffRecord, over: Standing, **more: Any) -> Change:
+def _of_record(record: HandoffRecord, over: HandoffState, **more: Any) -> Change:
     call = split_handoff(record.id)[1]
     return Change(call, over, record.sender, record.receiver, record.tool, record.at, **more)
 
 
-def _end_current(state: State, over: Standing, ok: bool | None) -> Iterator[Change]:
+def _end_current(state: State, over: HandoffState, ok: bool | None) -> Iterator[Change]:
     """End the handoff by which the active agent got its task; a delegate's ends when its sender takes it back."""
     if state.leg >= 0:
         yield _of_record(state.handoffs[state.leg], over, ok=ok)
@@ -240,7 +240,7 @@ def _end_current(state: State, over: Standing, ok: bool | None) -> Iterator[Chan
 def _withdraw(state: State, reason: str) -> Iterator[Change]:
     """The offers of the current turn that have no answer are over."""
     for record in open_offers(state, state.run) if state.run else ():
-        yield _of_record(record, Standing.RETURNED, reason=reason, counted=False)
+        yield _of_record(record, HandoffState.RETURNED, reason=reason, counted=False)
 
 
 def _blames(fault: Fault | None) -> bool:

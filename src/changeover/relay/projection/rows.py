@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from changeover.facts import State
+from changeover.facts import State as HandoffState
 from changeover.ids import handoff_id, task_id
 from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
 from changeover.relay.fold.approvals import request_of
@@ -107,7 +107,7 @@ FIELDS: dict[Name, tuple[str, ...]] = {
 """The fields of each statement's rows. Statements run in this order: a row is added before it is changed."""
 
 SEQ = FIELDS["messages"].index("seq")
-"""The core does not know it: in its place stands how many events of the entry come before."""
+"""Index of the seq in a row. Until the store sets it, the value is the number of events before it in the entry."""
 
 _ORDER = {name: place for place, name in enumerate(FIELDS)}
 
@@ -153,14 +153,14 @@ class Rows(defaultdict[Name, list[Row]]):
         """Add a handoff of this conversation and run, offered now; accepted too if its receiver has a task."""
         id, run, at = where
         names = (handoff_id(id, offer.call), id, run, task_id(id, offer.task), task)
-        state, accepted = (State.WORKING, at) if task else (State.PENDING, None)
+        state, accepted = (HandoffState.WORKING, at) if task else (HandoffState.PENDING, None)
         who = (offer.sender, offer.receiver, offer.mode, state)
         how = (tool, offer.strategy, offer.merge)
         times = (at, accepted, None, offer.deadline, offer.attempt, offer.retry_of or None)
         told = (as_json(offer.variables), offer.message, None, offer.before, offer.after, None)
         self["handoffs"].append((*names, *who, *how, *times, *told, offer.capability or None))
 
-    def end_handoff(self, state: State, at: float | None, reason: str | None, id: str) -> None:
+    def end_handoff(self, state: HandoffState, at: float | None, reason: str | None, id: str) -> None:
         """End a handoff; one that was accepted in the same entry changes once."""
         accepted = self.get("accepted_handoffs")
         if not accepted or accepted[-1][-1] != id:

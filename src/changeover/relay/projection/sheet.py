@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.guards.deadlock import DEADLOCK
 from changeover.ids import handoff_id, task_id
 from changeover.messages import with_labels
@@ -81,7 +81,7 @@ class Sheet(Reading):
         return run == 0 or (self.state.run is not None and self.state.run.id == run)
 
     def separate_runs(self) -> None:
-        """A run begins: what withdraws all approvals of the run before is written before this one's are added."""
+        """A run begins: the withdrawal of the last run's approvals is written before new approvals are added."""
         self._write_offers()
         if WITHDRAWN in self.rows:
             self.rows = self.rows.later()
@@ -91,7 +91,7 @@ class Sheet(Reading):
         self._touched, self._output = True, output
 
     def begin(self) -> None:
-        """The agent that has the task showed a sign of life."""
+        """The agent has begun to work on the task."""
         if self.state.work.status == "pending":
             self._touched = True
 
@@ -123,9 +123,9 @@ class Sheet(Reading):
     def write_handoff(self, change: Change) -> None:
         """Add what a change means for the row of its handoff."""
         id = handoff_id(self.id, change.call)
-        if change.state is Standing.PENDING and change.offer is not None:
+        if change.state is HandoffState.PENDING and change.offer is not None:
             self.offers[change.call] = (change.offer, change.tool)
-        elif change.state is not Standing.WORKING:
+        elif change.state is not HandoffState.WORKING:
             if made := self.offers.pop(change.call, None):
                 self._add_handoff(*made, None)
             self.rows.end_handoff(change.state, self.at, change.reason or None, id)
@@ -156,7 +156,7 @@ class Sheet(Reading):
             self._parent = task_id(self.state.parent, given.task) if given else None
 
     def _write_task(self, variables: dict[str, Any]) -> None:
-        """Add what became of the current task, and the task itself if it is new."""
+        """Add the outcome of the current task, and the task itself if it is new."""
         task, at = self.working, self.at
         if self._new:
             self.rows.add_task((self.id, self.state.root, self._parent, at), task, as_json(variables), self._output)

@@ -38,7 +38,7 @@ def fault_words(fault: Fault) -> str:
         case LimitFault():
             return limit_words(fault.limit, fault.figure, fault.spent)
         case ReceiverFault():
-            return f"{fault.sender} kept naming {fault.receiver!r} as a receiver, and nobody is called that"
+            return f"{fault.sender} kept naming {fault.receiver!r} as a receiver, and no agent is called that"
         case AgentFault():
             return f"{fault.agent} is no longer in the team"
         case _:
@@ -48,7 +48,7 @@ def fault_words(fault: Fault) -> str:
 FAILURES: dict[type[Fault], str] = {
     ModelFault: "{agent} got no usable reply from its model: {reason}",
     FunctionFault: "the function of {agent} raised {reason}",
-    WorkerFault: "whoever worked for {agent} gave up: {reason}",
+    WorkerFault: "the worker of {agent} gave up: {reason}",
     RefusalFault: "{agent} does not go on: {reason}",
     ResultFault: "what {agent} answered is not what was expected: {reason}",
 }

@@ -8,7 +8,7 @@ from math import inf
 
 from msgspec import Struct, field
 
-from changeover.facts import State as Standing
+from changeover.facts import State as HandoffState
 from changeover.ids import child_id, handoff_id
 from changeover.relay.events import Entry, HandoffOffered
 from changeover.relay.projection.changes import Change, Reading
@@ -21,7 +21,7 @@ from changeover.stores.tables import RESETS
 Costs = Callable[[str], float | None]
 """The cost of a conversation; None if it is unknown."""
 
-OUTCOMES = frozenset({Standing.COMPLETE, Standing.FAILED, Standing.TIMEOUT})
+OUTCOMES = frozenset({HandoffState.COMPLETE, HandoffState.FAILED, HandoffState.TIMEOUT})
 
 
 class Course(Struct):
@@ -34,14 +34,14 @@ class Course(Struct):
     success: bool = False
 
     def change(self, change: Change, at: float) -> None:
-        if change.state is Standing.WORKING:
+        if change.state is HandoffState.WORKING:
             self.accepted_at = self.accepted_at if change.resumed else at
             self.ended_at = None
             return
         # A delegate that returns without a reason brought what it was asked for.
-        returned = change.state is Standing.RETURNED and not change.reason
+        returned = change.state is HandoffState.RETURNED and not change.reason
         self.ended_at = at if returned or change.state in OUTCOMES else None
-        self.success = returned or change.state is Standing.COMPLETE
+        self.success = returned or change.state is HandoffState.COMPLETE
 
 
 class Known(Struct):

@@ -15,7 +15,7 @@ from changeover.ids import below
 from changeover.relay.events import Entry
 from changeover.relay.ports import Circuits, Head, Reserve, Spending
 from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT, Tally, about_tickets, forgotten
-from changeover.relay.projection.approvals import Pending
+from changeover.relay.projection.approvals import PendingApprovals
 from changeover.relay.queue import Claim
 from changeover.relay.tables import Measures
 from changeover.stores.breakers import MemoryBreakers
@@ -52,7 +52,7 @@ class MemoryLog:
         self._tallies: dict[str, Tally] = {}
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
         """The spending of ended runs by conversation, each with the entry that ended the run."""
-        self._pending = Pending()
+        self._pending = PendingApprovals()
         self._queue = MemoryQueue(self._lock, now)
         self._contexts = MemoryTable(CONTEXTS, self._lock)
         self._measures = MemoryTable(MEASURES, self._lock)

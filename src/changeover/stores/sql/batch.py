@@ -194,12 +194,12 @@ class Batch:
                 self._tickets.rest(release.rests)
 
     def _is_ours(self, append: Append, place: Place | None) -> bool:
-        """Whether this process may have written it: another one may have begun the same conversation."""
+        """True if this process may have written the entry: another one may have begun the same conversation."""
         works = append.head is not None and append.head.working
         return not works or (place is not None and place.owner == self._me)
 
     def _is_elsewhere(self, place: Place) -> bool:
-        """Whether another live process works on it."""
+        """True if another live process owns the conversation."""
         return place.owner is not None and place.owner != self._me and place.owner in self._places.alive
 
     def _writes(self, jobs: Sequence[Job[Any]]) -> list[Write]:
@@ -221,6 +221,6 @@ class Batch:
 
 
 def _same(append: Append, row: Row) -> bool:
-    """Whether this row is the entry itself, recorded by a commit whose result was lost."""
+    """True if this row is the entry itself, recorded by a commit whose result was lost."""
     position, at, _, body = row
     return (position, at, body) == (append.entry.position, append.entry.at, append.body)

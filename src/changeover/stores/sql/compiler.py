@@ -24,7 +24,7 @@ ONE: sa.ColumnElement[int] = sa.literal_column("1")
 
 
 class Statement:
-    """SQL for one driver, and what is bound to it, in the driver's order."""
+    """SQL for one driver, and the names of its parameters in the driver's order."""
 
     __slots__ = ("_pick", "names", "sql")
 
@@ -41,7 +41,7 @@ class Statement:
 
 
 class Compiler:
-    """Turns statements into the SQL of one dialect."""
+    """Compiles statements for one dialect."""
 
     def __init__(self, dialect: str) -> None:
         self.postgresql = dialect == "postgresql"
@@ -54,55 +54,54 @@ class Compiler:
         return Statement(str(compiled), tuple(compiled.positiontup or ()))
 
     def among(self, column: sa.ColumnElement[str], name: str) -> sa.ColumnElement[bool]:
-        """Whether a value is in the list that is bound by this name; see `listed`."""
+        """The condition that a value is in the list parameter `name`; see `listed`."""
         if self.postgresql:
-            # An array, which is made once; each of a list would be joined.
+            # An array, which is built once; a subquery of elements would be joined.
             return column == sa.func.any(sa.func.array(sa.select(_texts(name)).scalar_subquery()))
         return column.in_(sa.select(sa.literal_column("value")).select_from(sa.func.json_each(bind(name))))
 
     def each(self, name: str) -> sa.ColumnElement[str]:
-        """Each of the list that is bound by this name, as a table to select from; see `listed`."""
+        """The elements of the list parameter `name`, as a table to select from; see `listed`."""
         if self.postgresql:
             return _texts(name).table_valued("id").render_derived().c.id
         return sa.func.json_each(bind(name)).table_valued("value").c.value
 
     def listed(self, values: Sequence[str]) -> Any:
-        """A list as it is bound."""
+        """The value of a list parameter."""
         return json_texts(values) if self.postgresql else msgspec.json.encode(values).decode()
 
     def notify(self) -> Statement | None:
-        """Tells all processes of the list `topics`, where the database can."""
+        """The statement that notifies all processes of `topics`; None if the database has no notifications."""
         topics = sa.func.pg_notify(sa.literal_column(f"'{CHANNEL}'"), self.each("topics"))
         return self(sa.select(topics)) if self.postgresql else None
 
     def new_numbers(self) -> sa.TextClause:
-        """As many new numbers of conversations as the list `ids` is long."""
+        """A query for new conversation numbers, one for each of `ids`."""
         if self.postgresql:
             sequence = "pg_get_serial_sequence('conversations', 'number')"
             return sa.text(f"SELECT nextval({sequence}) FROM json_array_elements_text(:ids)")
-        # None is given twice, also not that of a conversation which was forgotten.
+        # No number is used twice, even if its conversation was removed.
         last = ", ".join(f"(SELECT coalesce(max(number), 0) FROM {name})" for name in ("conversations", "forgotten"))
         return sa.text(f"SELECT max({last}) + 1 + key FROM json_each(:ids)")
 
     def ddl(self, statement: sa.schema.ExecutableDDLElement) -> str:
-        """SQL that makes tables and the like; it takes no parameters."""
+        """The SQL of a DDL statement, which has no parameters."""
         return str(statement.compile(dialect=self._dialect))
 
     def insert(self, table: sa.Table, **values: Any) -> sqlite.Insert | postgresql.Insert:
-        """An insert of a whole row, with an upsert's abilities; each column is bound by its name, or given here."""
+        """An insert of a whole row, which can become an upsert; each column is in `values` or a parameter."""
         construct = postgresql.insert if self.postgresql else sqlite.insert
         names = [column.name for column in table.columns if column is not table.autoincrement_column]
         return construct(table).values({name: bind(name) for name in names} | values)
 
 
 def _texts(name: str) -> sa.Function[str]:
-    """Each of the list that is bound by this name, in PostgreSQL. By nothing but its plan does the server know how
-    many there are, so that one plan does for all."""
+    """The elements of a list parameter in PostgreSQL. As one JSON value, lists of any length share a plan."""
     return sa.func.json_array_elements_text(bind(name))
 
 
 def bind(name: str, type_: Any = None) -> sa.BindParameter[Any]:
-    """Something that is bound by this name at each use."""
+    """A named parameter."""
     return sa.bindparam(name, type_=type_)
 
 

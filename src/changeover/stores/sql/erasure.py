@@ -14,18 +14,18 @@ from changeover.stores.sql.statements import Statements
 
 
 class Forget(SideJob[str, bool]):
-    """Forget a conversation."""
+    """The job that removes a conversation."""
 
     __slots__ = ("number",)
 
     def __init__(self, transaction: Transaction[str, bool], root: str) -> None:
         super().__init__(transaction, root, False, share=1.0)
         self.number = 0
-        """Which one it is, once it was found: under this id, another may have begun since."""
+        """The number of the conversation, once it is found; a later conversation under the same id has another one."""
 
 
-class Standing(NamedTuple):
-    """How a conversation of the tree stands."""
+class Node(NamedTuple):
+    """The status and owner of a conversation of the tree."""
 
     number: int
     id: str
@@ -40,13 +40,13 @@ class Erasure:
         self._sql = sql
 
     def write(self, session: Session, jobs: Sequence[SideJob[str, bool]]) -> None:
-        """Give the job its outcome, or raise the driver's error."""
+        """Carry out the job and set its result; raises the driver's error."""
         [forget] = jobs
         assert isinstance(forget, Forget)
         session.begin()
         [found] = session.run([self._sql.forget.root(root=forget.data)])
-        root = Standing(*found[0]) if found else None
-        # Done by a commit whose result was lost: a conversation that is there now began afterwards.
+        root = Node(*found[0]) if found else None
+        # An earlier try was committed but its result was lost: a conversation with another number began afterwards.
         done = forget.tried and forget.number not in (0, root.number if root else 0)
         forget.result = done or root is not None
         if root is None or done:
@@ -55,19 +55,19 @@ class Erasure:
         forget.number = root.number
         self._remove(session, forget, root)
 
-    def _remove(self, session: Session, forget: Forget, root: Standing) -> None:
+    def _remove(self, session: Session, forget: Forget, root: Node) -> None:
         sql = self._sql.forget
         asked = [sql.below(number=root.number), self._sql.log.alive(), sql.tickets(root=root.id)]
         below, alive, tickets = session.run(asked)
-        tree = [root, *(Standing(*row) for row in below)]
+        tree = [root, *(Node(*row) for row in below)]
         forget.error = _hindrance(tree, {name for (name,) in alive}, tickets)
         if forget.error is not None:
             session.rollback()
         else:
             session.commit([*self._rows_of(tree), *self._marks(tree), *self._news(root.id)])
 
-    def _rows_of(self, tree: Sequence[Standing]) -> list[Write]:
-        """What removes every row of these conversations."""
+    def _rows_of(self, tree: Sequence[Node]) -> list[Write]:
+        """The statements that remove every row of these conversations."""
         sql = self._sql.forget
         numbers, ids = [(each.number,) for each in tree], [(each.id,) for each in tree]
         ranges: list[Row] = [sql.by_id[0](**_range(each.id))[1] for each in tree]
@@ -82,20 +82,20 @@ class Erasure:
     def _contexts(self, root: str) -> Write:
         return self._sql.contexts.forget.sql, [(root,)]
 
-    def _marks(self, tree: Sequence[Standing]) -> list[Write]:
-        """What keeps their numbers from being given out again, where that has to be said."""
+    def _marks(self, tree: Sequence[Node]) -> list[Write]:
+        """The statements that keep their numbers from being used again, in databases that would reuse them."""
         sql = self._sql.forget
         if sql.remember is None or sql.remember_only is None:
             return []
         return [(sql.remember.sql, [(max(each.number for each in tree),)]), (sql.remember_only.sql, [()])]
 
     def _news(self, root: str) -> list[Write]:
-        """Wake the readers of its stream: it was removed."""
+        """The statement that wakes the readers of its stream, if the database notifies."""
         return [(self._sql.notify.sql, [(self._sql.listed([root]),)])] if self._sql.notify else []
 
 
-def _hindrance(tree: Sequence[Standing], alive: Collection[str], tickets: Sequence[Row]) -> UnderWay | None:
-    """What keeps it from being forgotten, if anything does."""
+def _hindrance(tree: Sequence[Node], alive: Collection[str], tickets: Sequence[Row]) -> UnderWay | None:
+    """The error if work in the tree is under way or waits in the queue; None if the tree may be removed."""
     for each in tree:
         if each.owner is not None and each.owner in alive:
             return UnderWay(each.id, f"{each.owner} works on it")
@@ -105,6 +105,6 @@ def _hindrance(tree: Sequence[Standing], alive: Collection[str], tickets: Sequen
 
 
 def _range(conversation: str) -> dict[str, str]:
-    """Where the ids of what belongs to a conversation stand: it, a colon, and more."""
+    """The range of the ids of a conversation's handoffs and tickets: its id, a colon, and more."""
     begin, beyond = handoff_range(conversation)
     return {"begin": begin, "beyond": beyond, "conversation": conversation}

@@ -6,7 +6,7 @@ from math import inf
 
 import sqlalchemy as sa
 
-from changeover.facts import State
+from changeover.facts import State as HandoffState
 from changeover.relay.tables import MOST, Lesson, Unlearned
 from changeover.routing.experience import Outcome
 from changeover.stores.sql.compiler import ZERO, Compiler, bind
@@ -52,7 +52,7 @@ def _cost() -> sa.ColumnElement[float]:
     return sa.select(known).where(g.conversation == child).scalar_subquery()
 
 
-SUCCESSES = (State.COMPLETE, State.RETURNED)
+SUCCESSES = (HandoffState.COMPLETE, HandoffState.RETURNED)
 
 
 class SqlLessons:

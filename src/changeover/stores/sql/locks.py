@@ -14,7 +14,7 @@ from changeover.stores.sql.jobs import Append, Job
 from changeover.stores.sql.statements import Statements
 
 KEPT = 2_048
-"""Conversations that are remembered from one transaction to the next."""
+"""The most conversations that stay cached between transactions."""
 
 
 class Place(Struct, gc=False):
@@ -45,12 +45,12 @@ class Place(Struct, gc=False):
         counters = (self.position, self.seq, *self.tally)
         if self.opened:
             root, parent, at = self.opened
-            names, standing = (self.number, self.id, root, parent), (self.status, self.agent, self.owner, self.due)
-            rows["new_conversations"].append((*names, *standing, *counters, at, self.at))
+            names, status = (self.number, self.id, root, parent), (self.status, self.agent, self.owner, self.due)
+            rows["new_conversations"].append((*names, *status, *counters, at, self.at))
             self.opened, self.changed = None, False
         elif self.changed:
-            standing = (self.status, self.agent, self.owner, self.due)
-            rows["changed_conversations"].append((*standing, *counters, self.at, self.number))
+            status = (self.status, self.agent, self.owner, self.due)
+            rows["changed_conversations"].append((*status, *counters, self.at, self.number))
             self.changed = False
         else:
             rows["moved_conversations"].append((self.agent, *counters, self.at, self.number))

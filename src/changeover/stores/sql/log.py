@@ -47,7 +47,7 @@ class TreeNews:
 
     async def look(self) -> list[Entry]:
         """The entries after the cursor. Raises EngineError if the conversation was removed."""
-        rows = await self._reader.rows(self._sql.standing(root=self._root))
+        rows = await self._reader.rows(self._sql.root(root=self._root))
         number, last = rows[0] if rows else (0, 0)
         if self._number not in (0, number):
             raise forgotten(self._root)

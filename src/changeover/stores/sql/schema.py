@@ -39,8 +39,8 @@ def _text(name: str, *, key: bool = False) -> Column[str]:
 
 
 def _prefixed(name: str) -> Column[str]:
-    """A key that begins with the id of a conversation, by which those of a conversation are found."""
-    # Byte by byte, whatever the language of the database: only so do those with the same beginning stand together.
+    """A key that begins with the id of a conversation, so that a range of keys finds the rows of a conversation."""
+    # Compared by byte, whatever the collation of the database: only then do keys with one prefix form a range.
     return Column(name, _BYTES, primary_key=True, nullable=False)
 
 
@@ -54,7 +54,7 @@ def _time(name: str) -> Column[float]:
 
 
 def _declared(spec: TableSpec[Any]) -> Table:
-    """The table of a declaration."""
+    """The table of a TableSpec."""
     columns = []
     for field in fields(spec.row):
         kinds = get_args(field.type) or (field.type,)
@@ -66,7 +66,7 @@ def _declared(spec: TableSpec[Any]) -> Table:
 conversations = Table(
     "conversations",
     METADATA,
-    # Ids are long and in no order; numbers keep the log small, and what is new stands together at its end.
+    # Ids are long and random; numbers keep the log small, and put new rows at the end of the index.
     Column("number", Integer, primary_key=True),
     _text("id"),
     _text("root"),
@@ -86,7 +86,7 @@ conversations = Table(
     _time("updated_at"),
     UniqueConstraint("id", name="conversations_id"),
 )
-"""Conversations: `position` is the end of the log, `due` the time at which one without an owner goes on by itself.
+"""Conversations: `position` is the end of the log, `due` the time at which one without an owner has to be taken up.
 On the row of a root, `seq` is the last one of its tree, and `turns` to `agents` are what the tree of its run has spent,
 once it has delegates; a cost of NULL is unknown."""
 
@@ -215,7 +215,7 @@ handoffs = Table(
 the declined handoff before it; `reason` says why this one was declined or failed; the tokens are those of the sender's
 context and of the part that the receiver got; `capability` is set if the receiver was found by a search."""
 
-# With the ids: the cursor of a page is the last time and id.
+# With the id: the cursor of a page is the last time and id.
 Index("handoffs_offered", handoffs.c.offered_at, handoffs.c.id)
 _looked_for = column("capability").is_not(None)
 _learnt = (handoffs.c.capability, handoffs.c.ended_at)
@@ -292,7 +292,7 @@ tickets = Table(
     _text("place"),
     _text("root"),
     _number("priority"),
-    # Infinity where there is none, so that one index has them all in order.
+    # Infinity if there is no deadline, so that one index orders all tickets.
     _time("deadline"),
     _time("at"),
     _time("turn"),

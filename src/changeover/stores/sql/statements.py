@@ -69,7 +69,7 @@ class ForgetStatements:
 
 
 def _of_a_conversation(table: sa.Table) -> sa.Delete:
-    """The rows of one conversation, found by their ids, all of which begin like this."""
+    """Deletes the rows of one conversation, whose ids lie in a range."""
     begin = table.c.id >= bind("begin"), table.c.id < bind("beyond")
     which: list[sa.ColumnElement[Any]] = [*begin, table.c.conversation == bind("conversation")]
     return sa.delete(table).where(*which)
@@ -83,12 +83,12 @@ PENDING = a.status == sa.literal_column("'pending'")
 
 
 class LogStatements:
-    """Appending and reading."""
+    """Appends to the log and reads it."""
 
     def __init__(self, say: Compiler) -> None:
         self.alive = say(sa.select(_name()).where(p.until > now()))
-        standing = (c.number, c.id, c.position, c.seq, c.status, c.agent, c.owner, c.due, c.updated_at)
-        places = sa.select(*standing, *(c[name] for name in TALLY)).where(say.among(c.id, "ids"))
+        columns = (c.number, c.id, c.position, c.seq, c.status, c.agent, c.owner, c.due, c.updated_at)
+        places = sa.select(*columns, *(c[name] for name in TALLY)).where(say.among(c.id, "ids"))
         self.places = say(places.order_by(c.id).with_for_update())
         self.numbers = say(say.new_numbers())
         here = c.id == bind("conversation")
@@ -96,21 +96,21 @@ class LogStatements:
         self.find = say(found.where(here, e.cause == bind("cause")))
         self.read = say(ENTRY.where(here, e.position >= _number("after")).order_by(e.position))
         self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
-        # The time from a query of its own, which is asked once: PostgreSQL looks for nothing in an index by a clock.
+        # The time comes from a scalar subquery, evaluated once: PostgreSQL uses no index for a volatile function.
         due = c.due <= sa.select(now()).scalar_subquery()
         unowned = sa.select(c.id, c.root).where(RUNNING, left()), sa.select(c.root, c.root).where(due, left())
-        # Not in order: for that, all conversations would be read by their ids.
+        # Not ordered: that would read all conversations by id.
         self.unfinished = say(sa.union_all(*unowned))
         self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent")))
         self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
 
 
 class FeedStatements:
-    """The entries of a tree, and its new ones."""
+    """Reads the entries of a tree, and new ones."""
 
     def __init__(self, say: Compiler) -> None:
-        self.standing = say(sa.select(c.number, c.seq).where(c.id == bind("root")))
-        # By number: should the tree be forgotten, another of the same name is not taken for it.
+        self.root = say(sa.select(c.number, c.seq).where(c.id == bind("root")))
+        # By number: if the tree is removed, a later one with the same id is not confused with it.
         own, of_children = ENTRY.where(c.number == _number("root")), ENTRY.where(e.root == _number("root"))
         new = e.seq > _number("seq")
         self.news = _by_seq(say, own.where(new, e.position >= _number("position")), of_children.where(new))
@@ -119,7 +119,7 @@ class FeedStatements:
 
 
 class LeaseStatements:
-    """The leases of processes."""
+    """Acquires, renews and ends the leases of processes."""
 
     def __init__(self, say: Compiler) -> None:
         me = sa.and_(p.id == bind("id"), p.epoch == _number("epoch"), p.until > now())
@@ -135,7 +135,7 @@ class LeaseStatements:
 
 
 class ViewStatements:
-    """Read models."""
+    """Reads the read models."""
 
     def __init__(self, say: Compiler) -> None:
         what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message, a.kind)
@@ -144,7 +144,7 @@ class ViewStatements:
 
 
 def writes(say: Compiler) -> dict[Name, Statement]:
-    """What writes many rows at once, by the name that `Rows` gives it; bound in the order of the row's fields."""
+    """The statement that writes each kind of row, by its name in `Rows`; parameters are in the order of the fields."""
     return {
         "new_conversations": say(say.insert(conversations, number=bind("number"))),
         "moved_conversations": say(_update(conversations, FIELDS["moved_conversations"])),
@@ -168,13 +168,13 @@ def writes(say: Compiler) -> dict[Name, Statement]:
         "recalled_approvals": say(_withdrawn(a.conversation == bind("conversation"), a.call == bind("call"))),
         "ledgers": say(_spent(say)),
         "refusals": say(say.insert(refusals)),
-        # The first counts: a delegate that works at the same time may say the same.
+        # The first row is kept: a delegate that works at the same time may write the same one.
         "trials": say(say.insert(trials).on_conflict_do_nothing()),
     }
 
 
 class Statements:
-    """For one dialect."""
+    """All statements in one dialect."""
 
     def __init__(self, dialect: str) -> None:
         say = Compiler(dialect)
@@ -198,7 +198,7 @@ def _number(name: str) -> sa.BindParameter[int]:
 
 
 def _name() -> sa.ColumnElement[str]:
-    """A process as it is named where it owns something."""
+    """The name of a process as an owner."""
     return p.id + sa.literal_column("'/'") + sa.cast(p.epoch, sa.Text)
 
 
@@ -208,28 +208,28 @@ def left() -> sa.ColumnElement[bool]:
 
 
 def _spent(say: Compiler) -> sa.Insert:
-    """What was spent in a run; one that was taken up again ends again, and has spent more by then."""
+    """The upsert of what a run spent: a run that is resumed ends again, with higher figures."""
     put = say.insert(ledgers)
     keys = [column.name for column in ledgers.primary_key]
-    anew = {name: put.excluded[name] for name in FIELDS["ledgers"] if name not in keys}
-    return put.on_conflict_do_update(index_elements=keys, set_=anew)
+    latest = {name: put.excluded[name] for name in FIELDS["ledgers"] if name not in keys}
+    return put.on_conflict_do_update(index_elements=keys, set_=latest)
 
 
 def _update(table: sa.Table, fields: tuple[str, ...], keys: int = 1) -> sa.Update:
-    """Bound in the order of these fields, of which the last ones say which row it is."""
+    """An update whose parameters are bound in the order of `fields`; the last `keys` of them identify the row."""
     update = sa.update(table).where(*(table.c[name] == bind(name) for name in fields[-keys:]))
     return update.ordered_values(*((table.c[name], bind(name)) for name in fields[:-keys]))
 
 
 def _of_each(id: sa.ColumnElement[str]) -> sa.Select[Any]:
-    """The entries of each of these conversations, which are found as if it were the only one."""
-    # OFFSET: nothing is joined, so that no plan by what the server last counted reads all entries for a few.
+    """The entries of each of these conversations, looked up one conversation at a time."""
+    # OFFSET keeps the planner from a join that, with old statistics, would read all entries.
     one = ENTRY.where(c.id == id).order_by(e.position).offset(ZERO).lateral()
     return sa.select(*one.c).select_from(id.table, one)
 
 
 def _by_seq(say: Compiler, *parts: sa.Select[Any]) -> Statement:
-    """Entries from several places, in the order of the tree."""
+    """The entries of several queries, by seq."""
     return say(sa.union_all(*parts).order_by(sa.literal_column(str(1 + list(ENTRY.selected_columns).index(e.seq)))))
 
 
@@ -248,7 +248,7 @@ def _children_before() -> sa.ColumnElement[int]:
 
 
 def _below() -> sa.Select[Any]:
-    """The entries of all conversations whose ids begin with this prefix, in the tree of one that is above them."""
+    """The entries of the conversations below one, whose ids begin with this prefix."""
     here, root = conversations.alias(), conversations.alias()
     number = sa.select(root.c.number).where(here.c.id == bind("conversation"), root.c.id == here.c.root)
     begins = sa.func.substr(c.id, ONE, _number("length")) == bind("prefix", sa.Text)
@@ -256,14 +256,14 @@ def _below() -> sa.Select[Any]:
 
 
 def _asked(say: Compiler) -> sa.ClauseElement:
-    """A request that is made again is pending again."""
+    """The upsert of an approval request; one that is made again is pending again."""
     asked = say.insert(approvals)
     anew = {name: asked.excluded[name] for name in FIELDS["approvals"] if name != "id"}
     return asked.on_conflict_do_update(index_elements=[a.id], set_=anew)
 
 
 def _moved(to: str, *before: str) -> sa.Update:
-    """The handoff of this id stands so, if it stood otherwise before."""
+    """Moves a handoff to the state `to` if it is in one of the states `before`."""
     here = sa.update(handoffs).where(h.id == bind("id"), h.state.in_(_states(*before)))
     return here.values(state=sa.literal_column(f"'{to}'"))
 

@@ -15,8 +15,8 @@ from changeover.stores.sql.database import Call, Row
 
 _ENCODER = msgspec.json.Encoder()
 
-NOTHING = b"\\u0000"
-"""As JSON writes the one character that no text of PostgreSQL can hold."""
+NUL = b"\\u0000"
+"""NUL as JSON writes it; PostgreSQL's texts cannot hold it."""
 
 
 class Listed(bytes):
@@ -24,36 +24,36 @@ class Listed(bytes):
 
 
 def json_texts(values: Sequence[str]) -> Listed:
-    """A list of texts."""
+    """A list of texts as JSON, without NUL."""
     listed = _ENCODER.encode(values)
-    return Listed(_ENCODER.encode([holdable(value) for value in values]) if NOTHING in listed else listed)
+    return Listed(_ENCODER.encode([holdable(value) for value in values]) if NUL in listed else listed)
 
 
 def json_rows(fields: Sequence[str], values: Sequence[Row]) -> Listed:
-    """A list of rows, in which each field says its name."""
+    """A list of rows as JSON objects, with values that PostgreSQL accepts."""
     listed = _ENCODER.encode([dict(zip(fields, row, strict=True)) for row in values])
-    if NOTHING in listed or any(inf in row or -inf in row for row in values):
-        listed = _ENCODER.encode([dict(zip(fields, map(_sayable, row), strict=True)) for row in values])
+    if NUL in listed or any(inf in row or -inf in row for row in values):
+        listed = _ENCODER.encode([dict(zip(fields, map(_encodable, row), strict=True)) for row in values])
     return Listed(listed)
 
 
 def holdable(text: str) -> str:
-    """A text as PostgreSQL can hold it."""
+    """The text with NUL replaced."""
     return text.replace("\0", "\ufffd")
 
 
-def _sayable(value: object) -> object:
+def _encodable(value: object) -> object:
     if isinstance(value, str):
         return holdable(value)
-    # JSON has no word for what is without end; PostgreSQL takes the one of Python.
+    # JSON has no infinity; PostgreSQL accepts the text that Python writes.
     return str(value) if value in (inf, -inf) else value
 
 
 BOUND = r"%s(?:::\w+)?(?: COLLATE \"C\")?"
 SAME = rf"[\w.]+ = {BOUND}"
-ANEW = r"\w+ = excluded\.\w+"
+EXCLUDED = r"\w+ = excluded\.\w+"
 INSERT = re.compile(rf"INSERT INTO (\w+) \(([\w, ]+)\) VALUES \({BOUND}(?:, {BOUND})*\)(.*)")
-UPSERT = re.compile(rf" ON CONFLICT \(([\w, ]+)\) DO UPDATE SET ({ANEW}(?:, {ANEW})*)")
+UPSERT = re.compile(rf" ON CONFLICT \(([\w, ]+)\) DO UPDATE SET ({EXCLUDED}(?:, {EXCLUDED})*)")
 UPDATE = re.compile(rf"UPDATE (\w+) SET (\w+={BOUND}(?:, \w+={BOUND})*) WHERE ({SAME}(?: AND {SAME})*)")
 DELETE = re.compile(rf"DELETE FROM (\w+) WHERE ({SAME}(?: AND {SAME})*)")
 
@@ -64,11 +64,11 @@ class Bulk(NamedTuple):
     sql: str
     fields: tuple[str, ...]
     keys: tuple[str, ...] = ()
-    """The fields that say which row is meant; none if it only adds rows."""
+    """The fields that identify the row; none if it only adds rows."""
 
     def __call__(self, rows: Sequence[Row]) -> Call:
         if self.keys and len(rows) > 1:
-            # Of several changes to one row the last one holds, as if they were made one after the other.
+            # Of several changes to one row only the last takes effect, as if they were executed in order.
             key = itemgetter(*map(self.fields.index, self.keys))
             rows = list({key(row): row for row in rows}.values())
         return self.sql, (json_rows(self.fields, rows),)
@@ -77,12 +77,12 @@ class Bulk(NamedTuple):
 @cache
 def bulk(sql: str) -> Bulk | None:
     """The statement for many rows; None if its effect on a row depends on the row's current values."""
-    said = " ".join(sql.split())
-    if inserts := INSERT.fullmatch(said):
+    normalized = " ".join(sql.split())
+    if inserts := INSERT.fullmatch(normalized):
         return _insert(*inserts.groups())
-    if updates := UPDATE.fullmatch(said):
+    if updates := UPDATE.fullmatch(normalized):
         return _update(*updates.groups())
-    if deletes := DELETE.fullmatch(said):
+    if deletes := DELETE.fullmatch(normalized):
         return _delete(*deletes.groups())
     return None
 

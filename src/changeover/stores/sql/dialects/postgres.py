@@ -26,11 +26,11 @@ from changeover.stores.sql.database import CHANNEL, Call, Row, Trouble, Write
 from changeover.stores.sql.dialects.bulk import Listed, bulk, holdable
 
 Types = tuple[int, ...]
-"""Those of what is bound, by the server's numbers."""
+"""The type oids of a statement's parameters."""
 
 
 class Bound(NamedTuple):
-    """A statement and what is bound to it, as they travel."""
+    """A statement and its encoded parameters."""
 
     sql: str
     types: Types
@@ -39,7 +39,7 @@ class Bound(NamedTuple):
 
 
 class Pipeline:
-    """The way to the server and back, by one connection."""
+    """Sends several statements over one connection in one round trip, each prepared on first use."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._pg = connection.pgconn
@@ -50,8 +50,8 @@ class Pipeline:
         self._selector.register(self._pg.socket, EVENT_READ)
 
     def ask(self, calls: Sequence[Call]) -> list[list[Row]]:
-        """The rows of each. If one fails, so do those after it, and what psycopg would raise is raised."""
-        bound = [self._bind(*call) for call in calls]  # all of them before any is sent, for this may fail
+        """The rows of each call. If one fails, so do those after it, and its psycopg error is raised."""
+        bound = [self._bind(*call) for call in calls]  # all before any is sent, because this may raise
         self._pg.enter_pipeline_mode()
         sent = [self._send(each) for each in bound]
         self._pg.pipeline_sync()
@@ -69,7 +69,7 @@ class Pipeline:
         return Bound(_numbered(sql), self._convert.types or (), values, self._convert.formats or ())
 
     def _send(self, bound: Bound) -> tuple[str, Types] | None:
-        """By what it will be known, if it has to be prepared first."""
+        """Send a statement; returns its cache key if it has to be prepared first."""
         key = bound.sql, bound.types
         if name := self._prepared.get(key):
             self._pg.send_query_prepared(name, bound.values, bound.formats)
@@ -80,7 +80,7 @@ class Pipeline:
         return key
 
     def _flush(self) -> None:
-        """Send what libpq has put off; the server may be waiting meanwhile for us to read."""
+        """Send what libpq has buffered, and read at the same time: the server may block until its output is read."""
         while self._pg.flush():
             self._selector.modify(self._pg.socket, EVENT_READ | EVENT_WRITE)
             if any(ready & EVENT_READ for _, ready in self._selector.select()):
@@ -88,7 +88,7 @@ class Pipeline:
             self._selector.modify(self._pg.socket, EVENT_READ)
 
     def _results(self) -> list[PGresult]:
-        """One for each that was sent, in order."""
+        """The results of all sent commands, last first."""
         results: list[PGresult] = []
         while True:
             while self._pg.is_busy():
@@ -103,7 +103,7 @@ class Pipeline:
                 raise psycopg.OperationalError("the connection was lost")
 
     def _answer(self, key: tuple[str, Types] | None, results: list[PGresult]) -> PGresult:
-        """The next result; of what had to be prepared there are two."""
+        """The next result; a statement that was prepared has two, and the first may be the error."""
         if key is not None and (prepared := results.pop()).status != ExecStatus.COMMAND_OK:
             del self._prepared[key]
             results[-1] = prepared
@@ -120,7 +120,7 @@ class Pipeline:
 
 @cache
 def _numbered(sql: str) -> str:
-    """With places for what is bound as the server counts them."""
+    """The SQL with numbered placeholders ($1) instead of %s."""
     numbers = count(1)
     return re.sub("%[s%]", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", sql)
 
@@ -128,7 +128,7 @@ def _numbered(sql: str) -> str:
 DEFAULTS = {
     "application_name": "changeover",
     "connect_timeout": 10,
-    # A server that vanished without a word is noticed in seconds; by default it takes a quarter of an hour.
+    # Detect a vanished server within seconds; by default it takes a quarter of an hour.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -136,9 +136,9 @@ DEFAULTS = {
 }
 
 PAUSE = 0.2
-"""For how many seconds a watch waits for the server to tell."""
+"""Seconds that a watch waits for a notification."""
 LOOK = 3.0
-"""After how many seconds it looks by itself."""
+"""Seconds after which listeners look without a notification."""
 
 BY_KEY = {
     "plan_cache_mode": "force_generic_plan",
@@ -148,10 +148,10 @@ BY_KEY = {
     "enable_mergejoin": "off",
     "jit": "off",
 }
-"""The writer finds every row by its key, and waiting work by an ordered index, whatever is bound, so plans are reused.
-A plan made while a table was small, or by old statistics, would scan all of it; no statement is worth compiling."""
+"""Planner settings of the writer, whose statements all use an index: generic plans are reused, and a plan that was made
+while a table was small does not scan it. JIT compilation does not pay for such statements."""
 
-# Whatever the server's default: after waiting for a lock, we must see what its holder wrote.
+# Whatever the default of the server: after a wait for a lock, the rows of its last holder must be visible.
 BEGIN: Call = "BEGIN ISOLATION LEVEL READ COMMITTED", ()
 COMMIT: Call = "COMMIT", ()
 
@@ -161,11 +161,11 @@ TROUBLES = {
     ("23505",): Trouble.CLASH,
     ("25006", "53", "57", "58", "F0", "XX"): Trouble.DOWN,
 }
-"""What the codes of PostgreSQL's errors, or their beginnings, mean to us."""
+"""The meaning of PostgreSQL's error codes, by prefix."""
 
 
 class PostgresSession:
-    """One connection; statements go out together, and their results come back together."""
+    """One connection, whose statements are pipelined."""
 
     def __init__(self, connection: psycopg.Connection[Row], pause: int) -> None:
         self.connection, self._pause = connection, pause
@@ -207,12 +207,12 @@ class PostgresSession:
         self.connection.close()
 
     def _limit(self) -> None:
-        """A process that is stopped in mid-transaction must not keep others waiting until they lose their leases."""
+        """Set timeouts, so that a process that is suspended in a transaction does not make others lose their leases."""
         self.connection.execute(f"SET idle_in_transaction_session_timeout = {self._pause}")
         settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in BY_KEY.items())
         self.connection.execute(f"SELECT {settings}")
         if self.connection.info.server_version >= 170000:
-            # One that is stopped while it sends is not idle, for all the server knows.
+            # The server does not count a process that is suspended while it sends as idle.
             self.connection.execute(f"SET transaction_timeout = {2 * self._pause}")
         self._limited = True
 
@@ -222,7 +222,7 @@ class PostgresSession:
 
 
 class PostgresWatch:
-    """Is told by the server; looks by itself now and then, should a message be lost on the way."""
+    """Listens to notifications, and reports possible news every LOOK seconds in case one was lost."""
 
     def __init__(self, session: PostgresSession) -> None:
         self._session = session
@@ -241,7 +241,7 @@ class PostgresWatch:
 
 
 class Postgres:
-    """The database at this address."""
+    """The PostgreSQL database of a URL."""
 
     dialect, near = "postgresql", False
 
@@ -259,7 +259,7 @@ class Postgres:
         except psycopg.Error as error:
             raise StoreUnavailable(f"the store {self.shown} cannot be reached: {error}") from error
         connection.adapters.register_dumper(str, TextDumper)
-        connection.adapters.register_dumper(int, Int8BinaryDumper)  # one type, however large: one plan
+        connection.adapters.register_dumper(int, Int8BinaryDumper)  # one type for all sizes, so one plan
         connection.adapters.register_dumper(Listed, ListedDumper)
         return PostgresSession(connection, self._longest_pause)
 
@@ -287,14 +287,14 @@ class Postgres:
 
 
 class TextDumper(StrDumper):
-    """PostgreSQL's texts hold every character but one."""
+    """Replaces NUL, which PostgreSQL's texts cannot hold."""
 
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(holdable(obj))
 
 
 class ListedDumper(Dumper):
-    """What is JSON already."""
+    """Sends bytes that are JSON already."""
 
     oid = psycopg.adapters.types["json"].oid
 
@@ -303,8 +303,8 @@ class ListedDumper(Dumper):
 
 
 def without_password(url: str) -> str:
-    """The address as it may be shown."""
-    # libpq takes them also from what follows the question mark.
+    """The URL without passwords, to show."""
+    # libpq also accepts passwords as query parameters.
     url = re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", url)
     parts = urlsplit(url)
     if parts.password is None:

@@ -20,18 +20,18 @@ from changeover.errors import StoreUnavailable
 from changeover.stores.sql.database import Call, Row, Trouble, Write
 
 PATIENCE = 10.0
-"""For how many seconds we wait for a file that another program has locked."""
+"""Seconds to wait for a file that another program has locked."""
 
 POLL = 0.03
-"""How many seconds pass between two looks for what others wrote."""
+"""Seconds between two looks for writes of other processes."""
 
 BLOCKS = (32, 8)
-"""How many rows one statement inserts: the driver gives way to other threads with each statement and has to wait until
-they let it go on. The largest has no more values than the oldest SQLite takes."""
+"""Rows per insert statement, because the driver releases the GIL with each statement and has to acquire it again. The
+largest block stays within the parameter limit of the oldest SQLite."""
 SMALLEST = BLOCKS[-1]
 
 LITTLE = 64
-"""From how many rows on a query is no matter for a glance."""
+"""The most rows that `glance` reads."""
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 DOWN = BUSY | {
@@ -75,7 +75,7 @@ class SqliteSession:
         self._cursor.execute("COMMIT")
 
     def _insert_blocks(self, sql: str, rows: Sequence[Row]) -> Sequence[Row]:
-        """Insert as many of these rows as fill blocks; those that are left."""
+        """Insert rows in whole blocks; returns the rows that are left."""
         done = 0
         for size in BLOCKS:
             block = _of_many(sql, size)
@@ -122,7 +122,7 @@ class SqliteWatch:
 
 
 class Sqlite:
-    """The database in this file."""
+    """The SQLite database in a file."""
 
     dialect, near = "sqlite", True
 
@@ -182,7 +182,7 @@ class Sqlite:
 
 @cache
 def _of_many(sql: str, rows: int) -> str:
-    """The insert of one row as an insert of so many; nothing if it is something else."""
+    """The insert of one row as an insert of several; empty if it is another statement."""
     values = re.fullmatch(r"(INSERT INTO .* VALUES )(\([?, ]+\))", sql)
     return f"{values[1]}{', '.join([values[2]] * rows)}" if values else ""
 

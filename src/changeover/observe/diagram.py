@@ -1,4 +1,4 @@
-"""Drawings of a team or of a conversation, as plain text or in Mermaid."""
+"""Diagrams of a team or of a conversation, as plain text or in Mermaid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from changeover.agent.agent import Agent, Function, Person, purpose
 from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
-from changeover.facts import HandoffRecord, Mode, State
+from changeover.facts import HandoffRecord, Mode
+from changeover.facts import State as HandoffState
 from changeover.ids import child_id, split_handoff
 
 
@@ -94,7 +95,7 @@ def plan_of(roster: Roster) -> Plan:
 
 
 def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord]) -> Course:
-    """The course of a conversation by its handoffs; those of its delegates stand within theirs."""
+    """The course of a conversation by its handoffs; handoffs of delegates are nested."""
     within: dict[str, list[HandoffRecord]] = {}
     for record in handoffs:
         within.setdefault(split_handoff(record.id)[0], []).append(record)
@@ -208,14 +209,14 @@ def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step
         record.id,
         declined(record),
         record.retry_of,
-        bool(record.task_id) and record.mode is Mode.TRANSFER and record.state is State.RETURNED,
+        bool(record.task_id) and record.mode is Mode.TRANSFER and record.state is HandoffState.RETURNED,
     )
 
 
 def declined(record: HandoffRecord) -> bool:
     """Whether the receiver never had the task. A person who answers at once has no task either, but accepted."""
     taken = bool(record.task_id) or (record.mode is Mode.DELEGATE and not record.error)
-    return not taken or record.state is State.REJECTED
+    return not taken or record.state is HandoffState.REJECTED
 
 
 def _reason(record: HandoffRecord, others: Sequence[HandoffRecord]) -> str:
@@ -237,7 +238,7 @@ def _one_line(text: str) -> str:
 
 
 LONG = 90
-"""From how many characters on a label is cut; Mermaid breaks no lines by itself."""
+"""The longest label, in characters; Mermaid does not break lines."""
 
 
 def team_mermaid(plan: Plan) -> str:

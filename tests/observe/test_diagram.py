@@ -22,7 +22,7 @@ from changeover import (
     specialist,
     tool,
 )
-from changeover.observe.drawing import (
+from changeover.observe.diagram import (
     Course,
     Plan,
     course_mermaid,

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from changeover.agent.roster import Roster, Seat
-from changeover.errors import CircuitsOpen, Exhausted
-from changeover.facts import State
+from changeover.facts import State as HandoffState
 from changeover.guards.breaker import CircuitBreaker, Ended
-from changeover.guards.guard import Tripped
-from changeover.ids import handoff_id, split_handoff
-from changeover.relay.budget import heeding
-from changeover.relay.decide.decision import NOBODY
-from changeover.relay.events import Event
+from changeover.ids import handoff_id
 from changeover.relay.ports import Circuits
 from changeover.relay.projection.changes import Change
 
@@ -26,28 +21,16 @@ def circuits_of(conversation: str, changes: Iterable[Change], roster: Roster, ca
     ended: list[Ended] = []
     for change in changes:
         id, breaker = handoff_id(conversation, change.call), _breaker(roster, change)
-        if change.state is State.WORKING:
+        if change.state is HandoffState.WORKING:
             accepted.add(change.call)
         elif not breaker or not change.counted:
             continue
-        elif change.state is State.PENDING:
+        elif change.state is HandoffState.PENDING:
             offers[change.call] = (id, change.receiver)
         # An offer that is declined in the entry that makes it was not made.
         elif change.call in accepted or offers.pop(change.call, None) is None:
             ended.append(Ended(id, change.receiver, change.ok, change.since, breaker))
     return Circuits(tuple(offers.values()), tuple(ended)) if offers or ended else None
-
-
-def heeded(
-    events: Sequence[Event], tripped: Mapping[str, Tripped], refusal: Exhausted | CircuitsOpen
-) -> tuple[Sequence[Event], Mapping[str, Tripped]]:
-    """What to settle after the log refused an append: the events with the refusal, and the open circuits by call."""
-    if isinstance(refusal, Exhausted):
-        return heeding(events, refusal), NOBODY  # other ids may follow, so circuits are checked again
-    found = {
-        split_handoff(handoff)[1]: Tripped(who, failures, until) for handoff, who, failures, until in refusal.offers
-    }
-    return events, {**tripped, **found}
 
 
 def _breaker(roster: Roster, change: Change) -> CircuitBreaker | None:
