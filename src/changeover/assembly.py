@@ -28,7 +28,7 @@ from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.models.wrappers import calls_tools
-from changeover.observe.hooks import Hook, hook_faults
+from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
 from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Ask, Clock, Log, Model, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
@@ -54,6 +54,7 @@ class Declared:
     guards: Sequence[Guard] | None = None
     rules: Sequence[Rule] = ()
     hooks: Mapping[str, Hook] | None = None
+    hook_timeout: float = TIMEOUT
     store: str | Store | Log | None = None
     engine: EngineFactory | None = None
     handoffs_enabled: Enabled = True
@@ -131,6 +132,7 @@ def _faults(declared: Declared) -> list[str]:
         *limit_faults(declared.limits),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
+        *hook_timeout_faults(declared.hook_timeout),
         *_store_faults(declared.store),
         *_engine_faults(declared.engine),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),

@@ -15,9 +15,10 @@ from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
+from changeover.relay.history import recorded
 from changeover.relay.ports import Clock, Log
 from changeover.relay.requests import Cancel, Decide, RollBack
-from changeover.relay.stream import Recorded, recorded
+from changeover.relay.stream import Recorded
 
 
 class Overseer(ABC):

@@ -31,7 +31,7 @@ from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
 from changeover.inputs import RunOptions, brokered, check_id, check_texts, message, offered, package_of
 from changeover.observe.experiment_results import verdicts
-from changeover.observe.hooks import Hook, Hooks
+from changeover.observe.hooks import TIMEOUT, Hook, Hooks
 from changeover.relay.claims import Submit
 from changeover.relay.engine import Engine, EngineFactory, EngineSetup
 from changeover.relay.package import handoff_of
@@ -68,6 +68,7 @@ class Team(Overseer):
         guards: Sequence[Guard] | None = None,
         rules: Sequence[Rule] = (),
         hooks: Mapping[str, Hook] | None = None,
+        hook_timeout: float = TIMEOUT,
         store: str | Store | Log | None = None,
         engine: EngineFactory | None = None,
         handoffs_enabled: Enabled = True,
@@ -90,6 +91,7 @@ class Team(Overseer):
             guards=guards,
             rules=tuple(rules) if isinstance(rules, list) else rules,
             hooks=hooks,
+            hook_timeout=hook_timeout,
             store=store,
             engine=engine,
             handoffs_enabled=handoffs_enabled,
@@ -111,7 +113,7 @@ class Team(Overseer):
         self._open, patience = _opener(declared.store)
         self._log: Log | None = None
         self._opening = threading.Lock()
-        hooks = Hooks(declared.hooks) if declared.hooks else None
+        hooks = Hooks(declared.hooks, declared.hook_timeout) if declared.hooks else None
         self._engine = (declared.engine or open_engine)(EngineSetup(self._opened, world, hooks, patience))
 
     def _opened(self) -> Log:

@@ -69,7 +69,6 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     await desk.team.close()
 
 
-@pytest.mark.xfail(strict=True, reason="a task is pending while its agent's model works")
 async def test_a_task_is_running_while_the_receivers_model_works(desk: Desk):
     run = asyncio.ensure_future(desk.team.run("hello"))
     await asyncio.wait_for(desk.begun.wait(), 5)
@@ -82,7 +81,6 @@ async def test_a_task_is_running_while_the_receivers_model_works(desk: Desk):
     )
 
 
-@pytest.mark.xfail(strict=True, reason="a task whose team was closed is shown as it was recorded")
 async def test_a_task_is_interrupted_when_its_team_was_closed(desk: Desk):
     run = asyncio.ensure_future(desk.team.run("hello"))
     await asyncio.wait_for(desk.begun.wait(), 5)
@@ -93,7 +91,6 @@ async def test_a_task_is_interrupted_when_its_team_was_closed(desk: Desk):
 
 
 @pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
-@pytest.mark.xfail(strict=True, reason="a task whose process is gone is shown as it was recorded")
 def test_a_task_is_interrupted_when_its_process_is_gone(which: signal.Signals, tmp_path: Path):
     (tmp_path / "slow.py").write_text(TEAM)
     with Started("run", "slow.py", "hello", at=tmp_path) as command:

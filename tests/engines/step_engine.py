@@ -35,6 +35,7 @@ from changeover.relay.commands import (
 from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, settle
 from changeover.relay.engine import Engine, EngineSetup
 from changeover.relay.events import CancelRequested, Entry, Event, HandoffReturned
+from changeover.relay.history import Witness, recorded
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import ask
 from changeover.relay.ports import World
@@ -44,7 +45,7 @@ from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, 
 from changeover.relay.result import head_of, result_of, returned_of, waiting_result
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
-from changeover.relay.stream import RunFinished, StreamItem, recorded
+from changeover.relay.stream import RunFinished, StreamItem
 from changeover.relay.tickets import ticket_of
 from changeover.routing.experience import DEFAULT, Learned
 from changeover.routing.load import Load
@@ -171,7 +172,8 @@ class StepEngine:
         roster, position, agent = self._world.roster, state.position, state.agent
         before = consumed(state, roster) if in_tree(state) else NOTHING
         reading = Reading(state)
-        batch, commands = settle(state, roster, self._world.clock.now(), events, tripped, reading.apply)
+        witness = Witness(state, reading.apply)
+        batch, commands = settle(state, roster, self._world.clock.now(), events, tripped, witness.apply)
         self._due.setdefault(state.id, {}).update({command.id: command for command in commands})
         if not batch:
             return
@@ -190,7 +192,7 @@ class StepEngine:
             return await self._record(state, cause, *after_refusal(events, tripped, refusal))
         state.seq = entry.seq + len(batch) - 1
         if self._observer is not None:
-            await self._observer.noticed(list(recorded([entry], agent)))
+            await self._observer.noticed(witness.records(entry, agent))
 
     def _pump(self) -> asyncio.Task[None]:
         if self._pumping is None or self._pumping.done():

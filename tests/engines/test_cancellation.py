@@ -75,7 +75,7 @@ class Moments:
         self._conversation, self._what, self._left = "", "", 0
         self._cancelling: asyncio.Task[bool] | None = None
 
-    def _hook(self, record: Recorded) -> None:
+    async def _hook(self, record: Recorded) -> None:
         if record.conversation.split("/")[0] == self._conversation:
             self._left -= 1
             if self._left == 0:

@@ -23,7 +23,6 @@ def desk(hooks: dict[str, Any], **options: Any) -> Team:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="hooks have no time limit")
 async def test_an_async_hook_that_hangs_is_given_up_and_logged(caplog: pytest.LogCaptureFixture):
     async def hangs(record: Recorded) -> None:
         await asyncio.Event().wait()
@@ -33,7 +32,6 @@ async def test_an_async_hook_that_hangs_is_given_up_and_logged(caplog: pytest.Lo
     assert (result.output, "took longer than 0.05 s" in caplog.text) == ("Refunded.", True)
 
 
-@pytest.mark.xfail(strict=True, reason="a sync hook that hangs holds up the event loop")
 async def test_a_sync_hook_that_hangs_is_given_up_and_logged(caplog: pytest.LogCaptureFixture):
     let_go = threading.Event()
     try:
@@ -45,12 +43,10 @@ async def test_a_sync_hook_that_hangs_is_given_up_and_logged(caplog: pytest.LogC
     assert (result.output, "took longer than 0.05 s" in caplog.text) == ("Refunded.", True)
 
 
-@pytest.mark.xfail(strict=True, reason="hooks have no time limit")
 async def test_hooks_get_five_seconds_unless_the_team_says_otherwise():
     assert inspect.signature(Team).parameters["hook_timeout"].default == 5.0
 
 
-@pytest.mark.xfail(strict=True, reason="sync hooks run on the event loop")
 async def test_sync_hooks_run_in_one_thread_of_their_own_in_order():
     seen: list[tuple[int, int]] = []
 
@@ -66,7 +62,6 @@ async def test_sync_hooks_run_in_one_thread_of_their_own_in_order():
     assert len(seen) == len(names)
 
 
-@pytest.mark.xfail(strict=True, reason="sync hooks run on the event loop")
 async def test_a_slow_sync_hook_does_not_stop_the_event_loop():
     slept: list[bool] = []
 
@@ -96,7 +91,6 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(caplog: pytest.Lo
     assert "broken hook" in caplog.text
 
 
-@pytest.mark.xfail(strict=True, reason="a record does not hold the handoff it is about")
 async def test_agent_handoff_receives_the_handoff(any_store: str | None):
     seen: list[Any] = []
     async with desk({"agent_handoff": seen.append}, store=any_store) as team:
@@ -109,7 +103,6 @@ async def test_agent_handoff_receives_the_handoff(any_store: str | None):
     assert (bool(record.id), made.mode, made.state) == (True, "transfer", "WORKING")
 
 
-@pytest.mark.xfail(strict=True, reason="a hook that runs its own conversation waits for itself")
 async def test_a_hook_that_runs_its_own_conversation_is_refused(caplog: pytest.LogCaptureFixture):
     refused: list[ChangeoverError] = []
 

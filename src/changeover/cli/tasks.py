@@ -21,7 +21,7 @@ from changeover.cli.options import (
 if TYPE_CHECKING:
     from changeover.relay.lists import TaskRow
 
-Status = Literal["pending", "running", "waiting", "completed", "failed", "cancelled"]
+Status = Literal["pending", "running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
 app = typer.Typer(help="List and show tasks: the work of one agent within a run.", no_args_is_help=True)
 

@@ -69,7 +69,8 @@ def handoffs_of(state: State) -> list[HandoffRecord]:
 
 def handoff_in(state: State, id: str) -> HandoffRecord | None:
     """The latest handoff of a conversation that has this id."""
-    return next((record for record in reversed(handoffs_of(state)) if record.id == id), None)
+    waiting = open_offers(state, state.run) if state.run else []
+    return next((record for record in (*waiting, *reversed(state.handoffs)) if record.id == id), None)
 
 
 def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:

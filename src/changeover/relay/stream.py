@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from msgspec import Struct
 
-from changeover.facts import Mode, RunResult
+from changeover.facts import HandoffRecord, RunResult
 from changeover.ids import event_id
-from changeover.relay.events import Entry, Event, HandoffAccepted, HandoffRolledBack, RunStarted, Unreadable
+from changeover.relay.events import Event, Unreadable
 
 
 class TextDelta(Struct, frozen=True, gc=False):
@@ -40,6 +38,8 @@ class Recorded(Struct, frozen=True, gc=False):
     agent: str
     event: Event | Unreadable
     position: int
+    handoff: HandoffRecord | None = None
+    """The handoff that the event is about, as it stands after the event; None if it is about none."""
 
     @property
     def id(self) -> str:
@@ -54,19 +54,3 @@ class RunFinished(Struct, frozen=True, gc=False):
 
 
 StreamItem = TextDelta | ThinkingDelta | Recorded | RunFinished
-
-
-def recorded(entries: Iterable[Entry], agent: str = "") -> Iterator[Recorded]:
-    """The events of these entries one by one; `agent` was active before the first."""
-    active: dict[str, str] = {}
-    for entry in entries:
-        who = active.get(entry.conversation, "" if active else agent)
-        for index, event in enumerate(entry.events):
-            if isinstance(event, RunStarted) and not event.code:
-                who = event.agent
-            yield Recorded(entry.seq + index, entry.at, entry.conversation, who, event, entry.position + index)
-            if isinstance(event, HandoffAccepted) and event.mode is Mode.TRANSFER:
-                who = event.receiver
-            elif isinstance(event, HandoffRolledBack):
-                who = event.agent
-        active[entry.conversation] = who

@@ -18,8 +18,9 @@ from changeover.cli.exits import Mistake
 from changeover.cli.terminal.render import console
 from changeover.ids import effect_key
 from changeover.relay.events import Entry, RunCompleted, ToolFinished
+from changeover.relay.history import recorded
 from changeover.relay.ports import Log
-from changeover.relay.stream import Recorded, recorded
+from changeover.relay.stream import Recorded
 from changeover.stores.store import Store, open_log
 
 TITLE = "Changeover: kill -9 in the middle, and nothing is lost or repeated"

@@ -18,7 +18,7 @@ from changeover.facts import dated
 
 STATUS_COLOURS = {
     **dict.fromkeys(("completed", "approved", "COMPLETE", "RETURNED", "ok", "closed"), "green"),
-    **dict.fromkeys(("failed", "rejected", "FAILED", "REJECTED", "TIMEOUT", "wrong", "open"), "red"),
+    **dict.fromkeys(("failed", "rejected", "FAILED", "REJECTED", "TIMEOUT", "wrong", "open", "interrupted"), "red"),
     **dict.fromkeys(("waiting", "pending", "PENDING", "half-open"), "yellow"),
     **dict.fromkeys(("running", "WORKING", "ACCEPTED"), "cyan"),
 }

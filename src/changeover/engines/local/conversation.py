@@ -10,16 +10,17 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from changeover.errors import EngineError, WrittenByNewer, error_of
+from changeover.errors import EngineError, ProtocolError, WrittenByNewer, error_of
 from changeover.facts import ApprovalRequest, RunResult, Ticket
 from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
+from changeover.relay.history import recorded
 from changeover.relay.ports import Log
 from changeover.relay.result import result_of, waiting_result
 from changeover.relay.state import State
-from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta, recorded
+from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.relay.tickets import delegated, resting
 
 Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
@@ -351,6 +352,15 @@ _hook_tasks: ContextVar[tuple[HookTask, ...]] = ContextVar("hook_tasks", default
 def in_hook() -> bool:
     """True if the current code runs in a hook."""
     return bool(_open_hook_tasks())
+
+
+def refuse_in_hook(conversation: str) -> None:
+    """Raise ProtocolError if the current code runs in a hook for which the tree of this conversation waits."""
+    if conversation and any(live.state.root == root_of(conversation) for live, _ in _open_hook_tasks()):
+        raise ProtocolError(
+            f"a hook cannot run its own conversation {conversation!r}: the run waits for the hook; "
+            "run it when the hook has returned"
+        )
 
 
 def _open_hook_tasks() -> tuple[HookTask, ...]:

@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from changeover.engines.local.children import Children
 from changeover.engines.local.claims import Claims
-from changeover.engines.local.conversation import WAITS, Conversation, Conversations, in_hook, is_recorded_late
+from changeover.engines.local.conversation import (
+    WAITS,
+    Conversation,
+    Conversations,
+    in_hook,
+    is_recorded_late,
+    refuse_in_hook,
+)
 from changeover.engines.local.directory import LiveDirectory
 from changeover.engines.local.followers import Followers, Watch, undamaged
 from changeover.engines.local.perform import Performer
@@ -88,6 +95,7 @@ class Dispatcher:
     async def result(self, input: Say | Resume, reading: Reading | None = None) -> RunResult:
         """Put an input and wait for the result of its run. `reading` gets the events of a new message; for a resumed
         conversation the caller has attached it already."""
+        refuse_in_hook(input.conversation)
         live = await self._opened(input.conversation)
         if reading is not None and isinstance(input, Say):
             live.readers.append(reading.put)

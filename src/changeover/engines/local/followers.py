@@ -12,7 +12,8 @@ from changeover.engines.local.conversation import Conversation
 from changeover.errors import EngineError, StoreDamaged
 from changeover.ids import below
 from changeover.relay.events import Entry
-from changeover.relay.stream import recorded
+from changeover.relay.history import fold_recorded
+from changeover.relay.state import State
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
@@ -40,8 +41,10 @@ class Followers:
             live.listener = self._dispatcher.begin(self._listen(live))
 
     async def _follow(self, live: Conversation) -> None:
+        delegates: dict[str, State] = {}
+
         async def take_in(entry: Entry) -> None:
-            await self._take_in(live, entry)
+            await self._take_in(live, entry, delegates)
 
         async def take_over() -> None:
             await self._dispatcher.go_on_with(live.state.id)
@@ -95,23 +98,31 @@ class Followers:
         if live is not None and entry.position >= live.known and not live.lock.locked():
             await self._dispatcher.go_on_with(live.state.id)
 
-    async def _take_in(self, live: Conversation, entry: Entry) -> None:
-        """Fold an entry of another process."""
+    async def _take_in(self, live: Conversation, entry: Entry, delegates: dict[str, State]) -> None:
+        """Fold an entry of another process; `delegates` has the states of the conversations below, for readers."""
         async with live.lock:
             state = live.state
             if entry.conversation != state.id:
-                if entry.conversation.startswith(below(state.id)):
-                    live.publish(list(recorded([entry])))
+                if live.readers and entry.conversation.startswith(below(state.id)):
+                    live.publish(fold_recorded(await self._before(entry, delegates), entry))
                 return
             if entry.position < state.position:
                 return
             if live.stale or entry.position > state.position:
                 await self._conversations.refresh(live)
             else:
-                events = list(recorded([entry], state.agent))
-                live.catch_up(state.fold([entry]), ())
+                events = fold_recorded(state, entry)
+                live.catch_up(state, ())
                 live.publish(events)
         live.wake()
+
+    async def _before(self, entry: Entry, delegates: dict[str, State]) -> State:
+        """The state of a delegate's conversation just before an entry."""
+        id, state = entry.conversation, delegates.get(entry.conversation)
+        if state is None or state.position != entry.position:
+            entries = await self._log.read(id)
+            state = delegates[id] = State(id).fold(each for each in entries if each.position < entry.position)
+        return state
 
 
 async def _next(changes: AsyncIterator[Entry]) -> Entry:

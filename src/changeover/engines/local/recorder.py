@@ -35,6 +35,7 @@ from changeover.relay.events import (
     RunStopped,
     TicketLapsed,
 )
+from changeover.relay.history import Witness, late_witness
 from changeover.relay.ports import Head, Observer
 from changeover.relay.projection.changes import FAILURES, Change, Reading
 from changeover.relay.projection.circuits import circuits_of
@@ -45,7 +46,6 @@ from changeover.relay.requests import Append, Input, Later, Settled
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
-from changeover.relay.stream import recorded
 from changeover.relay.tickets import has_tickets, open_tickets
 
 if TYPE_CHECKING:
@@ -188,7 +188,9 @@ class Recorder:
         before = consumed(state, roster) if in_tree(state) else NOTHING
         calm = not roster.breaks or log.breakers.calm
         reading = Projection(state) if log.projects else None if calm else Reading(state)
-        batch, outstanding = settle(state, roster, at, events, tripped, reading.apply if reading else None)
+        apply = reading.apply if reading else None
+        witness = Witness(state, apply) if live.readers or self._observer is not None else None
+        batch, outstanding = settle(state, roster, at, events, tripped, witness.apply if witness else apply)
         commands = holdings.localized(state, outstanding) if has_tickets(state) else outstanding
         if not batch:
             return commands
@@ -216,7 +218,7 @@ class Recorder:
         self._committed(live, head, ended)
         state.seq = entry.seq + len(batch) - 1
         if live.flight or live.asleep or live.readers or self._observer is not None:
-            self._publish(live, entry, agent)
+            self._publish(live, entry, agent, witness)
         return commands
 
     async def _changes(self, entry: Entry) -> list[Change]:
@@ -244,14 +246,14 @@ class Recorder:
         if len(state.outcomes) > ended:
             live.note_ends(len(state.outcomes) - ended)
 
-    def _publish(self, live: Conversation, entry: Entry, agent: str) -> None:
+    def _publish(self, live: Conversation, entry: Entry, agent: str, witness: Witness | None) -> None:
         """Wake conversations above, cancel commands that are not wanted any more, and inform readers and observer."""
         if live.asleep:
             self._waits.rouse(live)
         if live.flight and (live.missed or not ABANDONING.isdisjoint(map(type, entry.events))):
             live.abandon()
         if live.readers or self._observer is not None:
-            events = list(recorded([entry], agent))
+            events = (witness or late_witness(live.state, entry)).records(entry, agent)
             live.publish(events)
             if self._observer is not None:
                 live.unnotified += events

@@ -11,9 +11,10 @@ from changeover.errors import ConversationNotFound
 from changeover.facts import RunResult
 from changeover.ids import event_id
 from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunResumed, RunStarted
+from changeover.relay.history import recorded
 from changeover.relay.ports import Log
 from changeover.relay.requests import RunRef
-from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta, recorded
+from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 Item = Recorded | TextDelta | ThinkingDelta
 

@@ -28,8 +28,10 @@ from changeover.stores.sql.lists import SqlLists
 from changeover.stores.sql.statements import statements
 
 DIALECT = "sqlite"
+ME, ALWAYS = "memory", 1e12
+"""The only process that works on a log in memory, and how long its lease holds."""
 TABLES = (
-    *(schema.conversations, schema.tasks, schema.messages, schema.handoffs, schema.approvals),
+    *(schema.conversations, schema.processes, schema.tasks, schema.messages, schema.handoffs, schema.approvals),
     *(schema.ledgers, schema.refusals, schema.trials, schema.breaker_openings),
 )
 
@@ -45,6 +47,8 @@ class Snapshot(NamedTuple):
     """The conversations that an engine works on."""
     tallies: Mapping[str, Tally] = MappingProxyType({})
     """What the tree of each root spent."""
+    left: frozenset[str] = frozenset()
+    """Those of the running conversations whose engine was closed."""
 
 
 class MemoryLists(SqlLists):
@@ -91,6 +95,7 @@ def projected(snapshot: Snapshot) -> SqliteSession:
         for each in spent:
             conversations.add_spending(entry, each)
     _write(session, conversations, [(statements(DIALECT).breakers.opened.sql, snapshot.opened)])
+    session.run([statements(DIALECT).lease.register(id=ME, epoch=1, lease=ALWAYS, host="", pid=0)])
     return session
 
 
@@ -101,7 +106,8 @@ def _add_conversations(rows: Rows, tree: list[Entry], states: dict[str, State], 
     for id, (created, updated) in times.items():
         state, number = states[id], len(rows["new_conversations"]) + 1
         head = head_of(state, id in snapshot.running)
-        where = (number, id, state.root, state.parent or None, head.status, state.agent, None, None)
+        owner = None if id in snapshot.left else f"{ME}/1"
+        where = (number, id, state.root, state.parent or None, head.status, state.agent, owner, None)
         tally = snapshot.tallies.get(id, UNSPENT)
         rows["new_conversations"].append((*where, state.position, state.seq, *tally, created, updated))
 

@@ -46,6 +46,8 @@ class MemoryLog:
         self._causes: dict[tuple[str, str], int] = {}
         self._running: dict[str, str] = {}
         """The conversations with outstanding commands, each with its active agent."""
+        self._left: set[str] = set()
+        """Those on which nobody works, because the log was closed."""
         self._resting: set[str] = set()
         self._tallies: dict[str, Tally] = {}
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
@@ -122,6 +124,7 @@ class MemoryLog:
 
     async def claim(self, conversation: str) -> bool:
         """Always True: there is no other process."""
+        self._left.discard(conversation)
         return True
 
     async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
@@ -204,7 +207,9 @@ class MemoryLog:
             await asyncio.sleep(POLL)
 
     async def close(self) -> None:
-        """Nothing to do: entries stay readable as long as the log exists."""
+        """Nobody works on it now; entries stay readable as long as the log exists."""
+        with self._lock:
+            self._left = set(self._running)
 
     def _snapshot(self) -> Snapshot:
         from changeover.stores.memory.lists import Snapshot
@@ -216,6 +221,7 @@ class MemoryLog:
                 list(self._breakers.board.opened),
                 frozenset(self._running),
                 dict(self._tallies),
+                frozenset(self._left),
             )
 
     def _cost(self, conversation: str) -> float | None:
@@ -258,6 +264,8 @@ class MemoryLog:
     def _note_work(self, entry: Entry, head: Head | None) -> None:
         """Update the active agent and the spending."""
         conversation = entry.conversation
+        if head is not None:
+            self._left.discard(conversation)
         if head is not None and head.spent:
             self._spent.setdefault(conversation, []).append((entry, head.spent))
         if head is None:

@@ -31,7 +31,7 @@ from changeover.stores.sql import schema
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind
 from changeover.stores.sql.database import Call, Row
 from changeover.stores.sql.measures import SqlMeasures
-from changeover.stores.sql.statements import statements
+from changeover.stores.sql.statements import RUNNING, left, statements
 from changeover.stores.sql.trials import TrialReader
 
 JSON = frozenset({"context", "variables", "arguments", "roles"})
@@ -108,8 +108,11 @@ def _record(kind: type[R], row: Row) -> R:
 @cache
 def _listing(dialect: str, kind: type[Record], wanted: tuple[str, ...], within: bool, roots: bool) -> Statement:
     table, order = TABLES[kind]
-    query = sa.select(*(table.c[name] for name in kind.__struct_fields__))
-    query = query.where(*(table.c[name] == bind(name) for name in wanted))
+    columns: dict[str, sa.ColumnElement[Any]] = dict(table.c)
+    if table is schema.tasks:
+        columns["status"] = _task_status()
+    query = sa.select(*(columns[name] for name in kind.__struct_fields__))
+    query = query.where(*(columns[name] == bind(name) for name in wanted))
     if roots:
         query = query.where(table.c.parent.is_(None))
     if within:
@@ -120,3 +123,19 @@ def _listing(dialect: str, kind: type[Record], wanted: tuple[str, ...], within: 
     keys = [table.c[key.lstrip("-")] for key in order]
     query = query.order_by(*(key.desc() if name[0] == "-" else key for name, key in zip(order, keys, strict=True)))
     return Compiler(dialect)(query.limit(bind("limit", sa.Integer)).offset(ZERO))
+
+
+def _task_status() -> sa.ColumnElement[str]:
+    """The status of a task as it is now. While its conversation goes on, the task is running if a live process owns the
+    conversation, else interrupted; the column keeps what was recorded."""
+    task, conversation = schema.tasks.c, schema.conversations.c
+    begun = task.status.in_([_text("pending"), _text("running")])
+    goes_on = sa.exists().where(conversation.id == task.conversation, RUNNING)
+    is_left = sa.exists().where(conversation.id == task.conversation, RUNNING, left())
+    return sa.case(
+        (sa.and_(begun, is_left), _text("interrupted")), (sa.and_(begun, goes_on), _text("running")), else_=task.status
+    )
+
+
+def _text(value: str) -> sa.ColumnElement[str]:
+    return sa.literal_column(f"'{value}'", sa.Text)

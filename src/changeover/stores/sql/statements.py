@@ -98,9 +98,9 @@ class LogStatements:
         self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
         # The time comes from a scalar subquery, evaluated once: PostgreSQL uses no index for a volatile function.
         due = c.due <= sa.select(now()).scalar_subquery()
-        left = sa.select(c.id, c.root).where(RUNNING, _left()), sa.select(c.root, c.root).where(due, _left())
+        unowned = sa.select(c.id, c.root).where(RUNNING, left()), sa.select(c.root, c.root).where(due, left())
         # Not ordered: that would read all conversations by id.
-        self.unfinished = say(sa.union_all(*left))
+        self.unfinished = say(sa.union_all(*unowned))
         self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent")))
         self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
 
@@ -202,7 +202,7 @@ def _name() -> sa.ColumnElement[str]:
     return p.id + sa.literal_column("'/'") + sa.cast(p.epoch, sa.Text)
 
 
-def _left() -> sa.ColumnElement[bool]:
+def left() -> sa.ColumnElement[bool]:
     """No live process owns the conversation."""
     return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
 

@@ -1,0 +1,110 @@
+"""History: the recorded events of logs for readers, each with the handoff that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from changeover.facts import HandoffRecord, Mode
+from changeover.ids import handoff_id
+from changeover.relay.events import (
+    AlternativeRefused,
+    CircuitFound,
+    ContextPacked,
+    Entry,
+    Event,
+    HandoffAccepted,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffOffered,
+    HandoffRejected,
+    HandoffReturned,
+    HandoffRolledBack,
+    RollbackDone,
+    RollbackFailed,
+    RollbackRequested,
+    RunStarted,
+    TicketLapsed,
+    TicketTaken,
+    Unreadable,
+)
+from changeover.relay.result import handoff_in
+from changeover.relay.state import State
+from changeover.relay.stream import Recorded
+
+CALLS = (
+    HandoffOffered,
+    ContextPacked,
+    HandoffAccepted,
+    HandoffRejected,
+    CircuitFound,
+    AlternativeRefused,
+    HandoffConditional,
+    HandoffExpired,
+    HandoffReturned,
+    RollbackRequested,
+    HandoffRolledBack,
+    RollbackFailed,
+    RollbackDone,
+)
+"""Events that name a handoff by its call."""
+TICKETS = (TicketTaken, TicketLapsed)
+"""Events that name a handoff by its ticket."""
+
+
+class Witness:
+    """Applies events to a state, and keeps for each the handoff that it is about."""
+
+    __slots__ = ("_apply", "_handoffs", "_state")
+
+    def __init__(self, state: State, apply: Callable[[Event | Unreadable], None] | None = None) -> None:
+        self._state, self._apply = state, apply or state.apply
+        self._handoffs: list[HandoffRecord | None] = []
+
+    def apply(self, event: Event | Unreadable) -> None:
+        self._apply(event)
+        self._handoffs.append(handoff_after(self._state, event))
+
+    def records(self, entry: Entry, agent: str) -> list[Recorded]:
+        """The events of the entry that was applied; `agent` was active before it."""
+        who, found = agent, []
+        for index, (event, handoff) in enumerate(zip(entry.events, self._handoffs, strict=True)):
+            if isinstance(event, RunStarted) and not event.code:
+                who = event.agent
+            seq, position = entry.seq + index, entry.position + index
+            found.append(Recorded(seq, entry.at, entry.conversation, who, event, position, handoff))
+            if isinstance(event, HandoffAccepted) and event.mode is Mode.TRANSFER:
+                who = event.receiver
+            elif isinstance(event, HandoffRolledBack):
+                who = event.agent
+        return found
+
+
+def handoff_after(state: State, event: Event | Unreadable) -> HandoffRecord | None:
+    """The handoff that an event is about, as it stands after the event."""
+    if isinstance(event, CALLS):
+        return handoff_in(state, handoff_id(state.id, event.call))
+    return handoff_in(state, event.ticket) if isinstance(event, TICKETS) else None
+
+
+def late_witness(state: State, entry: Entry) -> Witness:
+    """A witness of an entry that a state holds already: handoffs are as they stand after the whole entry."""
+    witness = Witness(state, lambda event: None)
+    for event in entry.events:
+        witness.apply(event)
+    return witness
+
+
+def fold_recorded(state: State, entry: Entry) -> list[Recorded]:
+    """Fold an entry, and return its events for readers."""
+    witness, agent = Witness(state), state.agent
+    state.at, state.seq = entry.at, entry.seq + len(entry.events) - 1
+    for event in entry.events:
+        witness.apply(event)
+    return witness.records(entry, agent)
+
+
+def recorded(entries: Iterable[Entry]) -> Iterator[Recorded]:
+    """The events of these logs one by one; each log is there from its first entry on."""
+    states: dict[str, State] = {}
+    for entry in entries:
+        yield from fold_recorded(states.setdefault(entry.conversation, State(entry.conversation)), entry)
