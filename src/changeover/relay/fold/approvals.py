@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from changeover.agent.moves import GENERIC
+from changeover.agent.moves import GENERIC_TOOL
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.faults import RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
@@ -125,7 +125,7 @@ def _bound(request: ApprovalRequest, decision: Approve | Edit) -> str | None:
         return request.receiver
     if decision.receiver:
         return decision.receiver
-    named = request.tool == GENERIC and decision.arguments is not None
+    named = request.tool == GENERIC_TOOL and decision.arguments is not None
     return None if named else request.receiver  # the arguments of the generic tool name the receiver
 
 
