@@ -65,7 +65,7 @@ WRONG = {
     "no such agent to serve": (["worker", "plain.py", "--agents", "sales"], "no agent is called 'sales'; this team"),
     "a person to serve": (
         ["worker", "pulled.py:team", "--agents", "ana"],
-        "'ana' is a person, who is served",
+        "'ana' is a person, whom no worker can serve",
     ),
     "nothing to think with": (["worker", "pulled.py:team"], "agent 'papers' has no model to work with"),
     "a store in memory": (

@@ -9,8 +9,8 @@ NASTY = "\x1b[2J\x9b31mred\x07\ttab\r\nnext\x00"
 
 
 def test_text_for_a_terminal_keeps_newlines_and_loses_every_other_control_character():
-    assert clean(NASTY) == "31mred tab\nnext"
-    assert one_line(NASTY) == "31mred tab next"
+    assert clean(NASTY) == "red tab\nnext"
+    assert one_line(NASTY) == "red tab next"
 
 
 def test_every_print_function_makes_its_text_safe(capsys: pytest.CaptureFixture[str]):
@@ -19,9 +19,9 @@ def test_every_print_function_makes_its_text_safe(capsys: pytest.CaptureFixture[
     print_record({"name": NASTY})
     print_table([{"id": "a\x1b[2J", "text": NASTY}], "nothing")
     shown = capsys.readouterr()
-    assert shown.err == "31mred tab\nnext\n"
+    assert shown.err == "red tab\nnext\n"
     assert shown.out.isprintable() or set(filter(lambda c: not c.isprintable(), shown.out)) == {"\n"}
-    assert shown.out.count("31mred tab\n") == 3
+    assert shown.out.count("red tab\n") == 3
 
 
 @pytest.mark.parametrize(("share", "plain", "blocks"), [(0, "....", ""), (0.5, "##..", "██"), (1, "####", "████")])

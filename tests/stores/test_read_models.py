@@ -238,8 +238,9 @@ async def test_after_every_story_the_read_models_say_what_the_log_says(name: str
     kinds_: tuple[type[Any], ...] = (TaskRow, MessageRow, HandoffRow, ApprovalRow)
     for kind in kinds_:
         found, stored = await memory.listed(kind, limit=10_000), await log.lists.listed(kind, limit=10_000)
-        # Sorted: messages of several roots have the same seqs.
-        assert sorted(found, key=repr) == sorted(stored, key=repr)
+        # Sorted: messages of several roots have the same seqs. The copy in memory has no process that could be gone.
+        recorded = [repr(row).replace("status='interrupted'", "status='running'") for row in stored]
+        assert sorted(map(repr, found)) == sorted(recorded)
 
 
 def _tasks(store: str, conversation: str) -> list[tuple[int, str, Any]]:
