@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
@@ -81,7 +82,12 @@ class Hooks:
         if error is not None:
             logger.error("a hook failed on %s", record.id, exc_info=error)
         elif isinstance(answer, Awaitable):
-            await self._wait(lambda: answer, record)
+            try:
+                await self._wait(lambda: answer, record)
+            finally:
+                # Stopped before it began: a coroutine that is never awaited would be reported as a mistake.
+                if inspect.iscoroutine(answer) and inspect.getcoroutinestate(answer) == inspect.CORO_CREATED:
+                    answer.close()
 
     async def _wait(self, call: Call, record: Recorded) -> None:
         """Wait for an async hook in a task of its own: it may ignore that it is cancelled."""
