@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Deny, Rule, RunContext, Team
+from changeover import Agent, Approve, Deny, Rule, RunContext, Team
 from changeover.errors import HandoffTimeoutError, IllegalTransition
 from changeover.messages import Message, ToolResult
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
@@ -20,7 +20,7 @@ from tests.stories.cancellation import Hold
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import MODES, office, package
 from tests.stories.rollbacks import WHY, undo
-from tests.stories.service import brings, error, pulled, served
+from tests.stories.service import brings, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_working, runs_out
 from tests.stories.wanted import wanted
@@ -46,7 +46,7 @@ async def cleaned_up(stage: Stage) -> list[str]:
     async def is_done() -> bool:
         return bool(stage.did)
 
-    assert await soon(is_done)
+    assert await soon(is_done, 5.0)
     return stage.did
 
 
@@ -146,17 +146,22 @@ def noted(stage: Stage, times: int = 0) -> Any:
     return note
 
 
-@wanted("there is no on_accepted=")
+@story
 async def what_follows_an_acceptance_is_called_once_it_is_recorded(stage: Stage) -> None:
     ways = [handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))]
     members = [Agent("triage", handoffs=ways), Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
     parts: dict[str, Any] = {"triage": calls(delegates("clerk", "count"), hands_off("billing", "refund"))}
     team = stage.team(members, cast(**parts, billing=says("Refunded."), clerk=says("Three.")))
     await stage.say(team, "go")
+
+    async def is_done() -> bool:
+        return len(stage.did) == 2
+
+    assert await soon(is_done, 5.0)
     assert stage.did == ["triage → clerk: 1 key", "triage → billing: 1 key"]
 
 
-@wanted("there is no on_accepted=")
+@story
 async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_done(stage: Stage) -> None:
     way = handoff("billing", on_accepted=noted(stage, times=2))
     parts: dict[str, Any] = {"triage": hands_off("billing", "refund"), "billing": says("Refunded.")}
@@ -166,8 +171,42 @@ async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_do
     async def is_done() -> bool:
         return bool(stage.did)
 
-    assert await soon(is_done)
+    assert await soon(is_done, 5.0)
     assert (result.output, stage.did) == ("Refunded.", ["triage → billing: 1 key"])
+
+
+@story
+async def what_follows_the_acceptance_of_an_offer_that_is_never_accepted_is_not_called(stage: Stage) -> None:
+    way = handoff("billing", on_accepted=noted(stage))
+    closed = Agent("billing", accepts_handoffs=False)
+    team = stage.team([Agent("triage", handoffs=[way]), closed], cast(triage=tries(hands_off("billing", "refund"))))
+    assert (await stage.say(team, "go")).final_agent == "triage"
+    assert (stage.did, await recorded(team, "FollowUpDone")) == ([], [])
+
+
+@story
+async def a_run_that_waits_for_a_person_says_so_while_a_follow_up_goes_on(stage: Stage) -> None:
+    hold = Hold()
+
+    @changeover.tool(approval=True)
+    def refund() -> str:
+        """Send money back."""
+        return "sent"
+
+    async def slowly(acceptance: changeover.Acceptance) -> None:
+        await hold.on()
+        stage.effects.append(acceptance.handoff.receiver)
+
+    way = handoff("billing", strategy=changeover.MessageOnly(), on_accepted=slowly)
+    members = [Agent("triage", handoffs=[way]), Agent("billing", tools=[refund])]
+    parts: dict[str, Any] = {"triage": hands_off("billing", "refund"), "billing": tries(calls(("refund", {})))}
+    team = stage.team(members, cast(**parts))
+    result = await stage.say(team, "go")
+    assert result.status == "waiting" or stage.lives > 1
+    hold.let_go.set()
+    assert await cleaned_up(stage) == ["billing"]
+    await decide_all(team, Approve(), CONVERSATION)
+    assert (await served(stage, team, "go")).output == "sent"
 
 
 @wanted("cancel() has no after_turn=")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from changeover.agent.variable import Variables
 from changeover.guards.approval import Approvable
 from changeover.guards.guard import Guard
@@ -15,6 +17,13 @@ from changeover.tools.run_context import RunContext
 
 TIMEOUT = 300.0
 """How many seconds a receiver may take, unless the declaration says otherwise."""
+
+
+class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the declaration of a handoff wants to happen by itself, as its offer records it."""
+
+    on_accepted: bool = False
+    """Whether a function is called after the acceptance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +45,7 @@ class Handoff:
     on_rollback: Callable[..., Any] | None
     guards: Sequence[Guard] = ()
     when: Callable[[RunContext], bool] | None = None
+    on_accepted: Callable[..., Any] | None = None
 
 
 def handoff(
@@ -53,6 +63,7 @@ def handoff(
     merge: Merge = "merge",
     alternatives: Sequence[str] = (),
     expects: Any = None,
+    on_accepted: Callable[..., Any] | None = None,
     on_rollback: Callable[..., Any] | None = None,
     guards: Sequence[Guard] = (),
 ) -> Handoff:
@@ -69,6 +80,8 @@ def handoff(
     - `return_to`: the id of the agent that gets the user's next message (default: the receiver).
     - `alternatives`: ids of agents that get the offer, in this order, if the receiver declines.
     - `expects`: what the result must be: a type, a JSON schema, or Expects(…).
+    - `on_accepted`: a function of an Acceptance that is called once the acceptance is recorded, until it succeeds; the
+      receiver does not wait for it.
     - `on_rollback`: a function of a Rollback that cleans up if the handoff is rolled back.
     - `guards`: guards of this handoff, in addition to those of the team.
 
@@ -90,7 +103,14 @@ def handoff(
         on_rollback=on_rollback,
         guards=tuple(guards) if isinstance(guards, list) else guards,
         when=when,
+        on_accepted=on_accepted,
     )
+
+
+def policy_of(declared: Handoff | Delegate) -> Policy | None:
+    """What a declaration wants to happen by itself; None if nothing."""
+    policy = Policy(declared.on_accepted is not None)
+    return None if policy == Policy() else policy
 
 
 def tool_name(verb: str, receiver: str) -> str:
@@ -122,6 +142,7 @@ class Delegate:
     guards: Sequence[Guard] = ()
     variables: Variables = ()
     when: Callable[[RunContext], bool] | None = None
+    on_accepted: Callable[..., Any] | None = None
     on_rollback: Callable[..., Any] | None = None
 
 
@@ -140,6 +161,7 @@ def delegate(
     timeout: float | None = TIMEOUT,
     alternatives: Sequence[str] = (),
     expects: Any = None,
+    on_accepted: Callable[..., Any] | None = None,
     on_rollback: Callable[..., Any] | None = None,
     guards: Sequence[Guard] = (),
 ) -> Delegate:
@@ -157,6 +179,8 @@ def delegate(
     - `timeout`: how many seconds it may take from the offer to the result (default 300, None for no limit).
     - `alternatives`: ids of agents that get the offer, in this order, if the receiver declines.
     - `expects`: what the result must be: a type, a JSON schema, or Expects(…).
+    - `on_accepted`: a function of an Acceptance that is called once the acceptance is recorded, until it succeeds; the
+      receiver does not wait for it.
     - `on_rollback`: a function of a Rollback that cleans up if the task is rolled back after the receiver accepted it.
     - `guards`: guards of this delegation, in addition to those of the team.
 
@@ -177,5 +201,6 @@ def delegate(
         guards=tuple(guards) if isinstance(guards, list) else guards,
         variables=variables if isinstance(variables, type) else tuple(variables),
         when=when,
+        on_accepted=on_accepted,
         on_rollback=on_rollback,
     )

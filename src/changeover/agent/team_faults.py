@@ -187,9 +187,10 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
 def _function_faults(way: Handoff | Delegate) -> Iterator[str]:
     if way.when is not None:
         yield from condition_faults("when", way.when)
-    if way.on_rollback is not None and not callable(way.on_rollback):
-        yield f"has on_rollback={way.on_rollback!r}; give a function"
-    yield from arity_faults("on_rollback", way.on_rollback, "rollback")
+    for option, about in (("on_rollback", "rollback"), ("on_accepted", "acceptance")):
+        if (function := getattr(way, option)) is not None and not callable(function):
+            yield f"has {option}={function!r}; give a function"
+        yield from arity_faults(option, function, about)
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:

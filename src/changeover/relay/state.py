@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
 from changeover.faults import Fault, LimitName
-from changeover.handoffs.callback import Rollback
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
@@ -207,7 +207,7 @@ class State:
         else:
             self.carry(base, [turn.updates[place] for place in sorted(turn.updates)])
 
-    def owe(self, about: Rollback) -> None:
+    def owe(self, about: Rollback | Acceptance) -> None:
         """A function of the handoff's declaration has to be called about this, until it succeeds."""
         due = CallBack(about)
         self.callbacks[due.key] = due
@@ -288,6 +288,8 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.HandoffRolledBack: rollback.roll_back,
     events.RollbackFailed: lambda state, run, event: rollback.try_again(state, event),
     events.RollbackDone: lambda state, run, event: rollback.finish(state, event),
+    events.FollowUpFailed: lambda state, run, event: rollback.try_again(state, event),
+    events.FollowUpDone: lambda state, run, event: rollback.finish(state, event),
     events.TicketTaken: answers.take,
     events.TicketLapsed: answers.lapse,
     events.ResultJudged: runs.judge,
@@ -320,6 +322,8 @@ IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     events.HandoffRolledBack: rollback.roll_back_idle,
     events.RollbackFailed: rollback.try_again,
     events.RollbackDone: rollback.finish,
+    events.FollowUpFailed: rollback.try_again,
+    events.FollowUpDone: rollback.finish,
     events.LimitReached: runs.reach_limit_idle,
     events.CancelRequested: runs.call_off_waiting,
     Unreadable: runs.leave_idle,

@@ -21,6 +21,8 @@ from changeover.relay.events.handoffs import (
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -73,6 +75,8 @@ __all__ = [
     "Entry",
     "Event",
     "FellBack",
+    "FollowUpDone",
+    "FollowUpFailed",
     "FunctionFailed",
     "FunctionReturned",
     "Given",
@@ -166,6 +170,8 @@ Event = (
     | TierChosen
     | TicketLapsed
     | VariantChosen
+    | FollowUpFailed
+    | FollowUpDone
 )
 """Every event that this version can write."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import field
 
+from changeover.agent.handoff import Policy
 from changeover.facts import Expected, Mode, Spent, Usage
 from changeover.faults import Fault
 from changeover.handoffs.context import Merge
@@ -73,6 +74,8 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
     """Capabilities that the receiver must have."""
+    policy: Policy | None = None
+    """What its declaration wants to happen by itself; None if nothing."""
 
     @property
     def is_whole(self) -> bool:
@@ -279,6 +282,20 @@ class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):
 
 class RollbackDone(Recordable, frozen=True, tag="rollback_done"):
     """The cleanup after a rollback is done."""
+
+    call: str
+
+
+class FollowUpFailed(Recordable, frozen=True, tag="follow_up_failed"):
+    """The on_accepted function of a handoff failed, and is retried."""
+
+    call: str
+    reason: str
+    retry_at: float
+
+
+class FollowUpDone(Recordable, frozen=True, tag="follow_up_done"):
+    """The on_accepted function of a handoff has returned."""
 
     call: str
 

@@ -13,7 +13,7 @@ from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
-from changeover.handoffs.callback import Rollback
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.context import last_messages, merge_variables, select_messages, with_results
 from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
@@ -210,6 +210,8 @@ def accept(state: State, run: Run, event: HandoffAccepted) -> None:
         _answer_for(state, run, call, offered)
     else:
         _delegate(state, run, turn, call, offered, event.deadline)
+    if (policy := offered.offer.policy) is not None and policy.on_accepted:
+        state.owe(Acceptance(state.handoffs[-1], event.by))
 
 
 def _decision(offered: Offered) -> Decision | None:

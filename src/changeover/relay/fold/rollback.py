@@ -1,4 +1,4 @@
-"""The fold of rollbacks: the task goes back to its sender, and cleanup is due."""
+"""The fold of rollbacks: the task goes back to its sender, and cleanup is due; and of the callbacks of declarations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from changeover.handoffs.callback import Rollback
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
 from changeover.ids import Mark, command_id, handoff_id, split_handoff
 from changeover.messages import Note
-from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
+from changeover.relay.events import (
+    FollowUpDone,
+    FollowUpFailed,
+    HandoffRolledBack,
+    RollbackDone,
+    RollbackFailed,
+    RollbackRequested,
+)
 from changeover.relay.fold.answers import end_offer, open_offers
 from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Task, Thinking
@@ -130,11 +137,19 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
     state.add(Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
 
 
-def try_again(state: State, event: RollbackFailed) -> None:
-    key = command_id(event.call, Mark.CLEANUP)
+MARKS = {
+    RollbackFailed: Mark.CLEANUP,
+    RollbackDone: Mark.CLEANUP,
+    FollowUpFailed: Mark.FOLLOW_UP,
+    FollowUpDone: Mark.FOLLOW_UP,
+}
+
+
+def try_again(state: State, event: RollbackFailed | FollowUpFailed) -> None:
+    key = command_id(event.call, MARKS[type(event)])
     if before := state.callbacks.get(key):
         state.callbacks[key] = before.again(event.retry_at)
 
 
-def finish(state: State, event: RollbackDone) -> None:
-    state.callbacks.pop(command_id(event.call, Mark.CLEANUP), None)
+def finish(state: State, event: RollbackDone | FollowUpDone) -> None:
+    state.callbacks.pop(command_id(event.call, MARKS[type(event)]), None)
