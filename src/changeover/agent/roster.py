@@ -29,6 +29,7 @@ from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
+from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition, as_tool
 
 
@@ -137,6 +138,8 @@ class Roster(Struct, frozen=True):
     """The experiments."""
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
+    team: str = DEFAULT_TEAM
+    """The name of the team; it works on the conversations of this name only."""
 
     @property
     def breaks(self) -> bool:

@@ -42,7 +42,7 @@ from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
-from changeover.relay.requests import Append, Input, Later, Settled
+from changeover.relay.requests import Append, Input, Later, Settled, check_team
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
@@ -92,6 +92,7 @@ class Recorder:
             fresh = fresh or live.stale
             if live.stale or live.state.unreadable:
                 await self._conversations.ensure_readable(live)
+            check_team(live.state, self._directory.world)
             key = input.key(live.state)
             if key and (position := await self._log.find(live.state.id, key)) is not None:
                 return await self._repeated(live, input, position)
