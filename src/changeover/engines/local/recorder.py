@@ -37,7 +37,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.history import Witness, late_witness
 from changeover.relay.ports import Head, Observer
-from changeover.relay.projection.changes import FAILURES, Change, Reading
+from changeover.relay.projection.changes import Change, Reading, may_blame
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
@@ -199,7 +199,7 @@ class Recorder:
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
         head = self._head(live, commands, tickets, ended)
         circuits = None
-        if roster.breaks and not (calm and FAILURES.isdisjoint(map(type, batch))):
+        if roster.breaks and (not calm or may_blame(batch)):
             changes = reading.changes if reading else await self._changes(entry)
             circuits = circuits_of(state.id, changes, roster, calm)
         rows = reading.finish() if isinstance(reading, Projection) else None
