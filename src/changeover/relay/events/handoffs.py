@@ -246,6 +246,9 @@ class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
     call: str
     reason: str = ""
     by: str = ""
+    cleans: bool = False
+    """Whether the sender has the task again without a HandoffRolledBack, and cleanup follows: of a delegate, or of a
+    transfer that was not answered in time. In older logs no cleanup followed for these."""
 
 
 class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):

@@ -13,6 +13,7 @@ from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
+from changeover.handoffs.callback import Rollback
 from changeover.handoffs.context import last_messages, merge_variables, select_messages, with_results
 from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
@@ -269,7 +270,7 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     run.take_back(event.spent)
     run.progress += event.success
     if not isinstance(delegated, Declined):
-        _note_end(state, delegated.index, event)
+        _note_end(state, delegated, event)
     note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()
     call.result = result = _result(state.id, event, note)
     text = msgspec.json.encode(result).decode()
@@ -286,13 +287,15 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
         state.answer(run, turn, call, text, event.success)
 
 
-def _note_end(state: State, index: int, event: HandoffReturned) -> None:
-    record = state.handoffs[index]
+def _note_end(state: State, phase: Delegated | Offered, event: HandoffReturned) -> None:
+    record, recalled = state.handoffs[phase.index], phase.recalled if isinstance(phase, Delegated) else None
     if event.success:
         standing = concluded(record.state, Signal.COMPLETE, Signal.RETURN)
     else:
         standing = concluded(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
-    state.handoffs[index] = replace(record, state=standing, error=event.error)
+    state.handoffs[phase.index] = back = replace(record, state=standing, error=event.error)
+    if recalled is not None and recalled.cleans and not event.success:
+        state.owe(Rollback(back, recalled.reason, recalled.by, event.response))
 
 
 def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:
