@@ -108,6 +108,10 @@ class Seat(Struct, frozen=True):
         return tuple(misfit(each, variables[each.name]) for each in self.agent.requires if each.name in lacking)
 
 
+BRIEFING = 2
+"""A briefing may take one part in so many of a context window; the rest is for instructions, tools and the work."""
+
+
 class Roster(Struct, frozen=True):
     """A team as decisions read it."""
 
@@ -138,6 +142,8 @@ class Roster(Struct, frozen=True):
     """The rules that refuse handoffs, or have a person approve them."""
     trials: Trials = {}
     """The experiments."""
+    windows: Mapping[str, int] = {}
+    """The context windows of members' models in tokens, as far as they are known."""
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
     team: str = DEFAULT_TEAM
@@ -198,6 +204,11 @@ class Roster(Struct, frozen=True):
         if mode is Mode.DELEGATE:
             return Recent()
         return MessageOnly() if sender == receiver else Full()
+
+    def briefing_room(self, receiver: str) -> int | None:
+        """Number of tokens that a briefing may take of the receiver's context window; None if that is unknown."""
+        window = self.windows.get(receiver)
+        return None if window is None else window // BRIEFING
 
     @property
     def template(self) -> str:
