@@ -16,6 +16,8 @@ from hashlib import sha256
 
 FIRST_TASK = 2
 """Position of the first task in every conversation: behind `Started` and `UserSpoke`."""
+DEFAULT_TEAM = "default"
+"""The name of a team that declares none; conversations without a recorded team belong to it."""
 LONGEST_KEY = 512
 """Bytes of a caller's key that the log keeps as they are; a longer key is hashed."""
 

@@ -31,6 +31,7 @@ from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
+from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition, as_tool
 
 
@@ -107,6 +108,10 @@ class Seat(Struct, frozen=True):
         return tuple(misfit(each, variables[each.name]) for each in self.agent.requires if each.name in lacking)
 
 
+BRIEFING = 2
+"""A briefing may take one part in so many of a context window; the rest is for instructions, tools and the work."""
+
+
 class Roster(Struct, frozen=True):
     """A team as decisions read it."""
 
@@ -137,8 +142,12 @@ class Roster(Struct, frozen=True):
     """The rules that refuse handoffs, or have a person approve them."""
     trials: Trials = {}
     """The experiments."""
+    windows: Mapping[str, int] = {}
+    """The context windows of members' models in tokens, as far as they are known."""
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
+    team: str = DEFAULT_TEAM
+    """The name of the team; it works on the conversations of this name only."""
 
     @property
     def breaks(self) -> bool:
@@ -197,6 +206,11 @@ class Roster(Struct, frozen=True):
         if mode is Mode.DELEGATE:
             return Recent()
         return MessageOnly() if sender == receiver else Full()
+
+    def briefing_room(self, receiver: str) -> int | None:
+        """Number of tokens that a briefing may take of the receiver's context window; None if that is unknown."""
+        window = self.windows.get(receiver)
+        return None if window is None else window // BRIEFING
 
     @property
     def template(self) -> str:

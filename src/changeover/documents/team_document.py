@@ -64,6 +64,7 @@ class _TeamReader:
         self.ids: list[str] = []
         self.team: dict[str, Reader] = {
             "agents": lambda value: value.items("a list of agents"),
+            "name": YamlValue.text,
             "start": self._agent,
             **dict.fromkeys(("model", "helper_model"), _model),
             "strategy": self._strategy,

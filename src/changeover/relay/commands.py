@@ -205,6 +205,8 @@ class PackContext(Struct, frozen=True, gc=False):
     """Number of calls of the helper model before this one, in this conversation."""
     fallback: int
     """Number of tokens that the receiver gets if packing fails."""
+    room: int | None = None
+    """Number of tokens that the briefing may take; None for no limit."""
 
 
 class FetchContext(Struct, frozen=True, gc=False):

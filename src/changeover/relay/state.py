@@ -78,6 +78,7 @@ class State:
         "seq",
         "summaries",
         "task",
+        "team",
         "thread",
         "unreadable",
         "variables",
@@ -88,6 +89,8 @@ class State:
 
     def __init__(self, id: str) -> None:
         self.id = self.root = id
+        self.team = ""
+        """The team that works on it; empty until its opening is folded."""
         self.position = self.task = self.depth = 0
         self.seq = 0
         """Sequence number of the last event in the root's tree."""

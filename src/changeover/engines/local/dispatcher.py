@@ -151,7 +151,7 @@ class Dispatcher:
 
     async def recover(self) -> None:
         """Go on with unfinished conversations that no live process works on."""
-        for conversation in await self.log.unfinished():
+        for conversation in await self.log.unfinished(self.directory.world.roster.team):
             with undamaged(conversation):
                 if is_root(conversation) or not await self._is_run_by_parent(conversation):
                     await self.go_on_with(conversation)

@@ -132,6 +132,8 @@ class ContextPacked(Recordable, frozen=True, tag="context_packed"):
     """Why packing failed; the receiver gets the last messages instead."""
     usage: Usage | None = None
     """Usage of the model call, if there was one."""
+    left_out: Chapter | None = None
+    """Parts of the briefing that did not fit into the receiver's context window."""
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):

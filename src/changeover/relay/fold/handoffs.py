@@ -14,7 +14,7 @@ from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
 from changeover.handoffs.callback import Acceptance, Rollback
-from changeover.handoffs.context import last_messages, merge_variables, select_messages, with_results
+from changeover.handoffs.context import last_messages, merge_variables, select_messages
 from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, User
@@ -154,7 +154,7 @@ def view_of(
         return list(packed.messages)
     if packed is not None and packed.briefing:
         return [request, Note(packed.briefing, offer.sender)]
-    shown = with_results(last_messages(select_messages(said, offer.include, offer.exclude), offer.shown))
+    shown = last_messages(select_messages(said, offer.include, offer.exclude), offer.shown)
     if not any(isinstance(each, User) and each.text == request.text for each in shown):
         shown = [request, *shown]
     return [*shown, Note(offer.message, offer.sender)] if offer.message else shown
@@ -258,6 +258,8 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
     if not whole:
         state.see(view, len(view) if state.chapters and offered.packed and offered.packed.retold else 0)
+        if offered.packed is not None and offered.packed.left_out is not None:
+            state.chapters, state.covered = (*state.chapters, offered.packed.left_out), len(view)
     elif offered.commanded and offer.message:
         state.add(Note(offer.message, offer.sender))
 

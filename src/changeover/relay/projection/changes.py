@@ -6,7 +6,7 @@ from the log again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -210,7 +210,13 @@ MEANINGS: dict[type[Any], Callable[[State, Any], Iterable[Change]]] = {
 """What each event means for handoffs; any other means nothing."""
 
 FAILURES = frozenset({HandoffExpired, HandoffReturned, RunFailed})
-"""Events that may say that a receiver failed."""
+
+
+def may_blame(events: Sequence[Event]) -> bool:
+    """True if one of these events may say that a receiver failed."""
+    return not FAILURES.isdisjoint(map(type, events)) and any(
+        type(event) in FAILURES and not (isinstance(event, HandoffReturned) and event.success) for event in events
+    )
 
 
 def _change(state: State, call: str, receiver: str, over: HandoffState, **more: Any) -> Change:
