@@ -316,6 +316,13 @@ def test_a_callback_that_is_no_function_is_a_fault(way: Any, option: str):
     assert f"{option}=5; give a function" in fault([Agent("a", handoffs=[way("b", **{option: 5})]), Agent("b")])
 
 
+@pytest.mark.parametrize("option", ["on_timeout", "on_failure"])
+@pytest.mark.parametrize("way", [handoff, delegate])
+def test_a_policy_that_does_not_exist_is_a_fault(way: Any, option: str):
+    said = f"has {option}='retry'; use 'tell' or 'rollback'"
+    assert said in fault([Agent("a", handoffs=[way("b", **{option: "retry"})]), Agent("b")])
+
+
 class Whole(RootModel[dict[str, int]]):
     """A pydantic model without fields."""
 

@@ -11,18 +11,19 @@ from pydantic import BaseModel
 
 import changeover
 from changeover import Agent, Approve, Deny, Rule, RunContext, Team
-from changeover.errors import HandoffTimeoutError, IllegalTransition
+from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
 from changeover.messages import Message, ToolResult
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.public_api import public, recorded, soon
 from tests.stories.answers import tries
+from tests.stories.approvals import same_store
 from tests.stories.cancellation import Hold
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import MODES, office, package
 from tests.stories.rollbacks import WHY, undo
 from tests.stories.service import brings, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
-from tests.stories.timeouts import keeps_working, runs_out
+from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
 from tests.stories.wanted import wanted
 
 handoff: Any = changeover.handoff
@@ -50,7 +51,7 @@ async def cleaned_up(stage: Stage) -> list[str]:
     return stage.did
 
 
-@wanted("there is no on_failure=")
+@story
 async def a_transfer_whose_receiver_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     way = handoff("billing", on_failure="rollback", on_rollback=undone(stage))
     parts: dict[str, Any] = {"triage": tries(hands_off("billing", "refund")), "billing": fails("torn", retryable=False)}
@@ -62,7 +63,7 @@ async def a_transfer_whose_receiver_fails_is_rolled_back_by_policy(stage: Stage)
     assert (done.startswith("undone: billing: "), "torn" in done) == (True, True)
 
 
-@wanted("there is no on_failure= of a delegate")
+@story
 async def a_delegate_that_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     way = delegate("clerk", on_failure="rollback", on_rollback=undone(stage))
     parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": fails("torn", retryable=False)}
@@ -73,7 +74,7 @@ async def a_delegate_that_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     assert record.state == "RETURNED"
 
 
-@wanted("there is no on_timeout=")
+@story
 async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     way = delegate("clerk", timeout=60, on_timeout="rollback", on_rollback=undone(stage))
@@ -82,6 +83,84 @@ async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) 
     await runs_out(stage, team, clock, hold, 60)
     [record] = await team.handoffs(CONVERSATION)
     assert (record.state, len(await cleaned_up(stage))) == ("RETURNED", 1)
+
+
+@story
+async def a_transfer_that_is_not_answered_in_time_is_rolled_back_by_policy(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    way = handoff("billing", timeout=60, on_timeout="rollback", on_rollback=undone(stage))
+    members = [
+        *(Agent("front", handoffs=["triage"]), Agent("triage", handoffs=[way])),
+        Agent("billing", accepts=keeps_thinking(hold)),
+    ]
+    turns = (
+        tries(hands_off("triage", "a refund")),
+        tries(hands_off("triage", "a refund"), hands_off("billing", "refund")),
+    )
+    team = stage.team(members, cast(front=turns[0], triage=turns[1]), clock=clock)
+    result = await runs_out(stage, team, clock, hold, 60)
+    assert (result.final_agent, "billing did not take it: it did not answer in time" in result.output) == (
+        "triage",
+        True,
+    )
+    assert [(each.receiver, str(each.state)) for each in result.handoff_chain] == [
+        *(("triage", "COMPLETE"), ("billing", "RETURNED")),
+    ]
+    assert await cleaned_up(stage) == ["undone: billing: it did not answer in time"]
+
+
+@story
+async def what_a_delegate_said_before_it_failed_comes_back_with_the_rollback(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    def clerk(messages: Sequence[Message]) -> Any:
+        counted = isinstance(messages[-1], ToolResult)
+        return fails("torn", retryable=False) if counted else calls(("count", {}), text="One moment.")
+
+    def clean(rollback: changeover.Rollback) -> None:
+        stage.effects.append(rollback.partial_result)
+
+    for policy in ("rollback", "tell"):
+        way = delegate("clerk", on_failure=policy, on_rollback=clean)
+        members = [Agent("boss", handoffs=[way]), Agent("clerk", tools=[count])]
+        team = stage.team(members, cast(boss=tries(delegates("clerk", "count")), clerk=clerk))
+        [back] = came_back(await stage.say(team, "how many?", conversation=policy))
+        assert back.response == ("One moment." if policy == "rollback" else "")
+    assert await cleaned_up(stage) == ["One moment."]
+
+
+@story
+async def a_failure_that_is_rolled_back_counts_for_the_circuit_breaker(stage: Stage) -> None:
+    breaker = changeover.CircuitBreaker(threshold=1)
+    for way in (handoff, delegate):
+        asked = hands_off("clerk", "count") if way is handoff else delegates("clerk", "count")
+        boss = Agent("boss", handoffs=[way("clerk", on_failure="rollback")])
+        parts: dict[str, Any] = {"boss": tries(asked), "clerk": fails("torn", retryable=False)}
+        team = stage.team([boss, Agent("clerk")], cast(**parts), guards=[breaker], **same_store(stage))
+        await stage.say(team, "how many?", conversation=way.__name__)
+        assert [(each.receiver, str(each.state)) for each in await team.breakers()] == [("clerk", "open")]
+        assert [str(each.state) for each in await team.handoffs(way.__name__)] == ["RETURNED"]
+
+
+@story
+async def a_transfer_whose_receiver_exceeds_a_limit_is_rolled_back_with_its_delegates(stage: Stage) -> None:
+    hold = Hold()
+    members = [
+        Agent("triage", handoffs=[handoff("billing", on_failure="rollback", on_rollback=undone(stage))]),
+        Agent("billing", handoffs=[delegate("slow"), delegate("busy")]),
+        *(Agent("slow", handoffs=()), Agent("busy", handoffs=(), tools=[changeover.tool(lambda: "3", name="count")])),
+    ]
+    both = calls(delegates("slow", "wait"), delegates("busy", "count"))
+    parts: dict[str, Any] = {"triage": tries(hands_off("billing", "refund")), "billing": both}
+    model = cast(**parts, slow=keeps_working(hold), busy=calls(("count", {})))
+    team = stage.team(members, model, limits=changeover.Limits(max_turns=5))
+    await stage.error(EconomicLimitExceeded, team, "charged twice")
+    chain = {each.receiver: str(each.state) for each in await team.handoffs(CONVERSATION)}
+    assert chain == {"billing": "RETURNED", "slow": "RETURNED", "busy": "FAILED"}
+    [done] = await cleaned_up(stage)
+    assert done.startswith("undone: billing: ") and "max_turns=5" in done
 
 
 @story

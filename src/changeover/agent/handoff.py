@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -19,11 +19,17 @@ TIMEOUT = 300.0
 """How many seconds a receiver may take, unless the declaration says otherwise."""
 
 
+OnEnd = Literal["tell", "rollback"]
+"""What follows when a receiver is too late or fails: its sender is told, or the handoff is rolled back."""
+
+
 class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
     """What the declaration of a handoff wants to happen by itself, as its offer records it."""
 
     on_accepted: bool = False
     """Whether a function is called after the acceptance."""
+    on_timeout: OnEnd = "tell"
+    on_failure: OnEnd = "tell"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +52,8 @@ class Handoff:
     guards: Sequence[Guard] = ()
     when: Callable[[RunContext], bool] | None = None
     on_accepted: Callable[..., Any] | None = None
+    on_timeout: OnEnd = "tell"
+    on_failure: OnEnd = "tell"
 
 
 def handoff(
@@ -65,6 +73,8 @@ def handoff(
     expects: Any = None,
     on_accepted: Callable[..., Any] | None = None,
     on_rollback: Callable[..., Any] | None = None,
+    on_timeout: OnEnd = "tell",
+    on_failure: OnEnd = "tell",
     guards: Sequence[Guard] = (),
 ) -> Handoff:
     """Declare a handoff to the agent with the id `receiver`; the model sees it as a function with these `variables`.
@@ -83,6 +93,10 @@ def handoff(
     - `on_accepted`: a function of an Acceptance that is called once the acceptance is recorded, until it succeeds; the
       receiver does not wait for it.
     - `on_rollback`: a function of a Rollback that cleans up if the handoff is rolled back.
+    - `on_timeout`: "rollback" rolls it back if the receiver does not answer in time (default "tell": the sender is
+      told).
+    - `on_failure`: "rollback" rolls it back if the receiver fails after it accepted, and the sender goes on (default
+      "tell": the run fails).
     - `guards`: guards of this handoff, in addition to those of the team.
 
     `Team(…)` reports what is wrong with it as a MisconfiguredError.
@@ -104,12 +118,14 @@ def handoff(
         guards=tuple(guards) if isinstance(guards, list) else guards,
         when=when,
         on_accepted=on_accepted,
+        on_timeout=on_timeout,
+        on_failure=on_failure,
     )
 
 
 def policy_of(declared: Handoff | Delegate) -> Policy | None:
     """What a declaration wants to happen by itself; None if nothing."""
-    policy = Policy(declared.on_accepted is not None)
+    policy = Policy(declared.on_accepted is not None, declared.on_timeout, declared.on_failure)
     return None if policy == Policy() else policy
 
 
@@ -144,6 +160,8 @@ class Delegate:
     when: Callable[[RunContext], bool] | None = None
     on_accepted: Callable[..., Any] | None = None
     on_rollback: Callable[..., Any] | None = None
+    on_timeout: OnEnd = "tell"
+    on_failure: OnEnd = "tell"
 
 
 def delegate(
@@ -163,6 +181,8 @@ def delegate(
     expects: Any = None,
     on_accepted: Callable[..., Any] | None = None,
     on_rollback: Callable[..., Any] | None = None,
+    on_timeout: OnEnd = "tell",
+    on_failure: OnEnd = "tell",
     guards: Sequence[Guard] = (),
 ) -> Delegate:
     """Declare that an agent may give the agent `receiver` a task and get its result; the model sees it as a function.
@@ -182,6 +202,8 @@ def delegate(
     - `on_accepted`: a function of an Acceptance that is called once the acceptance is recorded, until it succeeds; the
       receiver does not wait for it.
     - `on_rollback`: a function of a Rollback that cleans up if the task is rolled back after the receiver accepted it.
+    - `on_timeout`, `on_failure`: "rollback" rolls the task back if it takes too long or fails; the sender gets the
+      reason and what the receiver said last (default "tell": it gets the reason, and nothing is rolled back).
     - `guards`: guards of this delegation, in addition to those of the team.
 
     `Team(…)` reports what is wrong with it as a MisconfiguredError.
@@ -203,4 +225,6 @@ def delegate(
         when=when,
         on_accepted=on_accepted,
         on_rollback=on_rollback,
+        on_timeout=on_timeout,
+        on_failure=on_failure,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate, policy_of
+from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate, OnEnd, policy_of
 from changeover.agent.moves import BadArguments, DelegateTo, Intent, NoSuchReceiver, expected_of
 from changeover.agent.variable import compile_variables
 from changeover.guards.approval import Approvable, approval_of
@@ -44,6 +44,8 @@ def specialist(
     expects: Any = None,
     on_accepted: Callable[..., Any] | None = None,
     on_rollback: Callable[..., Any] | None = None,
+    on_timeout: OnEnd = "tell",
+    on_failure: OnEnd = "tell",
     guards: Sequence[Guard] = (),
 ) -> Specialist:
     """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
@@ -67,6 +69,8 @@ def specialist(
         when=when,
         on_accepted=on_accepted,
         on_rollback=on_rollback,
+        on_timeout=on_timeout,
+        on_failure=on_failure,
         among=tuple(among),
     )
 

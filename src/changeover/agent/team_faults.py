@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from math import inf
+from typing import get_args
 
 from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
-from changeover.agent.handoff import Delegate, Handoff
+from changeover.agent.handoff import Delegate, Handoff, OnEnd
 from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
 from changeover.agent.variable import Variable, Variables, compile_variables, variable_faults
@@ -182,6 +183,13 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
         if other not in ids:
             yield f"has the alternative {_unknown(other, ids)}"
     yield from _function_faults(way)
+    yield from _end_faults(way)
+
+
+def _end_faults(way: Handoff | Delegate) -> Iterator[str]:
+    for option in ("on_timeout", "on_failure"):
+        if (wanted := getattr(way, option)) not in get_args(OnEnd):
+            yield f"has {option}={wanted!r}; use 'tell' or 'rollback'"
 
 
 def _function_faults(way: Handoff | Delegate) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
+from changeover.facts import State as HandoffState
 from changeover.faults import Fault, LimitName
 from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.context import merge_variables
@@ -80,6 +81,8 @@ class State:
         "task",
         "team",
         "thread",
+        "undoes",
+        "undoing",
         "unreadable",
         "variables",
         "variants",
@@ -117,10 +120,13 @@ class State:
         self.workflow_state: dict[str, Any] = {}
         self.handed: Handed | None = None
         self.handoffs: list[HandoffRecord] = []
-        self.leg = -1
-        """Index of the handoff that the active agent works under; negative without one."""
+        self.leg, self.undoes = -1, False
+        """Index of the handoff that the active agent works under, negative without one; and whether its declaration
+        rolls it back when the agent fails."""
         self.returned: tuple[DelegateResult, ...] = ()
         """Results of the branches that a Function member sent out last."""
+        self.undoing: dict[str, str] = {}
+        """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""
         self.returning: RollbackRequested | None = None
         """The requested rollback of a transfer."""
         self.callbacks: dict[str, CallBack] = {}
@@ -241,13 +247,14 @@ class State:
         self.outcomes[run.id] = Outcome(
             run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled, self.returned
         )
-        self.run, self.leg, self.returned = None, -1, ()
+        self.run, self.leg, self.undoes, self.returned = None, -1, False, ()
 
     def end_leg(self, signal: Signal) -> None:
         """End the work under the last transfer of this run."""
         if self.leg >= 0:
             record = self.handoffs[self.leg]
-            self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
+            if record.state is not HandoffState.FAILED or signal is Signal.RETURN:  # a failed one is being rolled back
+                self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
 
 
 def merged(before: Directive | None, new: Directive) -> Directive:

@@ -220,6 +220,8 @@ class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
     receiver: str
     reason: str
     spent: Spent = Spent()
+    partial: str = ""
+    """The last words of a delegate that was not done."""
 
 
 class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
@@ -243,6 +245,8 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     spent: Spent = Spent()
     artifacts: dict[str, str | None] = field(default_factory=dict)
     workflow_state: dict[str, Any] = field(default_factory=dict)
+    partial: str = ""
+    """The last words of a delegate that failed."""
 
 
 class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
@@ -254,6 +258,8 @@ class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
     cleans: bool = False
     """Whether the sender has the task again without a HandoffRolledBack, and cleanup follows: of a delegate, or of a
     transfer that was not answered in time. In older logs no cleanup followed for these."""
+    fault: Fault | None = None
+    """The failure of a transfer's receiver, if its declaration rolls it back for that."""
 
 
 class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
