@@ -10,7 +10,7 @@ from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
 from changeover.guards.approval import Decision, decision_fault, is_names
 from changeover.guards.breaker import Circuit
 from changeover.ids import below, split_request
-from changeover.inputs import check_id, check_texts
+from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.engine import Engine
@@ -129,10 +129,12 @@ class Overseer(ABC):
         check_id(conversation=conversation, name=name)
         await keep(self.log.trials, conversation, (name, value), self.clock.now())
 
-    async def history(self, conversation: str) -> list[Recorded]:
-        """All events of a conversation and its delegates, in order; raises ConversationNotFound."""
+    async def history(self, conversation: str, *, after: int = 0) -> list[Recorded]:
+        """The events of a conversation and its delegates in order: all of them, or those with a `seq` greater than
+        `after`. Raises ConversationNotFound."""
         check_id(conversation=conversation)
-        return list(recorded(await self._tree(conversation)))
+        check_seq(after=after)
+        return [each for each in recorded(await self._tree(conversation)) if each.seq > after]
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """All handoffs of a conversation and its delegates, in order; raises ConversationNotFound."""

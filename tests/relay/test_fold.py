@@ -219,6 +219,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_of": st.sampled_from(["", "c:3.0"]),
     "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),
     "goto": AGENTS,
+    **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
+    "after_turn": st.booleans(),
     "roles": st.sampled_from([(), ("manager",)]),
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),

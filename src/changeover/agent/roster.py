@@ -138,6 +138,10 @@ class Roster(Struct, frozen=True):
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
 
+    names: dict[str, str] = {}
+    """The names of members for display, of those that have one."""
+    strategies: dict[int, Strategy] = {}
+    """The strategies of runs of one conversation that have their own, by run."""
     @property
     def breaks(self) -> bool:
         """True if the team has a circuit breaker."""
@@ -172,9 +176,9 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None) -> ContextStrategy:
-        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else the
-        team's, else the default of the mode."""
+    def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None, run: int) -> ContextStrategy:
+        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else that of
+        the run, else the team's, else the default of the mode."""
         seat = self.seats.get(receiver)
         declared: Strategy | None = None
         if isinstance(move, DelegateTo):
@@ -182,7 +186,7 @@ class Roster(Struct, frozen=True):
         elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
             declared = move.handoff.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
-        for strategy in (declared, own, self.strategy):
+        for strategy in (declared, own, self.strategies.get(run) if self.strategies else None, self.strategy):
             if strategy is not None:  # a function may count as false
                 return as_strategy(strategy)
         if mode is Mode.DELEGATE:

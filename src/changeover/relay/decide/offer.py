@@ -360,7 +360,7 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         before = proposal.declined.offer
         # A sender that gets its own task back does not start afresh.
         sender, receiver = before.sender, before.receiver if receiver == before.sender else receiver
-    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move)
+    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
     if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:
