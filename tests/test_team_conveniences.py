@@ -80,7 +80,6 @@ def test_a_nested_nan_in_a_package_is_refused(where: str):
         HandoffPackage(Task("x"), Context(variables=NESTED[where]), Metadata(receiver="billing"))
 
 
-@missing("results do not carry names")
 async def test_results_carry_the_names_of_agents_beside_their_ids():
     team = desk(Agent("triage", name="Front Desk"), Agent("billing", name="Billing Office"))
     result = await team.run("hello")
@@ -89,14 +88,20 @@ async def test_results_carry_the_names_of_agents_beside_their_ids():
     assert (made.sender_name, made.receiver_name) == ("Front Desk", "Billing Office")
 
 
-@missing("results do not carry names")
 async def test_what_code_offered_and_what_a_delegate_brings_name_the_agent():
     team = desk(Agent("triage"), Agent("billing", name="Billing Office"))
     result = await team.offer(HandoffPackage(Task("x"), metadata=Metadata(receiver="billing")))
     assert (result.agent, result.agent_name) == ("billing", "Billing Office")
 
 
-@missing("an agent without a name has none in results")
+async def test_names_are_in_the_log_as_they_were(any_store: str | None):
+    async with desk(Agent("triage", name="Front Desk"), Agent("billing"), store=any_store) as team:
+        await team.run("hello", conversation="story")
+        [made] = await team.handoffs("story")
+        assert (made.sender_name, made.receiver_name) == ("Front Desk", "billing")
+        assert (await team.resume("story")).final_agent_name == "billing"
+
+
 async def test_an_agent_without_a_name_is_named_by_its_id():
     assert (await desk().run("hello")).final_agent_name == "billing"
 

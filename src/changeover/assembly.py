@@ -162,6 +162,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
         gotos=tuple(rule for rule in rules if rule.goto),
         judges=tuple(rule for rule in rules if not rule.goto),
         trials=trials_of(declared.experiments, members),
+        names={member.id: member.name for member in members if member.name},
     )
 
 

@@ -394,6 +394,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """Whether a rollback gave the task back, so that there is no step to retry."""
 
     @property
+    name: str = ""
+    """Display name of the agent, or its id."""
     def resumable(self) -> bool:
         """Whether the failed step can be retried."""
         return self.fault is not None and not self.undone

@@ -63,6 +63,7 @@ class State:
         "leg",
         "limits",
         "model_calls",
+        "names",
         "outcomes",
         "path",
         "position",
@@ -122,6 +123,8 @@ class State:
         self.rollbacks: dict[str, CleanUp] = {}
         """Cleanups that are due after rollbacks, by call."""
         self.path: list[str] = []
+        self.names: dict[str, str] = {}
+        """Display names by agent, of those that have one."""
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.limits: dict[LimitName, LimitReached] = {}
@@ -230,7 +233,17 @@ class State:
         chain = self.handoffs[run.first :]
         who = agent or self.agent
         self.outcomes[run.id] = Outcome(
-            run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled, self.returned
+            run,
+            who,
+            output,
+            chain,
+            fault,
+            self.at,
+            self.travelling,
+            self.handed,
+            cancelled,
+            self.returned,
+            name=self.names.get(who, who),
         )
         self.run, self.leg, self.returned = None, -1, ()
 

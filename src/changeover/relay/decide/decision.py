@@ -141,7 +141,8 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return Record(RunStarted(run, sender_of(spoken.package), code=True))
     agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
-    return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
+    queued, name = roster.pulls(agent) and not claimed, roster.names.get(agent, "")
+    return Record(RunStarted(run, agent, queued=queued, name=name))
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:

@@ -84,6 +84,8 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     """Whether code makes an offer, so that the active agent stays."""
     queued: bool = False
     """Whether workers claim the agent's work."""
+    name: str = ""
+    """Display name of the agent, if it has one."""
 
 
 class ModelReplied(Recordable, frozen=True, tag="model_replied"):

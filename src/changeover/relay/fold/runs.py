@@ -66,6 +66,8 @@ def begin(state: State, event: RunStarted) -> None:
     id, spoken = state.inbox.pop(0)
     if spoken.package is not None:
         return _offer(state, id, spoken, event.agent)
+    if event.name:
+        state.names[event.agent] = event.name
     if event.agent != state.agent:
         # An agent that starts without a handoff reads the whole record.
         state.agent, state.handed = event.agent, None
