@@ -280,11 +280,9 @@ async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     assert (back.success, back.response) == (True, "shelf 4")
 
 
-@wanted("tool() has no when=")
+@story
 async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    declare: Any = changeover.tool
-
-    @declare(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    @changeover.tool(when=lambda ctx: ctx.variables.get("tier") == "gold")
     def refund() -> str:
         """Send money back."""
         stage.effects.append("refunded")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +19,9 @@ from changeover.messages import Call
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Tool, ToolDefinition
 
+Condition = Callable[[Any], object]
+"""A plain function of the RunContext."""
+
 GENERIC_TOOL = "handoff"
 """The name of the tool that hands off to every agent that an agent may reach."""
 
@@ -33,6 +36,10 @@ class UseTool(Struct, frozen=True):
     def approval(self) -> Approval | None:
         """The approval that its declaration demands before a call, if any."""
         return approval_of(self.tool.approval)
+
+    @property
+    def when(self) -> Condition | None:
+        return self.tool.when
 
 
 class Intent(Struct, frozen=True):
@@ -120,17 +127,9 @@ class Transfer(Struct, frozen=True):
     def guards(self) -> Sequence[Guard]:
         return self.handoff.guards
 
-    def closed(self, context: RunContext) -> str:
-        """Why the handoff is closed now, empty if it is open. A condition that raises counts as not met."""
-        if self.handoff.when is None:
-            return ""
-        try:
-            answer: object = self.handoff.when(context)
-            if is_awaitable(answer):
-                return "its condition could not be judged: it has to be awaited; give a plain function"
-            return "" if answer else "its condition is not met now"
-        except Exception as error:  # the user's code
-            return f"its condition could not be judged: {type(error).__name__}: {error}"
+    @property
+    def when(self) -> Condition | None:
+        return self.handoff.when
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         variables = self.check(args)
@@ -190,6 +189,21 @@ class DelegateTo(Struct, frozen=True):
 
 
 Move = UseTool | TransferToAny | Transfer | DelegateTo
+CONDITIONAL = (UseTool, Transfer)
+"""Moves that may have a `when`."""
+
+
+def closed(move: Move | None, context: RunContext) -> str:
+    """Why a move is closed now, empty if it is open. A condition that raises counts as not met."""
+    if not isinstance(move, CONDITIONAL) or move.when is None:
+        return ""
+    try:
+        answer: object = move.when(context)
+        if is_awaitable(answer):
+            return "its condition could not be judged: it has to be awaited; give a plain function"
+        return "" if answer else "its condition is not met now"
+    except Exception as error:  # the user's code
+        return f"its condition could not be judged: {type(error).__name__}: {error}"
 
 
 def generic_transfer(receivers: Sequence[str], members: Mapping[str, Member]) -> TransferToAny:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import (
+    CONDITIONAL,
     DelegateTo,
     Move,
     Transfer,
@@ -75,7 +76,7 @@ class Seat(Struct, frozen=True):
     required: dict[str, Check] = {}
     """The check of each context variable that it requires."""
     conditional: frozenset[str] = frozenset()
-    """The names of its handoffs that have a `when`."""
+    """The names of its moves that have a `when`."""
     breakers: dict[str, CircuitBreaker] = {}
     """The circuit breakers of single handoffs, by the names of these handoffs."""
     seeks: str = ""
@@ -233,7 +234,7 @@ def seat(
         or agent.accepts is not None
         or bool(agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
-        frozenset(name for name, move in moves.items() if isinstance(move, Transfer) and move.handoff.when is not None),
+        frozenset(name for name, move in moves.items() if isinstance(move, CONDITIONAL) and move.when is not None),
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
     )

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from changeover.agent.moves import DelegateTo, Move, Transfer
+from changeover.agent.moves import DelegateTo, Move, Transfer, closed
 from changeover.agent.roster import Roster
 from changeover.faults import RefusalFault
 from changeover.guards.approval import approval_of
@@ -125,8 +125,8 @@ def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, r
     call that first asks for a handoff can wait for a person: branches and alternatives are refused instead."""
     call, move = proposal.call, proposal.move
     waits = proposal.origin in ("call", "command")
-    if waits and isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
-        return _denied(state, run, proposal, offer, closed)
+    if waits and isinstance(move, Transfer) and (why := closed(move, context_of(state, run, call.id))):
+        return _denied(state, run, proposal, offer, why)
     answer = _ask_guards(state, run, call, offer, move, roster)
     if isinstance(answer, Deny):
         return _denied(state, run, proposal, offer, answer.reason)

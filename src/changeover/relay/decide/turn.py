@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool
+from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool, closed
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import Mode
@@ -207,8 +207,12 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
 
 def _use_tool(
     state: State, run: Run, turn: Turn, call: OpenCall, move: UseTool, seat: Seat
-) -> RunTool | SeekApproval | None:
-    if not isinstance(call.phase, Begun) and (approval := demanded(call, move.approval, "")) is not None:
+) -> Record | RunTool | SeekApproval | None:
+    begun = isinstance(call.phase, Begun)
+    if not begun and move.when is not None and (why := closed(move, context_of(state, run, call.id))):
+        reason = f"{call.call.name} cannot be called: {why}"
+        return Record(CallRefused(call.id, state.task, reason, "tool"))
+    if not begun and (approval := demanded(call, move.approval, "")) is not None:
         id = call.request_id("")
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), call.call, approval)
     if not (move.tool.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
@@ -219,7 +223,7 @@ def _use_tool(
         context_of(state, run, call.id),
         call.call,
         move.tool.at_most_once,
-        isinstance(call.phase, Begun),
+        begun,
     )
 
 
