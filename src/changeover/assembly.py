@@ -159,8 +159,8 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
         breaker=breaker_among(guards),
         own_breakers=any(isinstance(seat, Seat) and seat.breakers for seat in seats.values()),
         switch=None if switch.is_off or switch == ON else switch,
-        gotos=tuple(rule for rule in rules if rule.goto),
-        judges=tuple(rule for rule in rules if not rule.goto),
+        leads=tuple(rule for rule in rules if rule.goto or rule.end),
+        judges=tuple(rule for rule in rules if not (rule.goto or rule.end)),
         trials=trials_of(declared.experiments, members),
         names={member.id: member.name for member in members if member.name},
     )

@@ -177,9 +177,9 @@ def night(ctx: RunContext) -> bool:
     return bool(ctx.variables.get("hour", 12) < 6)
 
 
-@wanted("Rule has no end=")
+@story
 async def a_rule_may_end_a_run_with_an_answer(stage: Stage) -> None:
-    team = stage.team([Agent("desk")], cast(desk=says("Awake.")), rules=[rule(if_=night, end="We sleep until six.")])
+    team = stage.team([Agent("desk")], cast(desk=says("Awake.")), rules=[Rule(if_=night, end="We sleep until six.")])
     result = await stage.say(team, "hello", context={"hour": 3})
     assert (result.output, result.status, result.usage.requests) == ("We sleep until six.", "completed", 0)
     assert (await stage.say(team, "hello", context={"hour": 9})).output == "Awake."
@@ -206,6 +206,16 @@ def hides_cards(content: Any) -> Any:
     if content.direction == "input" and "attack" in content.text:
         return Deny("We do not do that.")
     return Deny("I cannot say.") if content.direction == "output" and "secret" in content.text else None
+@story
+async def a_rule_answers_for_a_delegate_that_it_names(stage: Stage) -> None:
+    rules = [Rule(if_=lambda ctx: True, end="Closed.", agents=["clerk"])]
+    ways = [changeover.delegate("clerk")]
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": says("Three.")}
+    team = stage.team([Agent("boss", handoffs=ways), Agent("clerk")], cast(**parts), rules=rules)
+    [back] = came_back(await stage.say(team, "how many?"))
+    assert (back.success, back.response) == (True, "Closed.")
+
+
 
 
 def checking(stage: Stage, answer: Any) -> Team:

@@ -130,8 +130,8 @@ class Roster(Struct, frozen=True):
     """True if a handoff has a circuit breaker of its own."""
     switch: Switch | None = None
     """In which conversations handoffs are enabled; None for all."""
-    gotos: tuple[Rule, ...] = ()
-    """The rules with `goto`."""
+    leads: tuple[Rule, ...] = ()
+    """The rules that hand over or end the run before the active agent's model is asked."""
     judges: tuple[Rule, ...] = ()
     """The rules that refuse handoffs, or have a person approve them."""
     trials: Trials = {}

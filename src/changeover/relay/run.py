@@ -248,7 +248,7 @@ class Run(Account):
         self.under_way = ""
         """The model call that was under way when the time ran out, and so was not told."""
         self.fired: set[str] = set()
-        """Rules that have handed the run over."""
+        """Rules that have handed the run over or answered."""
         self.misjudged: set[str] = set()
         """Rules whose condition raised."""
         self.told = False

@@ -168,7 +168,7 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
     last = _is_last_call(state, run, limits)
     if isinstance(last, Record):
         return last
-    if roster.gotos and (led := rules.lead(state, run, phase, roster)) is not None:
+    if roster.leads and (led := rules.lead(state, run, phase, roster)) is not None:
         return led
     return [
         CallModel(

@@ -215,7 +215,7 @@ class RunResumed(Recordable, frozen=True, tag="run_resumed"):
 
 
 class RuleFired(Recordable, frozen=True, tag="rule_fired"):
-    """The condition of a rule holds: the rule hands over to its receiver, or it judges a handoff of the agent."""
+    """The condition of a rule holds: the rule hands over to its receiver, ends the run, or judges a handoff."""
 
     rule: str
     agent: str
@@ -231,12 +231,16 @@ class RuleFired(Recordable, frozen=True, tag="rule_fired"):
     """Why the rule denies the call; a person is asked if empty."""
 
     @property
+    end: str = ""
+    """The answer with which the rule ends the run."""
     def words(self) -> str:
         """The effect of the rule as a text."""
         if self.goto:
             return f"by the rule {self.rule!r}, {self.agent} hands over to {self.goto}"
         judged = f"refuses it: {self.reason}" if self.reason else "wants a person asked"
         return f"the rule {self.rule!r} {judged}"
+        if self.end:
+            return f"by the rule {self.rule!r}, the run ends here"
 
 
 class RuleFailed(Recordable, frozen=True, tag="rule_failed"):

@@ -328,7 +328,7 @@ def cancel(state: State, run: Run, event: RunCancelled) -> None:
 
 
 def fire(state: State, run: Run, event: RuleFired) -> None:
-    if event.goto:
+    if event.goto or event.end:
         _lead(state, run, event)
     elif found := run.find(event.call):
         call = found[1]
@@ -336,9 +336,14 @@ def fire(state: State, run: Run, event: RuleFired) -> None:
 
 
 def _lead(state: State, run: Run, event: RuleFired) -> None:
-    """Let a rule hand over before the agent's model is asked."""
-    if isinstance(run.phase, Thinking):
-        run.fired.add(event.rule)
+    """Let a rule hand over or answer before the agent's model is asked."""
+    if not isinstance(run.phase, Thinking):
+        return
+    run.fired.add(event.rule)
+    if event.end:
+        state.add(Assistant(event.agent, event.end))
+        run.phase = Replied(event.end, state.position)
+    else:
         directive = Directive(goto=event.goto, message=event.message)
         run.phase = Acting(rule_turn(str(state.position), event.agent, directive, event.rule))
 
