@@ -182,7 +182,6 @@ def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple
     )
 
 
-def _members(declared: object) -> list[Member]:
 def override_of(declared: Declared, strategy: Strategy | None, model: Any) -> Override:
     """What the caller of a run gives in place of the team's strategy and model; raises one MisconfiguredError."""
     agents = [each for each in declared.members if isinstance(each, Agent) and not each.model]
@@ -192,6 +191,7 @@ def override_of(declared: Declared, strategy: Strategy | None, model: Any) -> Ov
     return Override(strategy, models)
 
 
+def _members(declared: object) -> list[Member]:
     """The members that can be checked further: their faults are reported by id."""
     found = declared if isinstance(declared, Sequence) else []
     return [each for each in found if isinstance(each, Member) and isinstance(each.id, str)]

@@ -77,15 +77,19 @@ class Overseer(ABC):
             )
         await self.engine.put(Decide(id, decision, by, tuple(roles)))
 
-    async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "") -> bool:
+    async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "", after_turn: bool = False) -> bool:
         """End what is under way in a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a ticket,
-        with all delegates. Returns when it has ended; False if nothing was under way."""
+        with all delegates. Returns when it has ended; False if nothing was under way.
+
+        With `after_turn=True` the model's turn under way is finished first, with all its calls and their delegates. A
+        turn that gives the answer completes the run.
+        """
         if not isinstance(id, str | Ticket):
             raise MisconfiguredError(f"cancel by the id of a conversation, a run, a handoff or a ticket, not by {id!r}")
         check_texts(by=by, reason=reason)
         id = id.id if isinstance(id, Ticket) else id
         check_id(id=id)
-        return await self.engine.put(Cancel(id, by, reason))
+        return await self.engine.put(Cancel(id, by, reason, after_turn))
 
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
         """Undo a handoff: its task goes back to the sender, with the reason and the receiver's last message, and its

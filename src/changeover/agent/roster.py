@@ -138,11 +138,11 @@ class Roster(Struct, frozen=True):
     """The experiments."""
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
-
     names: dict[str, str] = {}
     """The names of members for display, of those that have one."""
     strategies: dict[int, Strategy] = {}
     """The strategies of runs of one conversation that have their own, by run."""
+
     @property
     def breaks(self) -> bool:
         """True if the team has a circuit breaker."""

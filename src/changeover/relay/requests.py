@@ -258,6 +258,7 @@ class Cancel(Struct, frozen=True, gc=False):
     id: str
     by: str = ""
     reason: str = ""
+    after_turn: bool = False
 
     @property
     def conversation(self) -> str:
@@ -265,7 +266,7 @@ class Cancel(Struct, frozen=True, gc=False):
 
     def target(self, state: State) -> CancelRun | RollBack | None:
         """The request that ends it; None if nothing is under way. Raises ConversationNotFound for an unknown id."""
-        request = CancelRequested(by=self.by, reason=self.reason)
+        request = CancelRequested(by=self.by, reason=self.reason, after_turn=self.after_turn)
         if split_handoff(self.id)[0]:
             return self._handoff(state, request)
         run = split_run(self.id)[1]

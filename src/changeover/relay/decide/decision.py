@@ -148,6 +148,8 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
     seat = roster.seats.get(state.agent)
     limits = run.limits or roster.limits
+    if run.last_turn and run.last_turn != phase.due:
+        return Record(RunCancelled(run.id))
     if run.struck is not None and limits.on_limit == "raise":
         return fail(run, run.struck)
     if seat is None:

@@ -179,6 +179,8 @@ class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
     run: int = 0
     by: str = ""
     reason: str = ""
+    after_turn: bool = False
+    """Whether the turn under way is finished first."""
 
 
 class RunCompleted(Recordable, frozen=True, tag="run_completed"):
@@ -229,18 +231,18 @@ class RuleFired(Recordable, frozen=True, tag="rule_fired"):
     """The receiver of that call."""
     reason: str = ""
     """Why the rule denies the call; a person is asked if empty."""
-
-    @property
     end: str = ""
     """The answer with which the rule ends the run."""
+
+    @property
     def words(self) -> str:
         """The effect of the rule as a text."""
         if self.goto:
             return f"by the rule {self.rule!r}, {self.agent} hands over to {self.goto}"
-        judged = f"refuses it: {self.reason}" if self.reason else "wants a person asked"
-        return f"the rule {self.rule!r} {judged}"
         if self.end:
             return f"by the rule {self.rule!r}, the run ends here"
+        judged = f"refuses it: {self.reason}" if self.reason else "wants a person asked"
+        return f"the rule {self.rule!r} {judged}"
 
 
 class RuleFailed(Recordable, frozen=True, tag="rule_failed"):

@@ -141,7 +141,7 @@ def take_up(state: State, event: RunResumed) -> None:
     del state.outcomes[event.run]
     run = state.run = outcome.run
     run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
-    run.last_word = False
+    run.last_word, run.last_turn = False, ""
     run.waiting.rest(outcome.at, state.at)
     run.phase, state.work.status = Thinking(str(state.position)), "running"
     if isinstance(outcome.fault, ResultFault):
@@ -270,10 +270,30 @@ def reach_limit_idle(state: State, event: LimitReached) -> None:
 
 def call_off(state: State, run: Run, event: CancelRequested) -> None:
     call_off_waiting(state, event)
-    if event.run in (0, run.id):
-        state.returning = None  # a cancelled run does not go back to a sender
-    if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
+    if event.run not in (0, run.id):
+        return
+    if event.after_turn and (under_way := _turn_under_way(state, run)):
+        run.last_turn = run.last_turn or under_way
+        return
+    state.returning = None  # a cancelled run does not go back to a sender
+    if not isinstance(run.phase, Stopping):
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
+
+
+REPLIED = "replied"
+"""The turn under way, if its model has replied."""
+
+
+def _turn_under_way(state: State, run: Run) -> str:
+    """The model call that is under way, or REPLIED; empty if no turn is under way."""
+    match run.phase:
+        case Thinking(due=due):
+            # Work that waits in a queue has not begun.
+            return "" if run.ticket and state.work.status == "pending" else due
+        case Acting() | Replied():
+            return REPLIED
+        case _:
+            return ""
 
 
 def call_off_waiting(state: State, event: CancelRequested) -> None:
@@ -282,7 +302,9 @@ def call_off_waiting(state: State, event: CancelRequested) -> None:
         state.inbox.remove((id, spoken))
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
         who = spoken.agent or state.agent
-        state.outcomes[id] = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True)
+        name = state.names.get(who, who)
+        end = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True, name=name)
+        state.outcomes[id] = end
     state.called_off = state.depth > 0 and state.run is None and not state.outcomes
 
 
