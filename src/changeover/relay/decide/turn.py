@@ -209,20 +209,21 @@ def _use_tool(
     state: State, run: Run, turn: Turn, call: OpenCall, move: UseTool, seat: Seat
 ) -> Record | RunTool | SeekApproval | None:
     begun = isinstance(call.phase, Begun)
-    if not begun and move.when is not None and (why := closed(move, context_of(state, run, call.id))):
+    when = None if begun else move.declared.when
+    if when is not None and (why := closed(when, context_of(state, run, call.id))):
         reason = f"{call.call.name} cannot be called: {why}"
         return Record(CallRefused(call.id, state.task, reason, "tool"))
     if not begun and (approval := demanded(call, move.approval, "")) is not None:
         id = call.request_id("")
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), call.call, approval)
-    if not (move.tool.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
+    if not (move.declared.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
         return None
     return RunTool(
         call.id,
         state.task,
         context_of(state, run, call.id),
         call.call,
-        move.tool.at_most_once,
+        move.declared.at_most_once,
         begun,
     )
 
