@@ -136,7 +136,7 @@ UNRULED = a_world(MEMBERS, ScriptedModel({}))
 WORDS = Trial("words", {"plain": "Be plain.", "fancy": "Be fancy."}, lambda root: "fancy")
 STAND_INS = Trial("stand-ins", {"old": "b", "new": "q"}, lambda root: "new")
 TRIALS: Trials = {("instructions", "a"): WORDS, ("receiver", "b"): STAND_INS}
-ROSTER = msgspec.structs.replace(UNRULED.roster, gotos=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
+ROSTER = msgspec.structs.replace(UNRULED.roster, leads=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
 WORLD = msgspec.structs.replace(UNRULED, roster=ROSTER)
 
 AGENTS = st.sampled_from(["a", "b", "fn", "q", "gone", ""])
@@ -220,6 +220,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_of": st.sampled_from(["", "c:3.0"]),
     "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),
     "goto": AGENTS,
+    **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
+    "after_turn": st.booleans(),
     "roles": st.sampled_from([(), ("manager",)]),
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),

@@ -25,6 +25,7 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
     return RunResult(
         output=outcome.output,
         final_agent=outcome.agent,
+        final_agent_name=outcome.name,
         run_id=run.ref,
         conversation_id=conversation,
         status=_status(outcome),
@@ -47,6 +48,7 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
     return RunResult(
         output="",
         final_agent=state.agent,
+        final_agent_name=state.names.get(state.agent, state.agent),
         run_id=run_id(state.id, run),
         conversation_id=state.id,
         status="waiting",

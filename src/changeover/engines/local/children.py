@@ -30,7 +30,7 @@ class Children:
         """Open the delegate's conversation, unless it is open; returns it with its run. The caller notifies."""
         child = await self._conversations.child(parent, command.child)
         async with child.lock:
-            say = Say(command.child, command.spoken, "given", command.opening)
+            say = Say(command.child, command.spoken, "given", command.opening, override=parent.override)
             return child, (await self._dispatcher.recorder.put(child, say)).run
 
     async def run(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:

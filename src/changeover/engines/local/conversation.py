@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunToo
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
-from changeover.relay.ports import Log
+from changeover.relay.ports import Log, Override
 from changeover.relay.result import result_of, waiting_result
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
@@ -25,6 +25,7 @@ from changeover.relay.tickets import delegated, resting
 
 Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 
+NO_OVERRIDES: Mapping[int, Override] = {}
 WAITS = frozenset({AwaitApproval, AwaitClaim})
 """Commands for which this process does nothing but wait."""
 
@@ -47,6 +48,7 @@ class Conversation:
         "may_rest",
         "missed",
         "notifying",
+        "overrides",
         "owned",
         "patient",
         "pending",
@@ -98,13 +100,15 @@ class Conversation:
         cancelled before it learns that it did."""
         self.promised: dict[str, tuple[str, str]] = {}
         """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
+        self.overrides: Mapping[int, Override] = NO_OVERRIDES
+        """What callers gave for runs that have not ended in place of the team's declarations, by run."""
         self.ended: list[int] = []
         """Runs whose end is committed, and whose callers have not been told yet."""
 
     @property
     def idle(self) -> bool:
         """True if the cache may drop it: the log has all there is to know."""
-        return not (self.flight or self.awaited or self.lock.locked())
+        return not (self.flight or self.awaited or self.lock.locked() or self.override)
 
     @property
     def news(self) -> bool:
@@ -125,6 +129,16 @@ class Conversation:
     def commands(self) -> list[Command]:
         """The commands in flight."""
         return [command for _, command in self.flight.values()]
+
+    @property
+    def override(self) -> Override | None:
+        """What holds for the current run in place of the team's declarations."""
+        return self.overrides.get(self.state.run.id) if self.overrides and self.state.run else None
+
+    def put_override(self, run: int, override: Override) -> None:
+        """Let this hold for a run, and for no other; what was given for ended runs is dropped."""
+        others = {id: each for id, each in self.overrides.items() if each is not override}
+        self.overrides = {id: each for id, each in {**others, run: override}.items() if id not in self.state.outcomes}
 
     def works(self, commands: Sequence[Command]) -> bool:
         """True if one of these commands, or of those in flight, is more than a wait."""
