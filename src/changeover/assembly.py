@@ -28,7 +28,7 @@ from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.ids import DEFAULT_TEAM
 from changeover.models.resolver import NO_MODEL, Resolver
-from changeover.models.wrappers import calls_tools
+from changeover.models.wrappers import calls_tools, context_window
 from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
 from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Ask, Clock, Log, Model, World
@@ -102,7 +102,8 @@ def assemble(declared: Declared) -> World:
     ]
     if faults:
         raise MisconfiguredError(*faults)
-    roster = _roster(declared, toolkits)
+    windows = {id: window for id, model in models.items() if (window := context_window(model)) is not None}
+    roster = replace(_roster(declared, toolkits), windows=windows)
     for id in sorted(id for id, model in models.items() if not calls_tools(model)):
         logger.warning("agent %r: its model calls no tools, so it is offered no tools and no handoffs", id)
     return World(

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from changeover.copies import copied, copy_of, original
-from changeover.ids import DEFAULT_TEAM, cleanup_key, request_id
+from changeover.ids import DEFAULT_TEAM, request_id
 
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
 """The first and last moment, in seconds since the epoch, that every time zone can show as a date."""
@@ -156,21 +156,6 @@ class Expected(Struct, frozen=True, omit_defaults=True, gc=False):
     """A JSON schema; empty allows any text."""
     criteria: tuple[str, ...] = ()
     """What makes the result a good one, in words."""
-
-
-class Rollback(Struct, frozen=True, gc=False):
-    """A handoff that was rolled back; the argument of `handoff(on_rollback=…)`."""
-
-    handoff: HandoffRecord
-    reason: str
-    by: str
-    partial_result: str
-    """The last text of the receiver."""
-
-    @property
-    def idempotency_key(self) -> str:
-        """A key that stays the same over all tries of this rollback."""
-        return cleanup_key(self.handoff.id)
 
 
 @copied("path")

@@ -191,8 +191,9 @@ def command_id(call: str, mark: str) -> str:
     return f"{call}{mark}"
 
 
-def numbered_id(call: str, mark: str, number: int) -> str:
-    return f"{call}{mark}{number}"
+def is_callback(command: str) -> bool:
+    """True if a command calls a function of a handoff's declaration."""
+    return Mark.CLEANUP in command
 
 
 def topic_id(call: str | int, topic: str) -> str:

@@ -24,9 +24,9 @@ from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
     AwaitClaim,
+    CallBack,
     CallModel,
     CancelChild,
-    CleanUp,
     Command,
     Effect,
     RunChild,
@@ -243,7 +243,7 @@ class StepEngine:
             case AwaitClaim():
                 raise AssertionError("this engine has no claims")
             case _:
-                if isinstance(command, CleanUp | CallModel) and command.not_before:
+                if isinstance(command, CallBack | CallModel) and command.not_before:
                     await self._world.clock.sleep_until(command.not_before)
 
                 async def intend(event: Event) -> None:

@@ -50,7 +50,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.fold.approvals import pending_request
-from changeover.relay.fold.rollback import under_way
+from changeover.relay.fold.rollback import is_back, under_way
 from changeover.relay.perform.approvals import misfit
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim
@@ -324,7 +324,7 @@ class RollBack(Once, Struct, frozen=True, gc=False):
         if state.run is not None and isinstance(state.run.phase, Stopping):
             return Later()  # a run that is stopping ignores the request
         cause = input_cause(command_id(call, Mark.CLEANUP), state.position)
-        return Append(cause, [RollbackRequested(call, self.reason, self.by)])
+        return Append(cause, [RollbackRequested(call, self.reason, self.by, is_back(record))])
 
     def outcome(self, state: State, append: Append) -> HandoffRecord:
         return self._record(state)
