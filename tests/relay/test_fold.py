@@ -196,6 +196,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
+    "team": st.sampled_from(["default", "sales"]),
     "extra": st.sampled_from([{}, {"openai": {"parts": [{"signature": "x"}]}}]),
     "fault": FAULTS,
     "limits": st.none() | LIMITS,
