@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from changeover.errors import EngineError, ProtocolError, WrittenByNewer, error_of
+from changeover.errors import EngineError, ProtocolError, WrittenByNewer
 from changeover.facts import ApprovalRequest, RunResult, Ticket
 from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
@@ -18,7 +18,7 @@ from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
 from changeover.relay.ports import Log
-from changeover.relay.result import result_of, waiting_result
+from changeover.relay.result import error_of, result_of, waiting_result
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.relay.tickets import delegated, resting

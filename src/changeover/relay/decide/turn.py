@@ -220,6 +220,7 @@ def _use_tool(
         call.call,
         move.tool.at_most_once,
         isinstance(call.phase, Begun),
+        move.tool.read_only,
     )
 
 
