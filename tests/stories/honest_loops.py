@@ -145,6 +145,20 @@ async def delegates_that_ask_each_other_after_work_of_their_own_are_no_cycle(sta
 
 
 @story
+async def delegates_that_ask_each_other_with_new_variables_are_no_cycle(stage: Stage) -> None:
+    def down(ctx: RunContext) -> Command | str:
+        if ctx.returned:
+            return ctx.returned[0].response
+        left = ctx.variables["left"]
+        onwards = Send("b", {"left": left - 1}) if ctx.agent == "a" else Send("a", {})
+        return Command(goto=[onwards]) if left else "Lift-off."
+
+    team = stage.team([Function("a", down), Function("b", down)])
+    result = await stage.say(team, "count down", context={"left": 3})
+    assert (result.output, len(await team.handoffs("story"))) == ("Lift-off.", 5)
+
+
+@story
 async def a_transfer_and_delegates_together_may_be_a_cycle(stage: Stage) -> None:
     def x(messages: Sequence[Message]) -> Reply:
         last = messages[-1]
