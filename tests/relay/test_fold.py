@@ -35,6 +35,7 @@ from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, Expected, Spent
 from changeover.faults import (
     AgentFault,
+    Circuit,
     FunctionFault,
     LimitFault,
     ModelFault,
@@ -52,6 +53,7 @@ from changeover.relay.events import (
     Event,
     Given,
     HandoffOffered,
+    Hop,
     LimitReached,
     ModelReplied,
     RunFailed,
@@ -171,7 +173,7 @@ FAULTS = st.sampled_from(
         ReceiverFault("a", "gone", ("a", "b")),
         LimitFault("max_turns", 3),
         AgentFault("gone", ("a",)),
-        RefusalFault("p", "not mine"),
+        RefusalFault("p", "not mine", ("a", "b", "a"), Circuit("b", 3, 1, 1.0, 31.0)),
         WorkerFault("q", "tired"),
     ]
 )
@@ -192,7 +194,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("run", "task", "depth"), NUMBERS),
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
-    **dict.fromkeys(("ok", "unknown"), st.booleans()),
+    **dict.fromkeys(("ok", "unknown", "read_only"), st.booleans()),
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
@@ -203,7 +205,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "merge": st.sampled_from(["merge", "replace"]),
     "mode": st.sampled_from(Mode),
     "retry_at": st.none() | st.floats(0, 10),
-    "team": st.sampled_from(["default", "sales"]),
     "strategy": st.sampled_from(["full", "message_only", "recent", "summary", "of a later version"]),
     **dict.fromkeys(("include", "exclude"), st.sampled_from([(), ("author:a",), ("tool:*", "variable:n")])),
     **dict.fromkeys(("before", "after", "covered"), NUMBERS),
@@ -241,6 +242,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
     "failures": NUMBERS,
     "until": st.none() | st.floats(0, 10),
+    "opened_at": st.floats(0, 10),
+    "cycle": st.sampled_from([(), ("a", "b", "a")]),
     "recent": st.integers(-1, 3),
     "arguments": st.sampled_from([{}, {"n": 1}]),
     "artifacts": st.sampled_from([{}, {"plan": "file:plan"}, {"plan": None}]),
@@ -258,6 +261,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
         max_iterations=NUMBERS,
         ticket=st.sampled_from(["", "parent:3.0"]),
         chapters=st.sampled_from([(), (Chapter("It was early.", ref="context://1"),)]),
+        trail=st.sampled_from([(), (Hop("a", "b", "m"), Hop("b", "a", "m", Mode.TRANSFER))]),
     ),
     "limit": st.sampled_from(["max_handoffs", "max_turns", "max_tokens", "max_cost", "max_agents", "timeout"]),
     "agents": st.sampled_from([(), ("a",), ("b", "gone")]),

@@ -1,12 +1,36 @@
-"""Results: the RunResult for callers, the return of a delegate to its sender, the head of a conversation."""
+"""Results: the RunResult for callers, the error of a failed run, what a delegate returns, the head of its log."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
-from changeover.errors import error_of
+from changeover.errors import (
+    ChangeoverError,
+    CircuitBreakerOpen,
+    DeadlockDetected,
+    EconomicLimitExceeded,
+    ExpectationError,
+    FunctionError,
+    HandoffRefusedError,
+    HandoffTargetNotFoundError,
+    MaxHandoffsExceededError,
+    ModelError,
+    UnknownAgentError,
+    WorkerError,
+)
 from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, Mode, RunResult, Ticket, Usage
+from changeover.faults import (
+    AgentFault,
+    Fault,
+    FunctionFault,
+    LimitFault,
+    ModelFault,
+    ReceiverFault,
+    RefusalFault,
+    ResultFault,
+    WorkerFault,
+)
 from changeover.ids import descent, offer_of, run_id, split_handoff, split_task
 from changeover.messages import Message
 from changeover.relay.commands import CancelChild, RunChild
@@ -40,6 +64,48 @@ def result_of(conversation: str, outcome: Outcome, chain: list[HandoffRecord] | 
         fell_back=run.fell_back,
         returned=outcome.returned,
     )
+
+
+def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
+    """The exception to raise for this fault, with the result so far."""
+    error: ChangeoverError
+    match fault:
+        case LimitFault(limit="max_handoffs"):
+            error = MaxHandoffsExceededError(fault.figure, result.handoff_chain, result)
+        case LimitFault():
+            error = EconomicLimitExceeded(fault.limit, fault.figure, result, fault.spent)
+        case ReceiverFault():
+            error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
+        case RefusalFault():
+            error = _refusal(fault)
+        case ResultFault():
+            error = ExpectationError(fault.agent, fault.reason)
+        case ModelFault() | WorkerFault() | FunctionFault():
+            error = _failure(fault)
+        case AgentFault():
+            error = UnknownAgentError(fault.agent, fault.available)
+        case _:
+            assert_never(fault)
+    error.result = result
+    return error
+
+
+def _refusal(fault: RefusalFault) -> HandoffRefusedError:
+    if fault.cycle:
+        return DeadlockDetected(fault.agent, fault.reason, fault.cycle)
+    if fault.circuit is not None:
+        return CircuitBreakerOpen(fault.agent, fault.reason, fault.circuit)
+    return HandoffRefusedError(fault.agent, fault.reason)
+
+
+def _failure(fault: ModelFault | WorkerFault | FunctionFault) -> ChangeoverError:
+    match fault:
+        case ModelFault(agent=agent, reason=reason):
+            return ModelError(f"{agent!r} got no usable reply from its model: {reason}", agent=agent)
+        case WorkerFault(agent=agent, reason=reason):
+            return WorkerError(f"the worker of {agent!r} gave up: {reason}", agent=agent)
+        case FunctionFault(agent=agent, reason=reason):
+            return FunctionError(f"the function of {agent!r} raised {reason}", agent=agent)
 
 
 def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticket]) -> RunResult:

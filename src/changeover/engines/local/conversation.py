@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.errors import EngineError, ProtocolError, WrittenByNewer, error_of
+from changeover.errors import EngineError, ProtocolError, WrittenByNewer
 from changeover.facts import ApprovalRequest, Mode, RunResult, Ticket
 from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
@@ -20,7 +20,7 @@ from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
 from changeover.relay.ports import Log, Override
-from changeover.relay.result import result_of, waiting_result, whole_chain
+from changeover.relay.result import error_of, result_of, waiting_result, whole_chain
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
