@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from changeover.facts import Ticket as Ticket
     from changeover.facts import TicketStatus as TicketStatus
     from changeover.facts import Usage as Usage
+    from changeover.faults import Circuit as Circuit
     from changeover.guards.approval import Approval as Approval
     from changeover.guards.approval import Approve as Approve
     from changeover.guards.approval import Edit as Edit
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
-    from changeover.guards.breaker import Circuit as Circuit
     from changeover.guards.breaker import CircuitBreaker as CircuitBreaker
     from changeover.guards.deadlock import Deadlock as Deadlock
     from changeover.guards.guard import Allow as Allow
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from changeover.observe.metrics import Metrics as Metrics
     from changeover.observe.metrics import PairMetrics as PairMetrics
     from changeover.observe.metrics import Times as Times
+    from changeover.relay.stream import AgentChanged as AgentChanged
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
@@ -100,6 +101,7 @@ _HOMES = {
     "Acceptance": "handoffs.callback",
     "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
+    "AgentChanged": "relay.stream",
     "AgentMetrics": "observe.metrics",
     "Allow": "guards.guard",
     "Approval": "guards.approval",
@@ -108,7 +110,7 @@ _HOMES = {
     "Ask": "guards.guard",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.strategies",
-    "Circuit": "guards.breaker",
+    "Circuit": "faults",
     "CircuitBreaker": "guards.breaker",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",

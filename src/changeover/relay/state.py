@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
@@ -46,6 +47,13 @@ class Scale:
         return self._tokens
 
 
+class Undoing(Struct, gc=False):
+    """What rollbacks need to know of handoffs."""
+
+    failed: dict[str, str] = {}
+    """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""
+
+
 class State:
     """The state of one conversation: everything a decision may depend on."""
 
@@ -66,6 +74,7 @@ class State:
         "leg",
         "limits",
         "model_calls",
+        "names",
         "outcomes",
         "path",
         "position",
@@ -94,9 +103,8 @@ class State:
         self.id = self.root = id
         self.team = ""
         """The team that works on it; empty until its opening is folded."""
-        self.position = self.task = self.depth = 0
-        self.seq = 0
-        """Sequence number of the last event in the root's tree."""
+        self.position = self.task = self.depth = self.seq = 0
+        """`seq` is the sequence number of the last event in the root's tree."""
         self.at = 0.0
         self.agent = self.return_to = ""
         self.record: list[Message] = []
@@ -105,9 +113,8 @@ class State:
         """What the active agent's model reads: the record, or the view that a handoff made. It only grows."""
         self.chapters: tuple[Chapter, ...] = ()
         """Chapters that stand for the first `covered` messages of the thread."""
-        self.covered = 0
-        self.summaries = 0
-        """Number of calls of the helper model."""
+        self.covered = self.summaries = 0
+        """`summaries` is the number of calls of the helper model."""
         self.scale = Scale()
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.called_off = False
@@ -125,13 +132,14 @@ class State:
         rolls it back when the agent fails."""
         self.returned: tuple[DelegateResult, ...] = ()
         """Results of the branches that a Function member sent out last."""
-        self.undoing: dict[str, str] = {}
-        """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""
+        self.undoing = Undoing()
         self.returning: RollbackRequested | None = None
         """The requested rollback of a transfer."""
         self.callbacks: dict[str, CallBack] = {}
         """Functions of declarations that have to be called, by the key that all attempts have in common."""
         self.path: list[str] = []
+        self.names: dict[str, str] = {}
+        """Display names by agent, of those that have one."""
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.limits: dict[LimitName, LimitReached] = {}
@@ -245,7 +253,17 @@ class State:
         chain = self.handoffs[run.first :]
         who = agent or self.agent
         self.outcomes[run.id] = Outcome(
-            run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled, self.returned
+            run,
+            who,
+            output,
+            chain,
+            fault,
+            self.at,
+            self.travelling,
+            self.handed,
+            cancelled,
+            self.returned,
+            name=self.names.get(who, who),
         )
         self.run, self.leg, self.undoes, self.returned = None, -1, False, ()
 

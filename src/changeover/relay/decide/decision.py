@@ -98,7 +98,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     run = state.run
     if state.unreadable:
         return ()  # a newer version wrote it, and goes on with it
-    rolls_back = state.callbacks or state.returning is not None or state.undoing
+    rolls_back = state.callbacks or state.returning is not None or state.undoing.failed
     decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
     if state.undoes and run is not None and isinstance(decision, Record):
         decision = rollback.before_failure(state, run, decision)
@@ -119,7 +119,7 @@ def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
 
 def _roll_back(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
     """What is due while a handoff is rolled back, beside everything else."""
-    if state.undoing:
+    if state.undoing.failed:
         return rollback.by_policy(state)
     if (done := rollback.settled(state, roster)) is not None:
         return done
@@ -145,12 +145,15 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return Record(RunStarted(run, sender_of(spoken.package), code=True))
     agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
-    return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
+    queued, name = roster.pulls(agent) and not claimed, roster.names.get(agent, "")
+    return Record(RunStarted(run, agent, queued=queued, name=name))
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
     seat = roster.seats.get(state.agent)
     limits = run.limits or roster.limits
+    if run.last_turn and run.last_turn != phase.due:
+        return Record(RunCancelled(run.id))
     if run.struck is not None and limits.on_limit == "raise":
         return fail(run, run.struck)
     if seat is None:
@@ -171,7 +174,7 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
     last = _is_last_call(state, run, limits)
     if isinstance(last, Record):
         return last
-    if roster.gotos and (led := rules.lead(state, run, phase, roster)) is not None:
+    if roster.leads and (led := rules.lead(state, run, phase, roster)) is not None:
         return led
     return [
         CallModel(
@@ -241,7 +244,7 @@ def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
     """The fault of a model whose calls were wrong too often."""
     mistake = run.mistake
     if mistake is not None and mistake.why == "guard":
-        return RefusalFault(state.agent, mistake.reason)
+        return RefusalFault(state.agent, mistake.reason, mistake.cycle)
     if mistake is not None and mistake.why in ("receiver", "command"):
         # A model can hand off to the receivers of its tools, code to any member.
         possible = seat.transfers if mistake.why == "receiver" else roster.present
@@ -287,7 +290,8 @@ def settle(
         batch.append(decision.event)
         if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
             # Right after its offer: any other place would shift the ids that the store checked.
-            batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
+            known = (found.receiver, found.failures, found.until, found.opened_at)
+            batch.append(verdict := CircuitFound(offer.call, offer.task, *known))
             apply(verdict)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
@@ -303,7 +307,8 @@ def after_refusal(
     if isinstance(refusal, Exhausted):
         return with_limit(events, refusal), NO_CIRCUITS  # other ids may follow, so circuits are checked again
     found = {
-        split_handoff(handoff)[1]: Tripped(who, failures, until) for handoff, who, failures, until in refusal.offers
+        split_handoff(handoff)[1]: Tripped(who, failures, until, since)
+        for handoff, who, failures, until, since in refusal.offers
     }
     return events, {**tripped, **found}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from changeover.agent.roster import Roster
-from changeover.errors import error_of
 from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import split_handoff
@@ -14,7 +13,7 @@ from changeover.relay.decide.worn_out import ENGINE
 from changeover.relay.events import HandoffRolledBack, RollbackRequested, RunFailed, RunStopped
 from changeover.relay.fold.handoffs import last_words
 from changeover.relay.fold.rollback import record_at
-from changeover.relay.result import waiting_result
+from changeover.relay.result import error_of, waiting_result
 from changeover.relay.run import Run, Stopping
 from changeover.relay.state import State
 
@@ -37,7 +36,7 @@ def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
 
 def by_policy(state: State) -> Record:
     """Roll back a handoff that failed or timed out, as its declaration says."""
-    call = next(iter(state.undoing))
+    call = next(iter(state.undoing.failed))
     record = record_at(state, call)
     assert record is not None
     return Record(RollbackRequested(call, record.error, ENGINE, cleans=True))

@@ -8,7 +8,7 @@ from msgspec import field
 
 from changeover.agent.handoff import Policy
 from changeover.facts import Expected, Mode, Spent, Usage
-from changeover.faults import Fault
+from changeover.faults import Circuit, Fault
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import ALL, FALLBACK, Chapter, Full, MessageOnly
 from changeover.messages import Message
@@ -74,6 +74,9 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
     """Capabilities that the receiver must have."""
+    sender_name: str = ""
+    receiver_name: str = ""
+    """Display names of sender and receiver, if they have one."""
     policy: Policy | None = None
     """What its declaration wants to happen by itself; None if nothing."""
 
@@ -178,6 +181,13 @@ class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
     """Number of failures in a row."""
     until: float | None = None
     """When the receiver is tried again; None if a person has to reset the circuit."""
+    opened_at: float = 0.0
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit, as far as it is recorded."""
+        known = (self.opened_at, self.until)
+        return Circuit(self.receiver, self.failures, 0, *known, forced=self.until is None)
 
 
 class AlternativeRefused(Recordable, frozen=True, tag="alternative_refused"):

@@ -20,7 +20,7 @@ from changeover.relay.events import (
     TicketLapsed,
     TicketTaken,
 )
-from changeover.relay.fold.handoffs import OFFERED, record_of, rolls_back
+from changeover.relay.fold.handoffs import OFFERED, pass_back, record_of, rolls_back
 from changeover.relay.run import TURNING, Broken, Run, Stopping
 from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Refusal, Turn, handoff_of, way_of
 
@@ -33,7 +33,8 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
         turn, call, offered = found
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
         at = (offered.offer, offered.lasts, event.reason)
-        turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded, event.worn_out))
+        who, how = (event.suggested, event.by), (offered.commanded, event.worn_out)
+        turn.move(call, Declined(*at, (), *who, *how, tripped=offered.tripped))
 
 
 def trip(state: State, run: Run, event: CircuitFound) -> None:
@@ -75,11 +76,12 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
     run.take_back(event.spent)
     undone = not isinstance(phase, Declined) and rolls_back(run, phase.offer, "on_timeout")
     if undone:
-        state.undoing[event.call] = event.partial
+        state.undoing.failed[event.call] = event.partial
     if isinstance(phase, Delegated):
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)
         state.handoffs[phase.index] = late = replace(record, state=standing, error=event.reason)
+        pass_back(state, run, call, phase.offer, event.reason)
         return_nothing(state, run, turn, call, late, event.partial if undone else "")
     elif isinstance(phase, Offered):
         end_offer(state, run, turn, call, Signal.EXPIRE, event.reason)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def request(state: State, run: Run, event: RollbackRequested) -> None:
-    partial = state.undoing.pop(event.call, "")
+    partial = state.undoing.failed.pop(event.call, "")
     if isinstance(run.phase, Stopping):
         return
     found = run.find(event.call, (Offered, Asked, Delegated))
@@ -50,7 +50,7 @@ def request(state: State, run: Run, event: RollbackRequested) -> None:
 
 
 def request_idle(state: State, event: RollbackRequested) -> None:
-    _request(state, event, state.undoing.pop(event.call, ""))
+    _request(state, event, state.undoing.failed.pop(event.call, ""))
 
 
 def _request(state: State, event: RollbackRequested, partial: str) -> None:
