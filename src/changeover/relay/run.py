@@ -12,7 +12,7 @@ from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.ids import call_of, run_id
-from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
+from changeover.relay.events import ApprovalDecided, CallRefused, Checked, UserSpoke
 from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
 
 
@@ -110,6 +110,8 @@ class Replied(Struct, frozen=True, gc=False):
     judged: bool = False
     problem: str = ""
     """Why it does not meet the expectations; empty if it does."""
+    checked: Checked | None = None
+    """What checks made of it, until that is recorded as an event of its own."""
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -193,6 +195,7 @@ class Run(Account):
         "agents",
         "at",
         "below",
+        "checked",
         "declined",
         "delegates",
         "fell_back",
@@ -209,6 +212,7 @@ class Run(Account):
         "queued",
         "ref",
         "repairs",
+        "said",
         "spoken",
         "strikes",
         "struck",
@@ -226,7 +230,8 @@ class Run(Account):
     def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
         super().__init__()
         self.id, self.ref = id, run_id(conversation, id)
-        self.spoken, self.at, self.phase = spoken, at, phase
+        self.spoken, self.said, self.at, self.phase = spoken, spoken, at, phase
+        """The request as agents read it, and as it was recorded: a check may have replaced its text."""
         self.first = first
         """Number of handoffs that the conversation had before this run."""
         self.limits: Limits | None = spoken.limits
@@ -237,7 +242,7 @@ class Run(Account):
         """Agents that have worked for the run, or have accepted a task of it."""
         self.accounts: dict[str, Account] = {}
         """Accounts by agent, without delegates."""
-        self.strikes = self.tool_calls = self.repairs = 0
+        self.strikes = self.tool_calls = self.repairs = self.checked = 0
         self.below = NOTHING
         """What delegates and the conversations below them have spent."""
         self.mistake: CallRefused | None = None
