@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from changeover.facts import Ticket as Ticket
     from changeover.facts import TicketStatus as TicketStatus
     from changeover.facts import Usage as Usage
+    from changeover.faults import Circuit as Circuit
     from changeover.guards.approval import Approval as Approval
     from changeover.guards.approval import Approve as Approve
     from changeover.guards.approval import Edit as Edit
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
-    from changeover.guards.breaker import Circuit as Circuit
     from changeover.guards.breaker import CircuitBreaker as CircuitBreaker
     from changeover.guards.checks import Content as Content
     from changeover.guards.checks import Replace as Replace
@@ -110,7 +110,7 @@ _HOMES = {
     "Ask": "guards.guard",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.strategies",
-    "Circuit": "guards.breaker",
+    "Circuit": "faults",
     "CircuitBreaker": "guards.breaker",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from changeover.errors import ApprovalError, ConversationNotFound, MisconfiguredError
 from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
+from changeover.faults import Circuit
 from changeover.guards.approval import Decision, decision_fault, is_names
-from changeover.guards.breaker import Circuit
 from changeover.ids import below, split_request
 from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep

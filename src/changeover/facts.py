@@ -352,7 +352,7 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     conversation_id: str
     status: Status
     handoff_chain: list[HandoffRecord] = field(default_factory=list)
-    """The handoffs of this run, in order."""
+    """The handoffs of this run and of its delegates, in order."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The context variables."""
     handed: Handed | None = None

@@ -35,6 +35,7 @@ from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, Expected, Spent
 from changeover.faults import (
     AgentFault,
+    Circuit,
     FunctionFault,
     LimitFault,
     ModelFault,
@@ -53,6 +54,7 @@ from changeover.relay.events import (
     Event,
     Given,
     HandoffOffered,
+    Hop,
     LimitReached,
     ModelReplied,
     RunFailed,
@@ -172,7 +174,7 @@ FAULTS = st.sampled_from(
         ReceiverFault("a", "gone", ("a", "b")),
         LimitFault("max_turns", 3),
         AgentFault("gone", ("a",)),
-        RefusalFault("p", "not mine"),
+        RefusalFault("p", "not mine", ("a", "b", "a"), Circuit("b", 3, 1, 1.0, 31.0)),
         WorkerFault("q", "tired"),
     ]
 )
@@ -193,10 +195,11 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("run", "task", "depth"), NUMBERS),
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
-    **dict.fromkeys(("ok", "unknown"), st.booleans()),
+    **dict.fromkeys(("ok", "unknown", "read_only"), st.booleans()),
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
+    "team": st.sampled_from(["default", "sales"]),
     "extra": st.sampled_from([{}, {"openai": {"parts": [{"signature": "x"}]}}]),
     "fault": FAULTS,
     "limits": st.none() | LIMITS,
@@ -208,7 +211,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("before", "after", "covered"), NUMBERS),
     **dict.fromkeys(("packs", "retold"), st.booleans()),
     "messages": st.sampled_from([(), (User("go on"), Note("it is late", "a"))]),
-    "chapter": st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2)),
+    **dict.fromkeys(("chapter", "left_out"), st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2))),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
     "why": st.sampled_from(
         ["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
@@ -244,6 +247,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
     "failures": NUMBERS,
     "until": st.none() | st.floats(0, 10),
+    "opened_at": st.floats(0, 10),
+    "cycle": st.sampled_from([(), ("a", "b", "a")]),
     "recent": st.integers(-1, 3),
     "arguments": st.sampled_from([{}, {"n": 1}]),
     "artifacts": st.sampled_from([{}, {"plan": "file:plan"}, {"plan": None}]),
@@ -261,6 +266,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
         max_iterations=NUMBERS,
         ticket=st.sampled_from(["", "parent:3.0"]),
         chapters=st.sampled_from([(), (Chapter("It was early.", ref="context://1"),)]),
+        trail=st.sampled_from([(), (Hop("a", "b", "m"), Hop("b", "a", "m", Mode.TRANSFER))]),
     ),
     "limit": st.sampled_from(["max_handoffs", "max_turns", "max_tokens", "max_cost", "max_agents", "timeout"]),
     "agents": st.sampled_from([(), ("a",), ("b", "gone")]),

@@ -27,6 +27,7 @@ from tests.stories import (
     experience,
     functions,
     guards,
+    honest_loops,
     inboxes,
     lapses,
     lateness,
@@ -64,7 +65,7 @@ from tests.stories import (
 from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
-    *(transfers, variables, turns, limits, budgets, guards, rules, verdicts, modes),
+    *(transfers, variables, turns, limits, budgets, guards, honest_loops, rules, verdicts, modes),
     *(mistakes, tools, functions, models, conversations, trials),
     *(delegates, trees, commands, branches, approvals, bound_approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),

@@ -73,6 +73,7 @@ class RunTool(Struct, frozen=True, gc=False):
     at_most_once: bool = False
     begun: bool = False
     """Whether its intent is recorded: a process began it, and its outcome may be unknown."""
+    read_only: bool = False
 
 
 class SeekApproval(Struct, frozen=True, gc=False):

@@ -188,5 +188,11 @@ def _tries(result: RunResult) -> list[HandoffRecord]:
     chain = result.handoff_chain
     if not chain:
         return []
-    call = call_of(split_handoff(chain[0].id)[1])
-    return [record for record in chain if call_of(split_handoff(record.id)[1]) == call]
+    first = _call_of(chain[0])
+    return [record for record in chain if _call_of(record) == first]
+
+
+def _call_of(record: HandoffRecord) -> tuple[str, str]:
+    """The conversation and the call in which a handoff was offered; all its retries have the same."""
+    conversation, offer = split_handoff(record.id)
+    return conversation, call_of(offer)

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from changeover.agent.roster import Roster
 from changeover.facts import ApprovalRequest, Share, Ticket
+from changeover.faults import Circuit
 from changeover.guards.approval import Decision
-from changeover.guards.breaker import Circuit, Ended
+from changeover.guards.breaker import Ended
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message, Reply
 from changeover.relay.events import Entry, Event

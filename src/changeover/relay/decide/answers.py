@@ -9,7 +9,7 @@ from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
 from changeover.facts import Expected, Mode, RequestKind
-from changeover.faults import ResultFault
+from changeover.faults import RefusalFault, ResultFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
@@ -19,6 +19,7 @@ from changeover.messages import View
 from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
 from changeover.relay.decide import broker
 from changeover.relay.decide.context import pack
+from changeover.relay.decide.limits import fail
 from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.events import (
     ApprovalDecided,
@@ -206,13 +207,24 @@ def _after_refusal(state: State, run: Run, turn: Turn, call: OpenCall, phase: De
         return from_refusal(state, run, (turn, call), step, "", roster)
     asked = {*offer.declined_by, offer.receiver, *phase.refused}
     others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.present and name not in asked]
-    if offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out:
+    last = offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out
+    if others and not last and not phase.needs:
+        return from_refusal(state, run, (turn, call), Step(others[0], run.spoken.queued), "agents", roster)
+    return _nobody_left(state, run, turn, call, last, roster)
+
+
+def _nobody_left(state: State, run: Run, turn: Turn, call: OpenCall, last: bool, roster: Roster) -> Record:
+    """No receiver is left: code is told of an open circuit; after the last attempt the sender falls back, or a person
+    is asked; else the sender is told."""
+    phase = call.phase
+    assert isinstance(phase, Declined)
+    if turn.code and phase.tripped is not None:
+        return fail(run, RefusalFault(turn.agent, phase.reason, circuit=phase.tripped.circuit))
+    if last:
         if turn.deaf or not (roster.fallback or turn.rule):
             return _escalate(state, call, phase)
         if not (run.fell_back or turn.rule):
-            return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
-    elif others and not phase.needs:
-        return from_refusal(state, run, (turn, call), Step(others[0], run.spoken.queued), "agents", roster)
+            return Record(FellBack(state.task, f"{phase.offer.receiver} did not take it: {phase.reason}"))
     return _tell_sender(state, turn, call, phase)
 
 

@@ -255,7 +255,7 @@ def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
     """The fault of a model whose calls were wrong too often."""
     mistake = run.mistake
     if mistake is not None and mistake.why == "guard":
-        return RefusalFault(state.agent, mistake.reason)
+        return RefusalFault(state.agent, mistake.reason, mistake.cycle)
     if mistake is not None and mistake.why in ("receiver", "command"):
         # A model can hand off to the receivers of its tools, code to any member.
         possible = seat.transfers if mistake.why == "receiver" else roster.present
@@ -301,7 +301,8 @@ def settle(
         batch.append(decision.event)
         if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
             # Right after its offer: any other place would shift the ids that the store checked.
-            batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
+            known = (found.receiver, found.failures, found.until, found.opened_at)
+            batch.append(verdict := CircuitFound(offer.call, offer.task, *known))
             apply(verdict)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
@@ -317,7 +318,8 @@ def after_refusal(
     if isinstance(refusal, Exhausted):
         return with_limit(events, refusal), NO_CIRCUITS  # other ids may follow, so circuits are checked again
     found = {
-        split_handoff(handoff)[1]: Tripped(who, failures, until) for handoff, who, failures, until in refusal.offers
+        split_handoff(handoff)[1]: Tripped(who, failures, until, since)
+        for handoff, who, failures, until, since in refusal.offers
     }
     return events, {**tripped, **found}
 

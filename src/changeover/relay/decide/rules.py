@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from changeover.agent.moves import DECLARED, Move, closed
 from changeover.agent.roster import Roster
+from changeover.facts import Mode
 from changeover.faults import RefusalFault
 from changeover.guards.approval import approval_of
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
@@ -26,6 +27,7 @@ from changeover.relay.events import (
     RuleFailed,
     RuleFired,
 )
+from changeover.relay.fold.handoffs import task_of
 from changeover.relay.run import Run, Thinking
 from changeover.relay.sanitize import text_of
 from changeover.relay.state import State, context_of
@@ -129,22 +131,22 @@ def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, r
     waits = proposal.origin in ("call", "command")
     when = move.declared.when if waits and isinstance(move, DECLARED) else None
     if when is not None and (shut := closed(when, context_of(state, run, call.id))):
-        return _denied(state, run, proposal, offer, shut)
+        return _denied(state, run, proposal, offer, Deny(shut))
     answer = _ask_guards(state, run, call, offer, move, roster)
     if isinstance(answer, Deny):
-        return _denied(state, run, proposal, offer, answer.reason)
+        return _denied(state, run, proposal, offer, answer)
     ruled = apply_rules(state, run, call, offer, roster) if roster.judges else []
     if isinstance(ruled, Record):
         return ruled
     if isinstance(ruled, Deny):
-        return _denied(state, run, proposal, offer, ruled.reason)
+        return _denied(state, run, proposal, offer, ruled)
     question = answer if isinstance(answer, Ask) else None
     if question is None and not ruled and not (waits and proposal.turn.rule):
         return Record(offer)
     if waits:
         return _ask_people(state, run, proposal, offer, (question, ruled), roster)
     asked = question.question if question else ", ".join(rule.name for rule in ruled)
-    return _denied(state, run, proposal, offer, f"{NEEDS_APPROVAL}: {asked}")
+    return _denied(state, run, proposal, offer, Deny(f"{NEEDS_APPROVAL}: {asked}"))
 
 
 def _ask_people(
@@ -172,19 +174,20 @@ def _ask_guards(
     if not roster.guards and not own:
         return ALLOW
     variables = merge_variables(state.variables, offer.variables, offer.merge)
-    who = (offer.sender, offer.receiver, offer.mode, offer.message)
-    wanted = Offer(*who, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
-    facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress)
+    who = (offer.sender, offer.receiver, offer.mode)
+    message = offer.message if offer.mode is Mode.TRANSFER else task_of(run, offer)
+    wanted = Offer(*who, message, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
+    facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress, None, run.news)
     return checked((*own, *roster.guards) if own else roster.guards, wanted, run.passing_ledger(state.at), facts)
 
 
-def _denied(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, reason: str) -> Record:
+def _denied(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, no: Deny) -> Record:
     """The refusal of an offer, in the form that its origin can be told."""
-    turn, refused = proposal.turn, f"refused: {reason}"
+    turn, refused = proposal.turn, f"refused: {no.reason}"
     if proposal.declined is not None:
-        return Record(AlternativeRefused(proposal.declined.offer.call, state.task, offer.receiver, reason))
-    if proposal.origin == "branch":
-        return Record(CallRefused(offer.call, state.task, refused, "ignored", offer.receiver))
-    if turn.deaf:
-        return fail(run, RefusalFault(turn.agent, reason))
-    return Record(CallRefused(proposal.call.id, state.task, refused, "guard", offer.receiver))
+        return Record(AlternativeRefused(proposal.declined.offer.call, state.task, offer.receiver, no.reason))
+    branch = proposal.origin == "branch"
+    if turn.deaf and (no.cycle or not branch):  # a Function that sends the same again would do so for ever
+        return fail(run, RefusalFault(turn.agent, no.reason, no.cycle))
+    call = offer.call if branch else proposal.call.id
+    return Record(CallRefused(call, state.task, refused, "ignored" if branch else "guard", offer.receiver, no.cycle))

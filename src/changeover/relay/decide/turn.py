@@ -225,6 +225,7 @@ def _use_tool(
         call.call,
         move.declared.at_most_once,
         begun,
+        move.declared.read_only,
     )
 
 

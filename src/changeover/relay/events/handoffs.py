@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import field
 
 from changeover.facts import Expected, Mode, Spent, Usage
-from changeover.faults import Fault
+from changeover.faults import Circuit, Fault
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import ALL, FALLBACK, Chapter, Full, MessageOnly
 from changeover.messages import Message
@@ -178,6 +178,13 @@ class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
     """Number of failures in a row."""
     until: float | None = None
     """When the receiver is tried again; None if a person has to reset the circuit."""
+    opened_at: float = 0.0
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit, as far as it is recorded."""
+        known = (self.opened_at, self.until)
+        return Circuit(self.receiver, self.failures, 0, *known, forced=self.until is None)
 
 
 class AlternativeRefused(Recordable, frozen=True, tag="alternative_refused"):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from changeover.facts import Expected, NoTakers, Usage
+from changeover.facts import Expected, Mode, NoTakers, Usage
 from changeover.faults import Fault, LimitName
 from changeover.guards.checks import Direction
 from changeover.guards.limits import Limits, Tier
@@ -28,6 +28,15 @@ class Started(Recordable, frozen=True, tag="started"):
     depth: int = 0
     team: str = DEFAULT_TEAM
     """The team that works on it."""
+
+
+class Hop(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A handoff on the way to a delegate."""
+
+    sender: str
+    receiver: str
+    message: str
+    mode: Mode = Mode.DELEGATE
 
 
 class Given(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -57,6 +66,8 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     """Selectors of the context variables that the delegate sees, and of those that it does not see."""
     variants: dict[str, str] = {}
     """Variants that the tree has so far, by experiment."""
+    trail: tuple[Hop, ...] = ()
+    """The handoffs that led to this one, oldest first, as far back as nothing happened in between."""
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):

@@ -20,7 +20,7 @@ from changeover.relay.events import (
     TicketLapsed,
     TicketTaken,
 )
-from changeover.relay.fold.handoffs import OFFERED, record_of
+from changeover.relay.fold.handoffs import OFFERED, pass_back, record_of
 from changeover.relay.run import TURNING, Broken, Run, Stopping
 from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Refusal, Turn, handoff_of, way_of
 
@@ -33,7 +33,8 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
         turn, call, offered = found
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
         at = (offered.offer, offered.lasts, event.reason)
-        turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded, event.worn_out))
+        who, how = (event.suggested, event.by), (offered.commanded, event.worn_out)
+        turn.move(call, Declined(*at, (), *who, *how, tripped=offered.tripped))
 
 
 def trip(state: State, run: Run, event: CircuitFound) -> None:
@@ -77,6 +78,7 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)
         state.handoffs[phase.index] = replace(record, state=standing, error=event.reason)
+        pass_back(state, run, call, phase.offer, event.reason)
         return_nothing(state, run, turn, call, record, event.reason)
     elif isinstance(phase, Offered):
         end_offer(state, run, turn, call, Signal.EXPIRE, event.reason)

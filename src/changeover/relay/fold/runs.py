@@ -38,7 +38,7 @@ from changeover.relay.events import (
     UserSpoke,
     VariantChosen,
 )
-from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of
+from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of, trail_to
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
@@ -83,6 +83,8 @@ def begin(state: State, event: RunStarted) -> None:
     state.add(User(spoken.text, author_of(spoken), spoken.files))
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
+    if spoken.given is not None:
+        run.trail = trail_to(state, spoken.given, spoken.text)
     claimed = spoken.given.ticket if spoken.given else ""
     run.ticket = handoff_id(state.id, state.position) if event.queued else claimed
     handoff = handoff_id(*split_child(state.id)) if spoken.given else None
@@ -220,7 +222,8 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     else:
         before = state.travelling
         state.carry(before, [event.directive])
-        run.progress += state.travelling != before
+        if state.travelling != before:
+            run.gain()
         run.worn_out = False  # if it was, a person has decided where the task goes
         run.phase = Acting(function_turn(run.phase.due, event.agent, event.directive))
 

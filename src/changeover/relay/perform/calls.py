@@ -199,7 +199,8 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     except TROUBLE as error:
         let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
-    return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive)
+    came = (outcome.text, outcome.ok, False, dropped, outcome.directive)
+    return ToolFinished(command.id, task, *came, command.read_only)
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:

@@ -44,16 +44,16 @@ async def call_checked(command: CallModel, call: Callable[[], Awaitable[Event]])
 
 async def _check_input(command: CallModel) -> ContentChecked | None:
     """The refusal or replacement of what is new to the agent; None if its model may read all of it."""
-    who, replaced = (command.context.agent, command.task, "input"), dict[str, str]()
+    who, replaced = (command.context.agent, command.task), dict[str, str]()
     for text in command.unchecked:
         match await _rule(command, text, "input"):
             case Deny(reason=words):
-                return ContentChecked(*who, "deny", text_of(words), {text: WITHHELD})
+                return ContentChecked(*who, "input", "deny", text_of(words), {text: WITHHELD})
             case Replace(text=new):
                 replaced[text] = new
             case _:
                 pass
-    return ContentChecked(*who, "replace", replaced=replaced) if replaced else None
+    return ContentChecked(*who, "input", "replace", replaced=replaced) if replaced else None
 
 
 async def _rule(command: CallModel, text: str, direction: Direction) -> Ruling:
