@@ -50,6 +50,7 @@ from changeover.messages import Call, Note, User
 from changeover.relay.commands import Record
 from changeover.relay.decide.decision import awaits, decide, settle
 from changeover.relay.events import (
+    Checked,
     Event,
     Given,
     HandoffOffered,
@@ -224,6 +225,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "goto": AGENTS,
     **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
     "after_turn": st.booleans(),
+    "direction": st.sampled_from(["input", "output"]),
+    "verdict": st.sampled_from(["deny", "replace"]),
+    "replaced": st.sampled_from([{}, {"go on": "stop"}, {"": "x"}]),
+    "checked": st.none() | st.sampled_from([Checked("deny", "no"), Checked("replace")]),
     "roles": st.sampled_from([(), ("manager",)]),
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),

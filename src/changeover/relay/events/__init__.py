@@ -39,6 +39,8 @@ from changeover.relay.events.handoffs import (
 )
 from changeover.relay.events.runs import (
     CancelRequested,
+    Checked,
+    ContentChecked,
     FellBack,
     FunctionFailed,
     FunctionReturned,
@@ -69,7 +71,9 @@ __all__ = [
     "ApprovalWaived",
     "CallRefused",
     "CancelRequested",
+    "Checked",
     "CircuitFound",
+    "ContentChecked",
     "ContextPacked",
     "Entry",
     "Event",
@@ -168,6 +172,7 @@ Event = (
     | TierChosen
     | TicketLapsed
     | VariantChosen
+    | ContentChecked
 )
 """Every event that this version can write."""
 
