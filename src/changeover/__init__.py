@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from changeover.observe.metrics import Metrics as Metrics
     from changeover.observe.metrics import PairMetrics as PairMetrics
     from changeover.observe.metrics import Times as Times
+    from changeover.relay.stream import AgentChanged as AgentChanged
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
@@ -98,6 +99,7 @@ _HOMES = {
     "AUTO": "agent.agent",
     "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
+    "AgentChanged": "relay.stream",
     "AgentMetrics": "observe.metrics",
     "Allow": "guards.guard",
     "Approval": "guards.approval",

@@ -162,7 +162,7 @@ def limit_words(limit: LimitName, figure: int | float, spent: int | float | None
 
 
 class MaxHandoffsExceededError(EconomicLimitExceeded):
-    """An agent wanted one handoff more than the run may make; `chain` holds the HandoffRecords of those it made."""
+    """An agent wanted one handoff more than the run may make; `chain` holds all that were made, as HandoffRecords."""
 
     def __init__(self, limit: int | float, chain: Sequence[HandoffRecord], result: RunResult | None = None) -> None:
         super().__init__("max_handoffs", limit, result)

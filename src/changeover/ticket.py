@@ -224,6 +224,7 @@ def _of_handoff(record: HandoffRecord, conversation: str, outcome: Outcome | Non
     return HandoffResult(
         handoff_id=record.id,
         agent=record.receiver,
+        agent_name=record.receiver_name,
         state=record.state,
         result=outcome.output if outcome else "",
         error=record.error or (_error(conversation, outcome) if outcome else ""),
@@ -237,6 +238,7 @@ def _of_message(state: State, id: str, outcome: Outcome) -> HandoffResult:
     return HandoffResult(
         handoff_id=id,
         agent=outcome.agent,
+        agent_name=outcome.name,
         state=_state_of(outcome),
         result=outcome.output,
         error=_error(state.id, outcome),

@@ -138,7 +138,7 @@ UNRULED = a_world(MEMBERS, ScriptedModel({}))
 WORDS = Trial("words", {"plain": "Be plain.", "fancy": "Be fancy."}, lambda root: "fancy")
 STAND_INS = Trial("stand-ins", {"old": "b", "new": "q"}, lambda root: "new")
 TRIALS: Trials = {("instructions", "a"): WORDS, ("receiver", "b"): STAND_INS}
-ROSTER = msgspec.structs.replace(UNRULED.roster, gotos=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
+ROSTER = msgspec.structs.replace(UNRULED.roster, leads=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
 WORLD = msgspec.structs.replace(UNRULED, roster=ROSTER)
 
 AGENTS = st.sampled_from(["a", "b", "fn", "q", "gone", ""])
@@ -198,13 +198,13 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
+    "team": st.sampled_from(["default", "sales"]),
     "extra": st.sampled_from([{}, {"openai": {"parts": [{"signature": "x"}]}}]),
     "fault": FAULTS,
     "limits": st.none() | LIMITS,
     "merge": st.sampled_from(["merge", "replace"]),
     "mode": st.sampled_from(Mode),
     "retry_at": st.none() | st.floats(0, 10),
-    "team": st.sampled_from(["default", "sales"]),
     "strategy": st.sampled_from(["full", "message_only", "recent", "summary", "of a later version"]),
     **dict.fromkeys(("include", "exclude"), st.sampled_from([(), ("author:a",), ("tool:*", "variable:n")])),
     **dict.fromkeys(("before", "after", "covered"), NUMBERS),
@@ -222,6 +222,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_of": st.sampled_from(["", "c:3.0"]),
     "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),
     "goto": AGENTS,
+    **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
+    "after_turn": st.booleans(),
     "roles": st.sampled_from([(), ("manager",)]),
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),

@@ -147,6 +147,7 @@ def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = Fals
     return HandoffResult(
         handoff_id=record.id,
         agent=record.receiver,
+        agent_name=record.receiver_name,
         state=HandoffState.PENDING if asked else record.state,
         result=back.response if back else result.output,
         reason=waits if awaited else why if declined else "",
@@ -166,9 +167,14 @@ def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) ->
         state, reason = HandoffState.REJECTED, back.error
     elif result.status == "waiting":
         state, reason = HandoffState.PENDING, "waits until what was wanted before it is done"
-    id = result.conversation_id
     return HandoffResult(
-        handoff_id="", agent=receiver, state=state, reason=reason, conversation_id=id, pending=result.pending
+        handoff_id="",
+        agent=receiver,
+        agent_name=receiver,
+        state=state,
+        reason=reason,
+        conversation_id=result.conversation_id,
+        pending=result.pending,
     )
 
 
@@ -189,5 +195,11 @@ def _tries(result: RunResult) -> list[HandoffRecord]:
     chain = result.handoff_chain
     if not chain:
         return []
-    call = call_of(split_handoff(chain[0].id)[1])
-    return [record for record in chain if call_of(split_handoff(record.id)[1]) == call]
+    first = _call_of(chain[0])
+    return [record for record in chain if _call_of(record) == first]
+
+
+def _call_of(record: HandoffRecord) -> tuple[str, str]:
+    """The conversation and the call in which a handoff was offered; all its retries have the same."""
+    conversation, offer = split_handoff(record.id)
+    return conversation, call_of(offer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, assert_never
 
 from changeover.errors import (
@@ -19,7 +19,7 @@ from changeover.errors import (
     UnknownAgentError,
     WorkerError,
 )
-from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Ticket, Usage
+from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, Mode, RunResult, Ticket, Usage
 from changeover.faults import (
     AgentFault,
     Fault,
@@ -31,7 +31,7 @@ from changeover.faults import (
     ResultFault,
     WorkerFault,
 )
-from changeover.ids import offer_of, run_id
+from changeover.ids import descent, offer_of, run_id, split_handoff, split_task
 from changeover.messages import Message
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import Entry, HandoffReturned
@@ -42,17 +42,18 @@ from changeover.relay.run import Outcome
 from changeover.relay.state import State
 
 
-def result_of(conversation: str, outcome: Outcome) -> RunResult:
-    """The result of a run that has ended."""
+def result_of(conversation: str, outcome: Outcome, chain: list[HandoffRecord] | None = None) -> RunResult:
+    """The result of a run that has ended; `chain` includes what its delegates handed on."""
     run = outcome.run
     variables, artifacts, workflow_state = outcome.travelling
     return RunResult(
         output=outcome.output,
         final_agent=outcome.agent,
+        final_agent_name=outcome.name,
         run_id=run.ref,
         conversation_id=conversation,
         status=_status(outcome),
-        handoff_chain=outcome.handoffs,
+        handoff_chain=outcome.handoffs if chain is None else chain,
         variables=variables,
         handed=outcome.handed,
         artifacts=artifacts,
@@ -113,6 +114,7 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
     return RunResult(
         output="",
         final_agent=state.agent,
+        final_agent_name=state.names.get(state.agent, state.agent),
         run_id=run_id(state.id, run),
         conversation_id=state.id,
         status="waiting",
@@ -143,7 +145,25 @@ def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
     """Every handoff of the conversations with these entries, in the order of their offers."""
     ids = dict.fromkeys(entry.conversation for entry in entries)
     states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
-    return sorted((record for state in states for record in handoffs_of(state)), key=lambda record: record.at)
+    return _ordered(record for state in states for record in handoffs_of(state))
+
+
+async def whole_chain(own: Sequence[HandoffRecord], state_of: Callable[[str], Awaitable[State]]) -> list[HandoffRecord]:
+    """These handoffs of a conversation, and those that their delegates made, in the order of their offers.
+
+    `state_of` gives the state of a delegate's conversation.
+    """
+    found = list(own)
+    for record in own:
+        if record.mode is Mode.DELEGATE and record.task_id:
+            child = await state_of(split_task(record.task_id)[0])
+            found += await whole_chain(handoffs_of(child), state_of)
+    return _ordered(found)
+
+
+def _ordered(records: Iterable[HandoffRecord]) -> list[HandoffRecord]:
+    """By time; of the same time, those of a conversation come before those of its delegates."""
+    return sorted(records, key=lambda record: (record.at, descent(split_handoff(record.id)[0])))
 
 
 def head_of(state: State, working: bool, due: float | None = None) -> Head:

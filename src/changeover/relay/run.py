@@ -139,6 +139,7 @@ class Run(Account):
         "first",
         "heard",
         "id",
+        "last_turn",
         "last_word",
         "limits",
         "misjudged",
@@ -185,10 +186,11 @@ class Run(Account):
         """Whether the team fell back after a handoff that could not be made."""
         self.last_word = False
         """Whether an agent has replied after it was told that a budget is exhausted."""
-        self.under_way = ""
-        """The model call that was under way when the time ran out, and so was not told."""
+        self.under_way = self.last_turn = ""
+        """The model call that was under way when the time ran out, and so was not told; the turn after which the run
+        is cancelled, if a caller wants that."""
         self.fired: set[str] = set()
-        """Rules that have handed the run over."""
+        """Rules that have handed the run over or answered."""
         self.misjudged: set[str] = set()
         """Rules whose condition raised."""
         self.told = False
@@ -345,6 +347,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """Results that were returned to code that offered a package."""
     undone: bool = False
     """Whether a rollback gave the task back, so that there is no step to retry."""
+    name: str = ""
+    """Display name of the agent, or its id."""
 
     @property
     def resumable(self) -> bool:

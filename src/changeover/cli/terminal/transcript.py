@@ -41,7 +41,7 @@ from changeover.relay.events import (
     TierChosen,
     ToolFinished,
 )
-from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+from changeover.relay.stream import AgentChanged, Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 RUN_ENDED = (RunCompleted, RunFailed, RunCancelled)
 LONGEST = 400
@@ -147,7 +147,7 @@ class Transcript:
                 self._event(item)
             case RunFinished():
                 self._end(item.result)
-            case ThinkingDelta():
+            case ThinkingDelta() | AgentChanged():
                 pass  # the log has it
 
     def recall(self, recorded: Recorded) -> None:

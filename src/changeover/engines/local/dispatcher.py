@@ -107,7 +107,7 @@ class Dispatcher:
                 reading.put(ref)
             if live.news or live.notifying is not None:
                 await self.notify(live)
-            return await answer
+            return await self.conversations.result(live, await answer)
         finally:
             if reading is not None:
                 live.leave(reading.put)
@@ -136,7 +136,7 @@ class Dispatcher:
         # A hook must not wait for the end: callers are told of it only after the hook has returned.
         if ending is not None and not in_hook():
             await asyncio.wait([ending])
-            if not ending.cancelled() and isinstance(error := ending.exception(), EngineError):
+            if not ending.cancelled() and (error := ending.exception()) is not None:
                 raise error
         return run is not None
 

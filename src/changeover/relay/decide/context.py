@@ -76,7 +76,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     seat = roster.seats.get(offer.receiver)
     agent = seat.agent if isinstance(seat, Seat) else None
     move = roster.move_of(offer.sender, call.call.name)
-    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move)
+    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
     brief = brief_for(state, run, turn, offer, roster)

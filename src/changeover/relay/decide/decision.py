@@ -141,12 +141,15 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return Record(RunStarted(run, sender_of(spoken.package), code=True))
     agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
-    return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
+    queued, name = roster.pulls(agent) and not claimed, roster.names.get(agent, "")
+    return Record(RunStarted(run, agent, queued=queued, name=name))
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
     seat = roster.seats.get(state.agent)
     limits = run.limits or roster.limits
+    if run.last_turn and run.last_turn != phase.due:
+        return Record(RunCancelled(run.id))
     if run.struck is not None and limits.on_limit == "raise":
         return fail(run, run.struck)
     if seat is None:
@@ -167,7 +170,7 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
     last = _is_last_call(state, run, limits)
     if isinstance(last, Record):
         return last
-    if roster.gotos and (led := rules.lead(state, run, phase, roster)) is not None:
+    if roster.leads and (led := rules.lead(state, run, phase, roster)) is not None:
         return led
     return [
         CallModel(

@@ -6,6 +6,7 @@ Each way to hand off (a tool of a model, a Command, a branch, the next receiver 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Literal
 
@@ -159,6 +160,8 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
     if proposal.limited and (refusal := _over_limit(state, run, proposal, receiver, roster)):
         return refusal
     offer = _draft(state, run, proposal, receiver, roster)
+    if roster.names:
+        offer = _with_names(offer, roster.names)
     offer = _with_context(state, run, proposal, offer, roster)
     return guarded(state, run, proposal, offer, roster) if proposal.guarded else Record(offer)
 
@@ -355,6 +358,10 @@ def _as_retry(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> 
     return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
 
 
+def _with_names(offer: HandoffOffered, names: Mapping[str, str]) -> HandoffOffered:
+    return replace(offer, sender_name=names.get(offer.sender, ""), receiver_name=names.get(offer.receiver, ""))
+
+
 def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> HandoffOffered:
     """The offer with the part of the sender's context that its receiver gets."""
     sender, receiver = state.agent, offer.receiver
@@ -362,7 +369,7 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         before = proposal.declined.offer
         # A sender that gets its own task back does not start afresh.
         sender, receiver = before.sender, before.receiver if receiver == before.sender else receiver
-    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move)
+    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
     if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:

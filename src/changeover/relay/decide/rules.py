@@ -1,4 +1,4 @@
-"""Rules and guards: where a rule sends a run before its model is asked, and whether a handoff may be offered."""
+"""Rules and guards: where a rule sends or ends a run before its model is asked, and whether a handoff may be made."""
 
 from __future__ import annotations
 
@@ -40,21 +40,25 @@ logger = logging.getLogger("changeover.rules")
 
 
 def lead(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | None:
-    """The rule that hands the run over before the active agent's model is asked; None if no rule does."""
-    if run.told or not roster.hands_off(state.root, state.agent):
-        return None
-    if handoffs_left(state, run, run.limits or roster.limits) <= 0:
-        return None
-    context = context_of(state, run, phase.due)
-    for rule in roster.gotos:
-        if not _may_lead(rule, state, run, roster):
+    """The rule that hands the run over or ends it before the active agent's model is asked; None if no rule does."""
+    context, hands_off = context_of(state, run, phase.due), _may_hand_over(state, run, roster)
+    for rule in roster.leads:
+        if not _may_lead(rule, state, run, roster) or (rule.goto and not hands_off):
             continue
         held = holds(rule, context)
         if held is True:
-            return Record(RuleFired(rule.name, state.agent, state.task, rule.goto, rule.message))
+            who = (rule.name, state.agent, state.task)
+            return Record(RuleFired(*who, rule.goto, rule.message, end=rule.end))
         if isinstance(held, Misjudged) and rule.name not in run.misjudged:
             return _rule_failed(state, rule, held)
     return None
+
+
+def _may_hand_over(state: State, run: Run, roster: Roster) -> bool:
+    """Whether rules may still hand the run over."""
+    if run.told or not roster.hands_off(state.root, state.agent):
+        return False
+    return handoffs_left(state, run, run.limits or roster.limits) > 0
 
 
 def _may_lead(rule: Rule, state: State, run: Run, roster: Roster) -> bool:
@@ -99,7 +103,7 @@ def next_approval(
 ) -> SeekApproval | None:
     """The next approval that these rules, or the rule that leads here, demand; None if all were given."""
     turn, call = asker
-    leading = [rule for rule in roster.gotos if rule.name == turn.rule]
+    leading = [rule for rule in roster.leads if rule.name == turn.rule]
     passed = call.passed if call.holds_for(offer.receiver) else ()
     for rule in (*leading, *asking):
         approval = approval_of(rule.approval)

@@ -73,6 +73,9 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
     """Capabilities that the receiver must have."""
+    sender_name: str = ""
+    receiver_name: str = ""
+    """Display names of sender and receiver, if they have one."""
 
     @property
     def is_whole(self) -> bool:

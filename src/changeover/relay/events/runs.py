@@ -98,6 +98,8 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     """Whether code makes an offer, so that the active agent stays."""
     queued: bool = False
     """Whether workers claim the agent's work."""
+    name: str = ""
+    """Display name of the agent, if it has one."""
 
 
 class ModelReplied(Recordable, frozen=True, tag="model_replied"):
@@ -191,6 +193,8 @@ class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
     run: int = 0
     by: str = ""
     reason: str = ""
+    after_turn: bool = False
+    """Whether the turn under way is finished first."""
 
 
 class RunCompleted(Recordable, frozen=True, tag="run_completed"):
@@ -227,7 +231,7 @@ class RunResumed(Recordable, frozen=True, tag="run_resumed"):
 
 
 class RuleFired(Recordable, frozen=True, tag="rule_fired"):
-    """The condition of a rule holds: the rule hands over to its receiver, or it judges a handoff of the agent."""
+    """The condition of a rule holds: the rule hands over to its receiver, ends the run, or judges a handoff."""
 
     rule: str
     agent: str
@@ -241,12 +245,16 @@ class RuleFired(Recordable, frozen=True, tag="rule_fired"):
     """The receiver of that call."""
     reason: str = ""
     """Why the rule denies the call; a person is asked if empty."""
+    end: str = ""
+    """The answer with which the rule ends the run."""
 
     @property
     def words(self) -> str:
         """The effect of the rule as a text."""
         if self.goto:
             return f"by the rule {self.rule!r}, {self.agent} hands over to {self.goto}"
+        if self.end:
+            return f"by the rule {self.rule!r}, the run ends here"
         judged = f"refuses it: {self.reason}" if self.reason else "wants a person asked"
         return f"the rule {self.rule!r} {judged}"
 

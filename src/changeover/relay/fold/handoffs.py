@@ -80,6 +80,8 @@ def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: O
         offer.before,
         packed.after if packed else offer.after,
         packed.error if packed else "",
+        offer.sender_name or offer.sender,
+        offer.receiver_name or offer.receiver,
     )
 
 
@@ -206,6 +208,8 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
         call.phase, turn.offered = Offered(event, state.at, commanded), call
     else:
         return
+    if event.receiver_name:
+        state.names[event.receiver] = event.receiver_name
     run.count_handoff(event.sender)  # counted from the offer on, so that no offer exceeds a limit
     run.queued = run.queued or event.queued
 

@@ -66,6 +66,8 @@ def begin(state: State, event: RunStarted) -> None:
     id, spoken = state.inbox.pop(0)
     if spoken.package is not None:
         return _offer(state, id, spoken, event.agent)
+    if event.name:
+        state.names[event.agent] = event.name
     if event.agent != state.agent:
         # An agent that starts without a handoff reads the whole record.
         state.agent, state.handed = event.agent, None
@@ -141,7 +143,7 @@ def take_up(state: State, event: RunResumed) -> None:
     del state.outcomes[event.run]
     run = state.run = outcome.run
     run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
-    run.last_word = False
+    run.last_word, run.last_turn = False, ""
     run.waiting.rest(outcome.at, state.at)
     run.phase, state.work.status = Thinking(str(state.position)), "running"
     if isinstance(outcome.fault, ResultFault):
@@ -271,10 +273,30 @@ def reach_limit_idle(state: State, event: LimitReached) -> None:
 
 def call_off(state: State, run: Run, event: CancelRequested) -> None:
     call_off_waiting(state, event)
-    if event.run in (0, run.id):
-        state.returning = None  # a cancelled run does not go back to a sender
-    if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
+    if event.run not in (0, run.id):
+        return
+    if event.after_turn and (under_way := _turn_under_way(state, run)):
+        run.last_turn = run.last_turn or under_way
+        return
+    state.returning = None  # a cancelled run does not go back to a sender
+    if not isinstance(run.phase, Stopping):
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
+
+
+REPLIED = "replied"
+"""The turn under way, if its model has replied."""
+
+
+def _turn_under_way(state: State, run: Run) -> str:
+    """The model call that is under way, or REPLIED; empty if no turn is under way."""
+    match run.phase:
+        case Thinking(due=due):
+            # Work that waits in a queue has not begun.
+            return "" if run.ticket and state.work.status == "pending" else due
+        case Acting() | Replied():
+            return REPLIED
+        case _:
+            return ""
 
 
 def call_off_waiting(state: State, event: CancelRequested) -> None:
@@ -283,7 +305,9 @@ def call_off_waiting(state: State, event: CancelRequested) -> None:
         state.inbox.remove((id, spoken))
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
         who = spoken.agent or state.agent
-        state.outcomes[id] = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True)
+        name = state.names.get(who, who)
+        end = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True, name=name)
+        state.outcomes[id] = end
     state.called_off = state.depth > 0 and state.run is None and not state.outcomes
 
 
@@ -329,7 +353,7 @@ def cancel(state: State, run: Run, event: RunCancelled) -> None:
 
 
 def fire(state: State, run: Run, event: RuleFired) -> None:
-    if event.goto:
+    if event.goto or event.end:
         _lead(state, run, event)
     elif found := run.find(event.call):
         call = found[1]
@@ -337,9 +361,14 @@ def fire(state: State, run: Run, event: RuleFired) -> None:
 
 
 def _lead(state: State, run: Run, event: RuleFired) -> None:
-    """Let a rule hand over before the agent's model is asked."""
-    if isinstance(run.phase, Thinking):
-        run.fired.add(event.rule)
+    """Let a rule hand over or answer before the agent's model is asked."""
+    if not isinstance(run.phase, Thinking):
+        return
+    run.fired.add(event.rule)
+    if event.end:
+        state.add(Assistant(event.agent, event.end))
+        run.phase = Replied(event.end, state.position)
+    else:
         directive = Directive(goto=event.goto, message=event.message)
         run.phase = Acting(rule_turn(str(state.position), event.agent, directive, event.rule))
 

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from changeover.agent.agent import Function, Instructions
-from changeover.agent.moves import DECLARED, closed, misfit_words, not_json
+from changeover.agent.moves import CONDITIONAL, closed, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
 from changeover.copies import original
@@ -147,18 +147,18 @@ def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
     if command.last:
         return ()
     definitions = seat.definitions if command.handoffs else seat.alone
-    if seat.conditional and command.handoffs:
+    if seat.conditional:
         definitions = tuple(each for each in definitions if _is_open(seat, each.name, command.context))
     return (*definitions, DEFINITION) if command.fetches else definitions
 
 
 def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
-    """Whether the condition of a handoff lets the model see it."""
+    """Whether the condition of a tool, a handoff or a delegate lets the model see it."""
     move = seat.moves[name]
-    if not isinstance(move, DECLARED) or not (why := closed(move.declared.when, context)):
+    if not isinstance(move, CONDITIONAL) or not (why := closed(move.declared.when, context)):
         return True
     if "could not be judged" in why:
-        logger.warning("the handoff %s is not shown: %s", name, why)
+        logger.warning("%s is not shown to the model: %s", name, why)
     return False
 
 

@@ -125,7 +125,10 @@ def _fall_back(sheet: Sheet, event: FellBack) -> None:
 
 
 def _fire(sheet: Sheet, event: RuleFired) -> None:
-    sheet.say(("status_change", event.words, sheet.task(event.task), event.agent, call_of(event.call) or None))
+    task = sheet.task(event.task)
+    sheet.say(("status_change", event.words, task, event.agent, call_of(event.call) or None))
+    if event.end:
+        sheet.say(("assistant_message", event.end, task, event.agent, None), 1)
 
 
 def _misjudge(sheet: Sheet, event: RuleFailed) -> None:

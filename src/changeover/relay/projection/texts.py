@@ -26,6 +26,7 @@ from changeover.relay.events import (
     HandoffReturned,
     LimitReached,
     ModelReplied,
+    RuleFired,
     ToolFinished,
 )
 
@@ -101,6 +102,8 @@ def last_words(events: Sequence[object]) -> str | None:
 def _said(event: object) -> str | None:
     match event:
         case ModelReplied(text=text) | FunctionReturned(text=text) | ApprovalDecided(decision=Respond(text=text)):
+            return text
+        case RuleFired(end=text) if text:
             return text
         case _:
             return None
