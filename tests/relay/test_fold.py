@@ -195,7 +195,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("run", "task", "depth"), NUMBERS),
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
-    **dict.fromkeys(("ok", "unknown", "read_only"), st.booleans()),
+    **dict.fromkeys(("ok", "unknown", "read_only", "own"), st.booleans()),
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),

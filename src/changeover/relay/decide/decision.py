@@ -42,7 +42,7 @@ from changeover.relay.events import (
 from changeover.relay.fold.handoffs import sender_of
 from changeover.relay.run import TURNING, Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State, context_of
-from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import Asked, Begun, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
 from changeover.tools.command import Directive
 
 
@@ -360,7 +360,7 @@ def _wanted(call: OpenCall, command: str) -> bool:
         case Mark.CHECK:
             return isinstance(phase, Fresh | Directed)
         case Mark.SEARCH:
-            return isinstance(phase, Fresh | Directed) and call.chosen is None
+            return isinstance(phase, Fresh | Directed | Declined) and call.chosen is None
         case Mark.DECISION:
             return isinstance(phase, Asked) and command_id(phase.request.call, Mark.DECISION) == command
         case Mark.QUESTION:
