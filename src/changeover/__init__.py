@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
     from changeover.guards.breaker import CircuitBreaker as CircuitBreaker
+    from changeover.guards.checks import Content as Content
+    from changeover.guards.checks import Replace as Replace
     from changeover.guards.deadlock import Deadlock as Deadlock
     from changeover.guards.guard import Allow as Allow
     from changeover.guards.guard import Ask as Ask
@@ -114,6 +116,7 @@ _HOMES = {
     "CircuitBreaker": "guards.breaker",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",
+    "Content": "guards.checks",
     "Context": "handoffs.package",
     "Deadlock": "guards.deadlock",
     "DelegateResult": "facts",
@@ -154,6 +157,7 @@ _HOMES = {
     "Reference": "handoffs.reference",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
+    "Replace": "guards.checks",
     "Respond": "guards.approval",
     "Rollback": "handoffs.callback",
     "Routing": "routing.routing",

@@ -383,3 +383,30 @@ async def test_a_turn_that_is_to_be_finished_first_may_still_be_cancelled_at_onc
     assert (await in_time(lambda: running)).status == "cancelled"
     assert await in_time(lambda: patient) is True
     await team.close()
+
+
+@pytest.mark.parametrize("where", ["lead", "clerk"])
+async def test_cancel_returns_when_what_it_cancelled_has_cleaned_up(where: str):
+    begun, cleaned = asyncio.Event(), list[str]()
+
+    async def work() -> str:
+        """Work."""
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            cleaned.append("up")
+        return "never"
+
+    script = {
+        "lead": [delegates("clerk", "work") if where == "clerk" else calls(("work", {}))],
+        "clerk": [calls(("work", {}))],
+    }
+    members = [Agent("lead", tools=[work], handoffs=[delegate("clerk")]), Agent("clerk", tools=[work], handoffs=())]
+    team = Team(members, model=ScriptedModel(script))
+    running = asyncio.create_task(team.run("go", conversation="c"))
+    await asyncio.wait_for(begun.wait(), 10)
+    assert await in_time(lambda: team.cancel("c")) is True
+    assert cleaned == ["up"]
+    assert (await running).status == "cancelled"

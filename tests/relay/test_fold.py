@@ -51,6 +51,7 @@ from changeover.messages import Call, Note, User
 from changeover.relay.commands import Record
 from changeover.relay.decide.decision import awaits, decide, settle
 from changeover.relay.events import (
+    Checked,
     Event,
     Given,
     HandoffOffered,
@@ -195,7 +196,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("run", "task", "depth"), NUMBERS),
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
-    **dict.fromkeys(("ok", "unknown", "read_only"), st.booleans()),
+    **dict.fromkeys(("ok", "unknown", "read_only", "own"), st.booleans()),
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
@@ -225,6 +226,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "goto": AGENTS,
     **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
     "after_turn": st.booleans(),
+    "direction": st.sampled_from(["input", "output"]),
+    "verdict": st.sampled_from(["deny", "replace"]),
+    "replaced": st.sampled_from([{}, {"go on": "stop"}, {"": "x"}]),
+    "checked": st.none() | st.sampled_from([Checked("deny", "no"), Checked("replace")]),
     "roles": st.sampled_from([(), ("manager",)]),
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),

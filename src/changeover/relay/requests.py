@@ -199,9 +199,9 @@ def _said(state: State, run: int) -> UserSpoke | None:
     if (waiting := dict(state.inbox).get(run)) is not None:
         return waiting
     if state.run is not None and state.run.id == run:
-        return state.run.spoken
+        return state.run.said
     outcome = state.outcomes.get(run)
-    return outcome.run.spoken if outcome else None
+    return outcome.run.said if outcome else None
 
 
 def _meant(spoken: UserSpoke) -> tuple[object, ...]:

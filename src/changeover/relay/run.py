@@ -13,7 +13,7 @@ from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.ids import call_of, run_id
 from changeover.relay.account import Account, Unreckoned, joined
-from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
+from changeover.relay.events import ApprovalDecided, CallRefused, Checked, UserSpoke
 from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
 
 NOTHING = Spent()
@@ -49,6 +49,8 @@ class Replied(Struct, frozen=True, gc=False):
     judged: bool = False
     problem: str = ""
     """Why it does not meet the expectations; empty if it does."""
+    checked: Checked | None = None
+    """What checks made of it, until that is recorded as an event of its own."""
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -132,6 +134,7 @@ class Run(Account):
         "agents",
         "at",
         "below",
+        "checked",
         "declined",
         "delegates",
         "fell_back",
@@ -150,6 +153,7 @@ class Run(Account):
         "queued",
         "ref",
         "repairs",
+        "said",
         "spoken",
         "strikes",
         "struck",
@@ -166,7 +170,9 @@ class Run(Account):
 
     def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
         super().__init__()
-        self.id, self.ref, self.spoken, self.at, self.phase = id, run_id(conversation, id), spoken, at, phase
+        self.id, self.ref, self.at, self.phase = id, run_id(conversation, id), at, phase
+        self.spoken = self.said = spoken
+        """The request as agents read it, and as it was recorded: a check may have replaced its text."""
         self.first = first
         """Number of handoffs that the conversation had before this run."""
         self.limits: Limits | None = spoken.limits
@@ -177,15 +183,14 @@ class Run(Account):
         """Agents that have worked for the run, or have accepted a task of it."""
         self.accounts: dict[str, Account] = {}
         """Accounts by agent, without delegates."""
-        self.strikes = self.tool_calls = self.repairs = 0
+        self.strikes = self.tool_calls = self.repairs = self.checked = 0
         self.below = NOTHING
         """What delegates and the conversations below them have spent."""
         self.mistake: CallRefused | None = None
         """The last refused call."""
-        self.fell_back = False
-        """Whether the team fell back after a handoff that could not be made."""
-        self.last_word = False
-        """Whether an agent has replied after it was told that a budget is exhausted."""
+        self.fell_back = self.last_word = False
+        """Whether the team fell back after a handoff that could not be made, and whether an agent has replied after it
+        was told that a budget is exhausted."""
         self.under_way = self.last_turn = ""
         """The model call that was under way when the time ran out, and so was not told; the turn after which the run
         is cancelled, if a caller wants that."""

@@ -18,6 +18,7 @@ from changeover.messages import Call
 from changeover.relay.events import (
     AlternativeRefused,
     CallRefused,
+    ContentChecked,
     ContextPacked,
     FellBack,
     HandoffConditional,
@@ -94,6 +95,7 @@ NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     LimitReached: _limited,
     TierChosen: lambda agent, event: Note(f"a {event.tier} task: {event.reason}"),
     RuleFired: lambda agent, event: Note(event.words),
+    ContentChecked: lambda agent, event: Note(event.words, "yellow"),
     RuleFailed: lambda agent, event: Note(event.words, "red"),
     FellBack: lambda agent, event: Note(f"{agent} continues alone: {event.reason}", "yellow"),
     RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),

@@ -48,6 +48,7 @@ class Conversation:
         "follower",
         "halted",
         "known",
+        "leaving",
         "listener",
         "lock",
         "may_rest",
@@ -83,6 +84,8 @@ class Conversation:
         itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
+        self.leaving: set[asyncio.Future[None]] = set()
+        """Tasks of abandoned commands that were cancelled and still clean up."""
         self.follower: asyncio.Task[None] | None = None
         self.listener: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
@@ -140,11 +143,6 @@ class Conversation:
         """What holds for the current run in place of the team's declarations."""
         return self.overrides.get(self.state.run.id) if self.overrides and self.state.run else None
 
-    def put_override(self, run: int, override: Override) -> None:
-        """Let this hold for a run, and for no other; what was given for ended runs is dropped."""
-        others = {id: each for id, each in self.overrides.items() if each is not override}
-        self.overrides = {id: each for id, each in {**others, run: override}.items() if id not in self.state.outcomes}
-
     def works(self, commands: Sequence[Command]) -> bool:
         """True if one of these commands, or of those in flight, is more than a wait."""
         for command in commands:  # a loop instead of `any`, because this runs with every entry
@@ -169,6 +167,8 @@ class Conversation:
                 self.promised.pop(id, None)
                 del self.flight[id]
                 task.cancel()
+                self.leaving.add(task)
+                task.add_done_callback(self.leaving.discard)
 
     def resting_ticket(self) -> str:
         """The ticket of the active agent, if nothing is left to do under it; else an empty text."""

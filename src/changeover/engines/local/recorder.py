@@ -125,7 +125,7 @@ class Recorder:
             [entry, *_] = await self._log.read(live.state.id, position)
         live.stale = live.stale or position >= live.state.position
         if isinstance(input, Say) and input.override is not None:
-            live.put_override(position or 1, input.override)
+            _override(live, position or 1, input.override)
         await self._dispatcher.go_on(live)
         return input.repeated(live.state, position, entry)
 
@@ -138,7 +138,7 @@ class Recorder:
         # Sanitized before it is folded: the state in memory must equal the one that is folded from the log.
         events = [event_of(event) for event in step.events]
         if step.override is not None:  # before it is decided what follows
-            live.put_override(step.run, step.override)
+            _override(live, step.run, step.override)
         try:
             if not self._dispatcher.elsewhere(live.state.id):
                 self._dispatcher.dispatch(live, await self.record(live, step.cause, events, step.claim))
@@ -264,6 +264,12 @@ class Recorder:
             live.publish(events)
             if self._observer is not None:
                 live.unnotified += events
+
+
+def _override(live: Conversation, run: int, override: Override) -> None:
+    """Let this hold for a run, and for no other; what was given for ended runs is dropped."""
+    others = {id: each for id, each in live.overrides.items() if each is not override}
+    live.overrides = {id: each for id, each in {**others, run: override}.items() if id not in live.state.outcomes}
 
 
 def _with_strategies(roster: Roster, overrides: Mapping[int, Override]) -> Roster:

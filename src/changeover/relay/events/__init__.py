@@ -41,6 +41,8 @@ from changeover.relay.events.handoffs import (
 )
 from changeover.relay.events.runs import (
     CancelRequested,
+    Checked,
+    ContentChecked,
     FellBack,
     FunctionFailed,
     FunctionReturned,
@@ -71,7 +73,9 @@ __all__ = [
     "ApprovalWaived",
     "CallRefused",
     "CancelRequested",
+    "Checked",
     "CircuitFound",
+    "ContentChecked",
     "ContextPacked",
     "Entry",
     "Event",
@@ -172,6 +176,7 @@ Event = (
     | TierChosen
     | TicketLapsed
     | VariantChosen
+    | ContentChecked
     | FollowUpFailed
     | FollowUpDone
 )

@@ -169,6 +169,8 @@ class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
     by: str = ""
     worn_out: bool = False
     """Whether workers claimed it too often without an answer."""
+    own: bool = False
+    """Whether the receiver itself said no, and is not asked the same again; otherwise it was only busy or absent."""
 
 
 class CircuitFound(Recordable, frozen=True, tag="circuit_found"):

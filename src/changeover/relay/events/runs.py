@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from changeover.facts import Expected, Mode, NoTakers, Usage
 from changeover.faults import Fault, LimitName
+from changeover.guards.checks import Direction
 from changeover.guards.limits import Limits, Tier
 from changeover.handoffs.strategies import Chapter
 from changeover.ids import DEFAULT_TEAM
@@ -102,6 +103,13 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     """Display name of the agent, if it has one."""
 
 
+class Checked(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What checks made of an answer before it was recorded."""
+
+    verdict: Literal["deny", "replace"]
+    reason: str = ""
+
+
 class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     """A model answered, with text, calls, or both."""
 
@@ -114,6 +122,27 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     """None for one request without known figures."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Opaque data that the model's provider needs back."""
+    checked: Checked | None = None
+    """What checks made of the answer; None if they allowed it, or there are none."""
+
+
+class ContentChecked(Recordable, frozen=True, tag="content_checked"):
+    """A check refused or replaced what the agent's model would have read, or its answer."""
+
+    agent: str
+    task: int
+    direction: Direction
+    verdict: Literal["deny", "replace"]
+    reason: str = ""
+    """The words of a refusal, which are the answer."""
+    replaced: dict[str, str] = field(default_factory=dict)
+    """What the model reads in the place of each text that was refused or replaced."""
+
+    @property
+    def words(self) -> str:
+        """The effect of the check as a text."""
+        what = f"what {self.agent} was told" if self.direction == "input" else f"the answer of {self.agent}"
+        return f"a check refused {what}: {self.reason}" if self.verdict == "deny" else f"a check changed {what}"
 
 
 class ModelFailed(Recordable, frozen=True, tag="model_failed"):

@@ -15,6 +15,7 @@ from changeover.ids import call_of, handoff_id, split_child, task_id
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
     CancelRequested,
+    ContentChecked,
     FellBack,
     FunctionFailed,
     FunctionReturned,
@@ -180,7 +181,23 @@ def reply(state: State, run: Run, event: ModelReplied) -> None:
     if event.calls:
         run.phase = Acting(model_turn(state.position, event.agent, event.text, event.calls))
     else:
-        run.phase = Replied(event.text, state.position)
+        run.phase = Replied(event.text, state.position, checked=event.checked)
+    run.checked = state.task  # its input was checked, if it had to be
+
+
+def check(state: State, run: Run, event: ContentChecked) -> None:
+    denied = event.verdict == "deny"
+    if event.direction == "output" and isinstance(run.phase, Replied):
+        # The words of a refusal are not what was expected, and are the answer all the same.
+        run.phase = replace(run.phase, checked=None, judged=run.phase.judged or denied)
+    elif event.direction == "input" and isinstance(run.phase, Thinking):
+        state.work.begin()
+        run.checked = state.task
+        state.rewrite(run, event.replaced)
+        run.phase = Thinking(str(state.position))
+        if denied:
+            state.add(Assistant(event.agent, event.reason))
+            run.phase = Replied(event.reason, state.position, judged=True)
 
 
 def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:

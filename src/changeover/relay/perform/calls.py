@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from math import isfinite
 from typing import Any
@@ -43,6 +44,7 @@ from changeover.relay.events import (
 from changeover.relay.perform.approvals import seek_approval
 from changeover.relay.perform.broker import described, find_receiver
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go, words_of
+from changeover.relay.perform.checks import call_checked
 from changeover.relay.perform.context import DEFINITION, fetch_context, pack_context
 from changeover.relay.perform.handoffs import call_back, judge_result
 from changeover.relay.perform.judge import judge_task
@@ -60,6 +62,8 @@ LAST_WORD = "This is the last reply this run may take: no tool is left, answer t
 def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
     """Perform one command. `intend` commits an intent; `emit` receives text deltas, if a reader wants them."""
     if isinstance(command, CallModel):
+        if command.checks:  # nothing is streamed: an answer must not leave before it is checked
+            return call_checked(command, partial(_call_model, world, command, None))
         return _call_model(world, command, emit)
     if isinstance(command, RunTool):
         return _run_tool(world, command, intend)

@@ -22,6 +22,7 @@ from changeover.faults import (
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 from changeover.relay.events import (
     ApprovalDecided,
+    ContentChecked,
     FunctionReturned,
     HandoffReturned,
     LimitReached,
@@ -104,6 +105,8 @@ def _said(event: object) -> str | None:
         case ModelReplied(text=text) | FunctionReturned(text=text) | ApprovalDecided(decision=Respond(text=text)):
             return text
         case RuleFired(end=text) if text:
+            return text
+        case ContentChecked(direction="input", verdict="deny", reason=text):
             return text
         case _:
             return None
