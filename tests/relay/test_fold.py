@@ -203,7 +203,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "merge": st.sampled_from(["merge", "replace"]),
     "mode": st.sampled_from(Mode),
     "retry_at": st.none() | st.floats(0, 10),
-    "team": st.sampled_from(["default", "sales"]),
     "strategy": st.sampled_from(["full", "message_only", "recent", "summary", "of a later version"]),
     **dict.fromkeys(("include", "exclude"), st.sampled_from([(), ("author:a",), ("tool:*", "variable:n")])),
     **dict.fromkeys(("before", "after", "covered"), NUMBERS),
