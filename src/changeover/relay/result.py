@@ -1,15 +1,39 @@
-"""Results: the RunResult for callers, the return of a delegate to its sender, the head of a conversation."""
+"""Results: the RunResult for callers, the error of a failed run, what a delegate returns, the head of its log."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from msgspec.structs import replace
 
 from changeover.agent.roster import Roster
-from changeover.errors import error_of
+from changeover.errors import (
+    ChangeoverError,
+    CircuitBreakerOpen,
+    DeadlockDetected,
+    EconomicLimitExceeded,
+    ExpectationError,
+    FunctionError,
+    HandoffRefusedError,
+    HandoffTargetNotFoundError,
+    MaxHandoffsExceededError,
+    ModelError,
+    UnknownAgentError,
+    WorkerError,
+)
 from changeover.facts import ApprovalRequest, DelegateResult, HandoffRecord, Ledger, Mode, RunResult, Ticket, Usage
+from changeover.faults import (
+    AgentFault,
+    Fault,
+    FunctionFault,
+    LimitFault,
+    ModelFault,
+    ReceiverFault,
+    RefusalFault,
+    ResultFault,
+    WorkerFault,
+)
 from changeover.ids import descent, offer_of, run_id, split_handoff, split_task
 from changeover.messages import Message
 from changeover.relay.commands import CancelChild, RunChild
@@ -29,6 +53,7 @@ def result_of(conversation: str, outcome: Outcome, chain: list[HandoffRecord] | 
         output=outcome.output,
         text=outcome.output,
         final_agent=outcome.agent,
+        final_agent_name=outcome.name,
         run_id=run.ref,
         conversation_id=conversation,
         status=_status(outcome),
@@ -45,6 +70,48 @@ def result_of(conversation: str, outcome: Outcome, chain: list[HandoffRecord] | 
     )
 
 
+def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
+    """The exception to raise for this fault, with the result so far."""
+    error: ChangeoverError
+    match fault:
+        case LimitFault(limit="max_handoffs"):
+            error = MaxHandoffsExceededError(fault.figure, result.handoff_chain, result)
+        case LimitFault():
+            error = EconomicLimitExceeded(fault.limit, fault.figure, result, fault.spent)
+        case ReceiverFault():
+            error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
+        case RefusalFault():
+            error = _refusal(fault)
+        case ResultFault():
+            error = ExpectationError(fault.agent, fault.reason)
+        case ModelFault() | WorkerFault() | FunctionFault():
+            error = _failure(fault)
+        case AgentFault():
+            error = UnknownAgentError(fault.agent, fault.available)
+        case _:
+            assert_never(fault)
+    error.result = result
+    return error
+
+
+def _refusal(fault: RefusalFault) -> HandoffRefusedError:
+    if fault.cycle:
+        return DeadlockDetected(fault.agent, fault.reason, fault.cycle)
+    if fault.circuit is not None:
+        return CircuitBreakerOpen(fault.agent, fault.reason, fault.circuit)
+    return HandoffRefusedError(fault.agent, fault.reason)
+
+
+def _failure(fault: ModelFault | WorkerFault | FunctionFault) -> ChangeoverError:
+    match fault:
+        case ModelFault(agent=agent, reason=reason):
+            return ModelError(f"{agent!r} got no usable reply from its model: {reason}", agent=agent)
+        case WorkerFault(agent=agent, reason=reason):
+            return WorkerError(f"the worker of {agent!r} gave up: {reason}", agent=agent)
+        case FunctionFault(agent=agent, reason=reason):
+            return FunctionError(f"the function of {agent!r} raised {reason}", agent=agent)
+
+
 def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticket]) -> RunResult:
     """The interim result of a run that waits for a person's decision or a worker's claim."""
     current = state.run if state.run is not None and state.run.id == run else None
@@ -52,6 +119,7 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
         output="",
         text="",
         final_agent=state.agent,
+        final_agent_name=state.names.get(state.agent, state.agent),
         run_id=run_id(state.id, run),
         conversation_id=state.id,
         status="waiting",
@@ -160,6 +228,7 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome, record: Seque
         spent=run.spent(),
         artifacts=_new(artifacts, given.artifacts if given else {}),
         workflow_state=_new(workflow_state, given.workflow_state if given else {}),
+        partial=last_words(record) if outcome.fault else "",
     )
 
 

@@ -28,7 +28,7 @@ class Children:
         """Open the delegate's conversation, unless it is open; returns it with its run. The caller notifies."""
         child = await self._conversations.child(parent, command.child)
         async with child.lock:
-            say = Say(command.child, command.spoken, "given", command.opening)
+            say = Say(command.child, command.spoken, "given", command.opening, override=parent.override)
             return child, (await self._dispatcher.recorder.put(child, say)).run
 
     async def run(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:
@@ -107,4 +107,5 @@ def _unless_late(command: RunChild, outcome: Outcome, returned: HandoffReturned)
 
 
 def _expired(command: RunChild, returned: HandoffReturned) -> HandoffExpired:
-    return HandoffExpired(command.id, command.task, command.receiver, "it was not done in time", returned.spent)
+    late = (command.id, command.task, command.receiver, "it was not done in time")
+    return HandoffExpired(*late, spent=returned.spent, partial=returned.response)

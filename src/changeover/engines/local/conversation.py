@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.errors import EngineError, ProtocolError, WrittenByNewer, error_of
+from changeover.errors import EngineError, ProtocolError, WrittenByNewer
 from changeover.facts import ApprovalRequest, Mode, RunResult, Ticket
 from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
-from changeover.relay.ports import Log
-from changeover.relay.result import result_of, waiting_result, whole_chain
+from changeover.relay.ports import Log, Override
+from changeover.relay.result import error_of, result_of, waiting_result, whole_chain
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
@@ -30,6 +30,7 @@ Ended = Outcome | RunResult
 """How a run ended, or the interim result of one that waits for a person or a worker."""
 Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 
+NO_OVERRIDES: Mapping[int, Override] = {}
 WAITS = frozenset({AwaitApproval, AwaitClaim})
 """Commands for which this process does nothing but wait."""
 
@@ -47,11 +48,13 @@ class Conversation:
         "follower",
         "halted",
         "known",
+        "leaving",
         "listener",
         "lock",
         "may_rest",
         "missed",
         "notifying",
+        "overrides",
         "owned",
         "patient",
         "pending",
@@ -81,6 +84,8 @@ class Conversation:
         itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
+        self.leaving: set[asyncio.Future[None]] = set()
+        """Tasks of abandoned commands that were cancelled and still clean up."""
         self.follower: asyncio.Task[None] | None = None
         self.listener: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
@@ -103,13 +108,15 @@ class Conversation:
         cancelled before it learns that it did."""
         self.promised: dict[str, tuple[str, str]] = {}
         """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
+        self.overrides: Mapping[int, Override] = NO_OVERRIDES
+        """What callers gave for runs that have not ended in place of the team's declarations, by run."""
         self.ended: list[int] = []
         """Runs whose end is committed, and whose callers have not been told yet."""
 
     @property
     def idle(self) -> bool:
         """True if the cache may drop it: the log has all there is to know."""
-        return not (self.flight or self.awaited or self.lock.locked())
+        return not (self.flight or self.awaited or self.lock.locked() or self.override)
 
     @property
     def news(self) -> bool:
@@ -130,6 +137,11 @@ class Conversation:
     def commands(self) -> list[Command]:
         """The commands in flight."""
         return [command for _, command in self.flight.values()]
+
+    @property
+    def override(self) -> Override | None:
+        """What holds for the current run in place of the team's declarations."""
+        return self.overrides.get(self.state.run.id) if self.overrides and self.state.run else None
 
     def works(self, commands: Sequence[Command]) -> bool:
         """True if one of these commands, or of those in flight, is more than a wait."""
@@ -155,6 +167,8 @@ class Conversation:
                 self.promised.pop(id, None)
                 del self.flight[id]
                 task.cancel()
+                self.leaving.add(task)
+                task.add_done_callback(self.leaving.discard)
 
     def resting_ticket(self) -> str:
         """The ticket of the active agent, if nothing is left to do under it; else an empty text."""
