@@ -144,7 +144,7 @@ class Dispatcher:
         return run is not None
 
     async def _cleaned_up(self, conversation: str) -> None:
-        """Wait, at most CLEAN_UP seconds, until what was cancelled in a conversation and those below it has cleaned up."""
+        """Wait, at most CLEAN_UP seconds, until what was cancelled in a conversation and below it has cleaned up."""
         tree = [live for live in self.conversations if f"{live.state.id}/".startswith(below(conversation))]
         if leaving := [task for live in tree for task in live.leaving]:
             await asyncio.wait(leaving, timeout=CLEAN_UP)
