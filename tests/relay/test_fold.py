@@ -29,6 +29,7 @@ from changeover import (
     handoff,
     tool,
 )
+from changeover.agent.handoff import Policy
 from changeover.agent.roster import Trial, Trials
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.errors import ChangeoverError
@@ -195,7 +196,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("run", "task", "depth"), NUMBERS),
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
-    **dict.fromkeys(("ok", "unknown", "read_only"), st.booleans()),
+    **dict.fromkeys(("ok", "unknown", "read_only", "own"), st.booleans()),
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
@@ -240,6 +241,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off", "cleans"), st.booleans()),
     "no_takers": st.sampled_from([None, "return", "queue"]),
     "priority": st.integers(-1, 2),
+    "policy": st.none() | st.builds(Policy, st.booleans(), *[st.sampled_from(["tell", "rollback"])] * 2),
     "timeout": st.none() | st.floats(0, 10),
     "ticket": st.sampled_from(["c:3.0", "c:3.0+1", "c:2", "c:4.0", "other"]),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),

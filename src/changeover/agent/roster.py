@@ -30,7 +30,7 @@ from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
-from changeover.handoffs.callback import Rollback
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
 from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition, as_tool
@@ -188,10 +188,12 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def callback(self, about: Rollback) -> Callable[..., Any] | None:
+    def callback(self, about: Rollback | Acceptance) -> Callable[..., Any] | None:
         """The function that the declaration of a handoff names for what happened to it, if there is one."""
         move = self.move_of(about.handoff.sender, about.handoff.tool)
-        return move.declared.on_rollback if isinstance(move, DECLARED) else None
+        if not isinstance(move, DECLARED):
+            return None
+        return move.declared.on_rollback if isinstance(about, Rollback) else move.declared.on_accepted
 
     def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None, run: int) -> ContextStrategy:
         """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else that of

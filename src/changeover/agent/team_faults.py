@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from math import inf
+from typing import get_args
 
 from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
-from changeover.agent.handoff import Delegate, Handoff
+from changeover.agent.handoff import Delegate, Handoff, OnEnd
 from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
 from changeover.agent.variable import Variable, Variables, compile_variables, variable_faults
@@ -184,14 +185,22 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
         if other not in ids:
             yield f"has the alternative {_unknown(other, ids)}"
     yield from _function_faults(way)
+    yield from _end_faults(way)
+
+
+def _end_faults(way: Handoff | Delegate) -> Iterator[str]:
+    for option in ("on_timeout", "on_failure"):
+        if (wanted := getattr(way, option)) not in get_args(OnEnd):
+            yield f"has {option}={wanted!r}; use 'tell' or 'rollback'"
 
 
 def _function_faults(way: Handoff | Delegate) -> Iterator[str]:
     if way.when is not None:
         yield from condition_faults("when", way.when)
-    if way.on_rollback is not None and not callable(way.on_rollback):
-        yield f"has on_rollback={way.on_rollback!r}; give a function"
-    yield from arity_faults("on_rollback", way.on_rollback, "rollback")
+    for option, about in (("on_rollback", "rollback"), ("on_accepted", "acceptance")):
+        if (function := getattr(way, option)) is not None and not callable(function):
+            yield f"has {option}={function!r}; give a function"
+        yield from arity_faults(option, function, about)
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:

@@ -141,14 +141,16 @@ def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = Fals
     )
     refused = brokered and record.state is HandoffState.REJECTED
     why = "; ".join(f"{each.receiver}: {each.error}" for each in tries) if refused else _why(record, back)
+    asked = declined and _is_escalated(result)
     awaited = ", ".join(request.receiver or request.kind for request in result.pending)
+    waits = f"a person is asked: {record.receiver} did not take it: {record.error}" if asked else f"waits for {awaited}"
     return HandoffResult(
         handoff_id=record.id,
         agent=record.receiver,
         agent_name=record.receiver_name,
-        state=record.state,
+        state=HandoffState.PENDING if asked else record.state,
         result=back.response if back else result.output,
-        reason=f"waits for {awaited}" if awaited else why if declined else "",
+        reason=waits if awaited else why if declined else "",
         error="" if declined else record.error or (back.error if back else ""),
         summary=back.summary if back else "",
         iterations=back.iterations if back else result.ledger.turns,
@@ -174,6 +176,11 @@ def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) ->
         conversation_id=result.conversation_id,
         pending=result.pending,
     )
+
+
+def _is_escalated(result: RunResult) -> bool:
+    """Whether a person is asked about the package itself, and not about work that its receiver handed on."""
+    return any(each.kind == "escalation" and each.conversation == result.conversation_id for each in result.pending)
 
 
 def _why(record: HandoffRecord, back: DelegateResult | None) -> str:

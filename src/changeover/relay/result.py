@@ -208,6 +208,7 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome, record: Seque
         spent=run.spent(),
         artifacts=_new(artifacts, given.artifacts if given else {}),
         workflow_state=_new(workflow_state, given.workflow_state if given else {}),
+        partial=last_words(record) if outcome.fault else "",
     )
 
 

@@ -98,6 +98,8 @@ class Refusal(Struct, frozen=True, gc=False):
     attempt: int
     by: tuple[str, ...]
     """All receivers that declined so far."""
+    refused: tuple[tuple[str, str, dict[str, Any]], ...] = ()
+    """What receivers refused themselves since a person decided last: receiver, message and context variables."""
 
 
 class Directed(Struct, frozen=True, gc=False):

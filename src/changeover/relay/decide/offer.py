@@ -36,7 +36,7 @@ from changeover.ids import Mark, command_id, handoff_id, next_offer, reply_of, s
 from changeover.relay.budget import crowded, exceeded
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.decide.context import brief_for, with_context
-from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit
+from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit, refused_before
 from changeover.relay.decide.rules import guarded
 from changeover.relay.decide.variants import receiver_variant, strategy_variant
 from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered
@@ -152,6 +152,8 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
     receiver = proposal.step.receiver if proposal.step else _receiver(state, run, proposal, roster)
     if isinstance(receiver, Record):
         return receiver
+    if run.declined and (refusal := refused_before(state, run, proposal, receiver)):
+        return refusal
     if proposal.origin == "call" and (approval := demanded(call, proposal.approval, receiver)) is not None:
         id, what = call.request_id(receiver), (call.call, approval, receiver, proposal.intent.message)
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), *what)
@@ -269,6 +271,7 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         queued=found is not None and found.queued and receiver == found.receiver,
         reason=intent.reason,
         required=intent.required,
+        policy=intent.policy,
     )
     if turn.code and run.spoken.package is not None:
         return _from_package(state, run, proposal, offer, roster)
@@ -342,6 +345,7 @@ def _from_package(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         priority=metadata.priority,
         capability=found.capability if found else "",
         brokered=found is not None,
+        required=metadata.required_capabilities,
     )
 
 

@@ -21,6 +21,8 @@ from changeover.relay.events.handoffs import (
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -78,6 +80,8 @@ __all__ = [
     "Entry",
     "Event",
     "FellBack",
+    "FollowUpDone",
+    "FollowUpFailed",
     "FunctionFailed",
     "FunctionReturned",
     "Given",
@@ -173,6 +177,8 @@ Event = (
     | TicketLapsed
     | VariantChosen
     | ContentChecked
+    | FollowUpFailed
+    | FollowUpDone
 )
 """Every event that this version can write."""
 

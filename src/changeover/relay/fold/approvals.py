@@ -15,7 +15,7 @@ from changeover.ids import call_of, handoff_id
 from changeover.messages import Assistant, Note
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
 from changeover.relay.run import Acting, Awaiting, Broken, Replied, Run, Stopping, Thinking
-from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn, way_of
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -146,7 +146,9 @@ def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     if isinstance(event.decision, Edit):
         return turn.move(call, replace(phase, verdict=event))
     ok, text = isinstance(event.decision, Respond), settled(event)
-    who = event.by or "a person"
+    who, way = event.by or "a person", way_of(phase.offer.mode, call)
+    if (before := run.declined.get(way)) is not None:
+        run.declined[way] = replace(before, refused=())  # the person has the sender decide anew
     if ok:
         run.gain()
     if phase.offer.mode is Mode.DELEGATE:

@@ -11,7 +11,7 @@ from changeover.facts import DelegateResult
 from changeover.ids import handoff_id
 from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
 from changeover.relay.run import Acting, Run, Stopping
-from changeover.relay.turn import BEGUN, Directed, Fanned, Fresh, OpenCall, Travelling, Turn
+from changeover.relay.turn import BEGUN, Declined, Directed, Fanned, Fresh, OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
 def choose(state: State, run: Run, event: ReceiverChosen) -> None:
     if event.usage is not None:
         run.charge(state.agent, event.usage)
-    if not (found := run.find(event.call, (Fresh, Directed))):
+    if not (found := run.find(event.call, (Fresh, Directed, Declined))):
         return
     turn, call = found
     if isinstance(phase := call.phase, Directed):
