@@ -5,6 +5,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -106,10 +107,17 @@ def test_damage_is_found(folder: Path):
 def test_the_doctor_names_keys_and_never_their_values(tmp_path: Path):
     done = changeover("doctor", at=tmp_path, OPENAI_API_KEY="sk-very-secret")
     assert done.returncode == 0
-    assert re.search(r"^keys +ok +.*OPENAI_API_KEY", done.stdout, re.M)
+    assert re.search(r"^extra openai +ok +installed, OPENAI_API_KEY is set$", done.stdout, re.M)
+    assert re.search(r"^extra anthropic +note +installed; to use its models, set ANTHROPIC_API_KEY$", done.stdout, re.M)
     assert "secret" not in done.stdout + done.stderr
     assert re.search(r"^store +note +none: ", done.stdout, re.M)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_advises_only_extras_that_there_are(tmp_path: Path):
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    declared = project["project"]["optional-dependencies"].keys() - {"all", "dev"}
+    assert set(re.findall(r"^extra (\w+)", changeover("doctor", at=tmp_path).stdout, re.M)) == declared
 
 
 def test_help_is_light_names_every_command_and_the_exit_codes():
