@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import changeover, environment, one_by_one
+from tests.cli.process import changeover, environment, json_lines, one_by_one
 
 HEAVY = {"pydantic", "pydantic_ai", "sqlalchemy", "alembic", "fastapi", "yaml", "msgspec"}
 GROUPS = ("tasks", "handoffs", "approvals", "db")
@@ -43,7 +43,7 @@ def test_a_new_project_works_offline_and_is_not_overwritten(project: Path):
         },
         project,
     )
-    assert json.loads(done["run"].stdout)["final_agent"] == "billing"
+    assert json_lines(done["run"])[-1]["final_agent"] == "billing"
     assert "hands to  billing by handoff_to_billing(order_id)" in done["graph"].stdout
     assert "refund (after approval)" in done["graph"].stdout
     assert (done["again"].returncode, done["again"].stdout) == (1, "")

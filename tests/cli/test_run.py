@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Done, changeover, on_a_terminal, one_by_one
+from tests.cli.process import Done, changeover, json_lines, on_a_terminal, one_by_one
 
 LINK = "https://example.org/cat.png"
 
@@ -41,7 +41,7 @@ def test_an_approved_run_goes_on_and_an_answer_is_all_that_standard_output_gets(
 def test_the_agent_reads_that_its_call_was_rejected(folder: Path):
     asked = changeover("run", "desk.py", "twice!", "--conversation", "bob", "--json", at=folder)
     assert asked.returncode == 3
-    (pending,) = json.loads(asked.stdout)["pending"]
+    (pending,) = json_lines(asked)[-1]["pending"]
     commands = {
         "rejected": ["approvals", "reject", pending["id"], "--team", "desk.py", "--note", "too much"],
         "listed": ["approvals", "list", "--status", "rejected", "--json"],
@@ -69,7 +69,9 @@ def tried(folder: Path) -> dict[str, Done]:
 
 
 def test_a_result_as_json_has_everything_that_a_program_asks_for(tried: dict[str, Done]):
-    result = json.loads(tried["json"].stdout)
+    *events, result = json_lines(tried["json"])
+    assert [each["event"] for each in events][:3] == ["started", "user_spoke", "run_started"]
+    assert result["event"] == "result"
     assert (result["status"], result["final_agent"], result["output"]) == ("completed", "echo", "I am here.")
     assert (result["context"]["n"], result["context"]["who"]) == (7, "Ada L.")
     assert result["context"]["car"] == "Infinity"
@@ -103,14 +105,14 @@ def test_a_failed_run_ends_with_1_and_can_be_resumed(tried: dict[str, Done], fol
     assert "Traceback" not in failed.stderr
     as_json = tried["failed as JSON"]
     assert as_json.returncode == 1
-    assert json.loads(as_json.stdout)["error"]["type"] == "ModelError"
+    assert json_lines(as_json)[-1]["error"]["type"] == "ModelError"
     again = changeover("resume", "plain.py", "b", "--json", at=folder)
     assert again.returncode == 0
-    assert json.loads(again.stdout)["output"] == "Now it works."
+    assert json_lines(again)[-1]["output"] == "Now it works."
 
 
 def test_on_a_terminal_a_run_shows_its_handoffs_beside_the_answer(folder: Path):
     sent, code = on_a_terminal("run", "desk.py", "I was charged twice", at=folder, NO_COLOR="1")
     assert code == 3
-    assert '  triage → billing: Charged twice. (order_id="1042")\n' in sent
-    assert "  research returned: It was paid twice.\n" in sent
+    assert 'triage     Charged twice.\n\nHANDOFF    triage ──▶ billing\n           order_id    "1042"\n' in sent
+    assert "           └ research answers: It was paid twice.\n" in sent

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeover.cli.exits import say, tell
+from changeover.cli.help import App
 from changeover.cli.options import JsonOption, StoreOption, for_agent, in_store
 
 if TYPE_CHECKING:
     from changeover.guards.breaker import Circuit
 
-app = typer.Typer(help="List, open and reset the circuit breakers of receivers.", no_args_is_help=True)
+app = App("List, open and reset the circuit breakers of receivers.")
 
 ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The id of the agent.", show_default=False)]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, say
+from changeover.cli.help import among
 from changeover.cli.options import OpenStore, StoreOption, in_store
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def graph(
             show_default=False,
         ),
     ],
-    format: Annotated[Format, typer.Option("--format", help="The format of the drawing.")] = "text",
+    format: Annotated[Format, typer.Option("--format", metavar="FORMAT", help=among(Format))] = "text",
     store: StoreOption = None,
 ) -> None:
     """Draw a team, or the handoffs of a conversation."""
@@ -80,7 +81,7 @@ def _drawn_course(course: Course, format: Format) -> str:
 
 def _wrapped(text: str) -> str:
     """The drawing with long lines wrapped to the terminal, and the branches continued beside them."""
-    from changeover.cli.terminal.render import console
+    from changeover.cli.exits import console
 
     out = console()
     if not out.is_terminal:
