@@ -12,7 +12,7 @@ from changeover.cli.help import App
 from changeover.cli.options import JsonOption, StoreOption, for_agent, in_store
 
 if TYPE_CHECKING:
-    from changeover.guards.breaker import Circuit
+    from changeover.faults import Circuit
 
 app = App("List, open and reset the circuit breakers of receivers.")
 

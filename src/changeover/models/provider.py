@@ -24,9 +24,11 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers import Provider
 from pydantic_ai.settings import ModelSettings
 
+from changeover.copies import original
 from changeover.errors import MisconfiguredError
 from changeover.messages import Reply
 from changeover.models.provider_errors import model_error
@@ -98,7 +100,7 @@ class PydanticAIModel:
     async def reply(self, request: Request) -> Reply:
         """Ask once and wait for the whole response; raises ModelError."""
         try:
-            async with asyncio.timeout(request.settings.get("request_timeout")):
+            async with asyncio.timeout(original(request, "settings").get("request_timeout")):
                 whole = await answer(await self._prepared(request))
             return read(whole.response, whole.requests)
         except Exception as error:
@@ -119,10 +121,19 @@ class PydanticAIModel:
     @property
     def calls_tools(self) -> bool:
         """False if the profile of the model says that it calls no tools."""
+        return bool(self._profile.get("supports_tools", True))
+
+    @property
+    def context_window(self) -> int | None:
+        """Number of tokens that the model can read at once, as its profile says."""
+        return self._profile.get("context_window")
+
+    @property
+    def _profile(self) -> ModelProfile:
         try:
-            return bool(self.clients.example.profile.get("supports_tools", True))
+            return self.clients.example.profile
         except NotImplementedError:  # a fallback of pydantic-ai's own: each of its models has a profile
-            return True
+            return ModelProfile()
 
     async def close_clients(self) -> None:
         """Close the connections of the running event loop."""
@@ -130,7 +141,7 @@ class PydanticAIModel:
 
     async def _pieces(self, request: Request) -> AsyncGenerator[Delta | Reply]:
         deltas = _Deltas(request)
-        limit = request.settings.get("request_timeout")
+        limit = original(request, "settings").get("request_timeout")
         due = None if limit is None else asyncio.get_running_loop().time() + limit
         async with aclosing(pieces(await self._prepared(request))) as events:
             while True:
@@ -146,7 +157,7 @@ class PydanticAIModel:
     async def _prepared(self, request: Request) -> Prepared:
         model = await self.clients.current()
         marks = Marks(partial(texts_of, request))
-        history = history_for(request.messages, request.agent, systems_of(model), marks)
+        history = history_for(original(request, "messages"), request.agent, systems_of(model), marks)
         instructions = marks.explained(request.instructions)
         parameters = ModelRequestParameters(
             function_tools=tools_of(request.tools if self.calls_tools else ()),
@@ -155,7 +166,7 @@ class PydanticAIModel:
             output_mode=_output_mode(model, self._output),
         )
         messages = model.prepare_messages(history, parameters)
-        return Prepared(model, messages, settings_for(model, request.settings), parameters)
+        return Prepared(model, messages, settings_for(model, original(request, "settings")), parameters)
 
 
 class _Deltas:

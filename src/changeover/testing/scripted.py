@@ -13,6 +13,7 @@ from msgspec import structs
 
 from changeover.agent.handoff import tool_name
 from changeover.agent.moves import GENERIC_TOOL, is_generic
+from changeover.copies import original
 from changeover.errors import ModelError
 from changeover.facts import Usage
 from changeover.messages import Call, Message, Reply
@@ -146,7 +147,7 @@ def _call(name: str, args: Mapping[str, Any] | str, id: str = "") -> Call:
 
 
 def _properties(tool: ToolDefinition) -> Mapping[str, Any]:
-    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    properties: Mapping[str, Any] = original(tool, "parameters").get("properties", {})
     return properties
 
 
@@ -169,12 +170,14 @@ class ScriptedModel:
 
     Each conversation reads a list from its beginning. The position in the list comes from the conversation's log, so a
     script continues at the right line after a restart, and several models may share it. `latency` delays each reply by
-    that many seconds. A request without a line raises ModelError.
+    that many seconds. A request without a line raises ModelError. `context_window` is how many tokens it says that it
+    can read, which limits the briefings that its agents get.
     """
 
-    def __init__(self, script: Lines | Play, *, latency: float = 0.0) -> None:
+    def __init__(self, script: Lines | Play, *, latency: float = 0.0, context_window: int | None = None) -> None:
         self._read = _reader(script)
         self._latency = latency
+        self.context_window = context_window
         self.requests: list[Request] = []
         """Every request to this model, in order; the messages are read-only views, not copies."""
 

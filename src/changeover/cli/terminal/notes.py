@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, assert_never
 from changeover.errors import limit_words
 from changeover.relay.events import (
     AlternativeRefused,
+    ContentChecked,
     ContextPacked,
     FellBack,
     HandoffConditional,
@@ -75,6 +76,7 @@ NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     TicketLapsed: _lapsed,
     TierChosen: lambda agent, event: Note(f"a {event.tier} task: {event.reason}"),
     RuleFired: lambda agent, event: Note(event.words),
+    ContentChecked: lambda agent, event: Note(event.words, "yellow"),
     RuleFailed: lambda agent, event: Note(event.words, "red"),
     FellBack: lambda agent, event: Note(f"{agent} continues alone: {event.reason}", "yellow"),
     RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),

@@ -80,9 +80,8 @@ class Session:
 
     def catch_up(self) -> None:
         """Show what other processes have recorded."""
-        for recorded in self.past():
-            if recorded.seq > self.transcript.seq:
-                self.transcript.item(recorded)
+        for recorded in self._runner.run(self._team.history(self.id, after=self.transcript.seq)):
+            self.transcript.item(recorded)
 
     def _settled(self, items: Items) -> RunResult:
         """Show a stream, and ask about pending requests until the run has ended or all are left for later."""

@@ -202,7 +202,7 @@ class Transcript:
     def _end(self, result: RunResult) -> None:
         """Write the answer, unless it stands on the page."""
         self.calls.begin(self._speaks)
-        answer = clean(result.output)
+        answer = clean(result.text)
         if result.status == "completed" and answer.strip() not in ("", self._said.strip()):
             self._speaks(result.final_agent)
             self.page.write(answer)

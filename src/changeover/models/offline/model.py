@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from changeover.agent.moves import is_generic
+from changeover.copies import original
 from changeover.handoffs.context import select_variables
 from changeover.messages import Assistant, Call, Message, Note, Reply, ToolResult, User
 from changeover.models.offline.arguments import Known, fill, stems
@@ -83,7 +84,7 @@ class Choice:
 
     def __init__(self, request: Request) -> None:
         self._request, self._agent = request, request.agent
-        messages = request.messages
+        messages = original(request, "messages")
         last = _last_user(messages, len(messages))
         since = messages[last + 1 :]
         transfers = {tool.name for tool in request.tools if tool.receivers and not tool.delegate}

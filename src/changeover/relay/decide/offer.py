@@ -6,6 +6,7 @@ Each way to hand off (a tool of a model, a Command, a branch, the next receiver 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Literal
 
@@ -27,18 +28,18 @@ from changeover.agent.roster import Roster, Seat
 from changeover.facts import Expected, Mode
 from changeover.faults import ReceiverFault
 from changeover.guards.approval import Approval
-from changeover.handoffs.briefing import brief_of, briefed_by
+from changeover.handoffs.briefing import briefed_by
 from changeover.handoffs.context import strip_forged
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Full
 from changeover.ids import Mark, command_id, handoff_id, next_offer, reply_of, split_handoff
 from changeover.relay.budget import crowded, exceeded
 from changeover.relay.commands import Record, SeekApproval
-from changeover.relay.decide.context import with_context
-from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit
+from changeover.relay.decide.context import brief_for, with_context
+from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit, refused_before
 from changeover.relay.decide.rules import guarded
 from changeover.relay.decide.variants import receiver_variant, strategy_variant
-from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered, ReceiverChosen, UserSpoke
+from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Declined, OpenCall, Turn, way_of
@@ -151,12 +152,16 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
     receiver = proposal.step.receiver if proposal.step else _receiver(state, run, proposal, roster)
     if isinstance(receiver, Record):
         return receiver
+    if run.declined and (refusal := refused_before(state, run, proposal, receiver)):
+        return refusal
     if proposal.origin == "call" and (approval := demanded(call, proposal.approval, receiver)) is not None:
         id, what = call.request_id(receiver), (call.call, approval, receiver, proposal.intent.message)
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), *what)
     if proposal.limited and (refusal := _over_limit(state, run, proposal, receiver, roster)):
         return refusal
     offer = _draft(state, run, proposal, receiver, roster)
+    if roster.names:
+        offer = _with_names(offer, roster.names)
     offer = _with_context(state, run, proposal, offer, roster)
     return guarded(state, run, proposal, offer, roster) if proposal.guarded else Record(offer)
 
@@ -266,9 +271,10 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         queued=found is not None and found.queued and receiver == found.receiver,
         reason=intent.reason,
         required=intent.required,
+        policy=intent.policy,
     )
     if turn.code and run.spoken.package is not None:
-        return _from_package(state, offer, run.spoken, found, roster)
+        return _from_package(state, run, proposal, offer, roster)
     offer = _with_deadline(state, offer, intent.timeout, roster)
     follows = run.declined and proposal.origin != "branch"
     return _as_retry(state, run, proposal.call, offer) if follows else offer
@@ -318,16 +324,15 @@ def _within(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
     return offer if due is None else replace(offer, deadline=min(due.timestamp(), offer.deadline or inf))
 
 
-def _from_package(
-    state: State, offer: HandoffOffered, spoken: UserSpoke, found: ReceiverChosen | None, roster: Roster
-) -> HandoffOffered:
+def _from_package(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> HandoffOffered:
     """The offer with the fields of the package that code hands over, and with the receivers found for it."""
-    package = HandoffPackage.from_dict(spoken.package)
+    package, found = HandoffPackage.from_dict(run.spoken.package), proposal.call.chosen
     metadata, expects = package.metadata, package.expectations
-    offer = _within(package, _with_deadline(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
+    offer = _within(package, _with_deadline(state, replace(offer, queued=run.spoken.queued), expects.timeout, roster))
     wanted = expects.output_schema or expects.success_criteria
     template = roster.briefing_for(offer.receiver)
-    about = briefed_by(template, brief_of(package)) if isinstance(template, str) else ""
+    brief = brief_for(state, run, proposal.turn, offer, roster)
+    about = briefed_by(template, brief) if isinstance(template, str) else ""
     return replace(
         offer,
         message=offer.message if offer.mode is Mode.DELEGATE else about or offer.message,
@@ -340,6 +345,7 @@ def _from_package(
         priority=metadata.priority,
         capability=found.capability if found else "",
         brokered=found is not None,
+        required=metadata.required_capabilities,
     )
 
 
@@ -353,6 +359,10 @@ def _as_retry(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> 
     return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
 
 
+def _with_names(offer: HandoffOffered, names: Mapping[str, str]) -> HandoffOffered:
+    return replace(offer, sender_name=names.get(offer.sender, ""), receiver_name=names.get(offer.receiver, ""))
+
+
 def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> HandoffOffered:
     """The offer with the part of the sender's context that its receiver gets."""
     sender, receiver = state.agent, offer.receiver
@@ -360,7 +370,7 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         before = proposal.declined.offer
         # A sender that gets its own task back does not start afresh.
         sender, receiver = before.sender, before.receiver if receiver == before.sender else receiver
-    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move)
+    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
     if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:
