@@ -116,3 +116,28 @@ def test_on_a_terminal_a_run_shows_its_handoffs_beside_the_answer(folder: Path):
     assert code == 3
     assert 'triage     Charged twice.\n\nHANDOFF    triage ──▶ billing\n           order_id    "1042"\n' in sent
     assert "           └ research answers: It was paid twice.\n" in sent
+
+
+def test_the_message_may_come_from_standard_input(folder: Path):
+    said = changeover("run", "plain.py", "-", "--conversation", "piped", at=folder, stdin="from a pipe\nof two lines\n")
+    assert (said.returncode, said.stdout) == (0, "I am here.\n")
+    task = changeover("tasks", "show", "piped#2", at=folder)
+    assert re.search(r" user_message +from a pipe\n +of two lines\n", task.stdout)
+
+
+def test_a_call_can_be_approved_with_other_arguments(folder: Path):
+    asked = changeover("run", "desk.py", "twice!", "--conversation", "eve", "--json", at=folder)
+    (pending,) = json_lines(asked)[-1]["pending"]
+    edit = ["approvals", "edit", pending["id"], '{"amount": 5}', "--team", "desk.py", "--json"]
+    *events, result = json_lines(changeover(*edit, at=folder))
+    assert [each["event"] for each in events][:2] == ["approval_decided", "tool_finished"]  # only what is new
+    assert (events[1]["text"], result["output"]) == ("5.0 EUR sent back", "Done, \x1b[31mas you wished.")
+
+
+def test_every_noun_lists_by_itself_and_a_store_may_be_a_file(folder: Path, waiting: Done):
+    assert waiting.returncode == 3
+    nouns = ("tasks", "handoffs", "approvals", "conversations", "breakers", "agents", "experiments", "router")
+    store = ["--store", "changeover.db"]
+    for noun in nouns:
+        short, whole = (changeover(*words, *store, at=folder) for words in ([noun], [noun, "list"]))
+        assert (short.returncode, short.stdout, short.stderr) == (0, whole.stdout, whole.stderr), noun

@@ -121,7 +121,7 @@ def test_a_conversation_looks_as_it_did(columns: int):
 def test_help_looks_as_it_did(name: str, words: list[str], monkeypatch: pytest.MonkeyPatch):
     out = recorded(80)
     shown: Callable[..., Console] = lambda error=False: out  # noqa: E731
-    monkeypatch.setattr("changeover.cli.help.console", shown)
+    monkeypatch.setattr("changeover.cli.terminal.help.console", shown)
     from changeover.cli import app
 
     with pytest.raises(SystemExit):

@@ -13,10 +13,10 @@ from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.exits import EXITS
 from changeover.cli.graph import graph
-from changeover.cli.help import App
 from changeover.cli.init import init
 from changeover.cli.metrics import metrics
 from changeover.cli.run import resume, run
+from changeover.cli.terminal.help import App
 from changeover.cli.worker import worker
 
 app = App(f"AI agents hand work to one another, safely and visibly.\n\n{EXITS}", name="changeover")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, one_line, say
-from changeover.cli.help import App
 from changeover.cli.options import JsonOption, StoreOption, TeamOption, for_agent, has_default_store, in_store
+from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.relay.tables import KeptAgent

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from changeover.cli.exits import add_exits, errors_reported
-from changeover.cli.help import App, among
 from changeover.cli.options import (
     ByOption,
     IdArgument,
@@ -24,6 +23,7 @@ from changeover.cli.options import (
     in_store,
     required_team,
 )
+from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
     from changeover.guards.approval import Decision

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from changeover.cli.help import App, among
 from changeover.cli.options import ALL_ROWS, JsonOption, LimitOption, OpenStore, StoreOption, in_store
+from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
     from changeover.relay.lists import ConversationRow

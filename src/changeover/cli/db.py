@@ -8,8 +8,8 @@ from contextlib import closing
 import typer
 
 from changeover.cli.exits import Exit, errors_reported, say, tell
-from changeover.cli.help import App
 from changeover.cli.options import JsonOption, StoreOption, store_of, store_to_make
+from changeover.cli.terminal.help import App
 
 app = App("Create, upgrade and check the tables of a store.", no_args_is_help=True)
 

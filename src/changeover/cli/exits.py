@@ -129,7 +129,8 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         raised = f": {type(record.exc_info[1]).__name__}: {record.exc_info[1]}" if record.exc_info else ""
-        tell(f"changeover: {record.getMessage()}{raised}")
+        out, text = console(error=True), clean(f"changeover: {record.getMessage()}{raised}")
+        out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
 def _configure_log() -> None:

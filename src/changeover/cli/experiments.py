@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, say
-from changeover.cli.help import App
 from changeover.cli.options import JsonOption, OpenStore, StoreOption, TeamOption, in_store
+from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.routing.experiment import Experiment

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, say
-from changeover.cli.help import among
 from changeover.cli.options import OpenStore, StoreOption, in_store
+from changeover.cli.terminal.help import among
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from changeover.cli.exits import Exit, Mistake, add_exits, errors_reported, one_line, say, tell
-from changeover.cli.help import App, among
 from changeover.cli.options import (
     ByOption,
     IdArgument,
@@ -26,6 +25,7 @@ from changeover.cli.options import (
     required_team,
     seconds,
 )
+from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeover.cli.exits import one_line, say, tell
-from changeover.cli.help import App
 from changeover.cli.options import JsonOption, StoreOption, in_store
+from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.routing.experience import Standing

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from changeover.cli.exits import Mistake, one_line
-from changeover.cli.help import App, among
 from changeover.cli.options import (
     ALL_ROWS,
     IdArgument,
@@ -18,6 +17,7 @@ from changeover.cli.options import (
     WithinOption,
     in_store,
 )
+from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
     from changeover.relay.lists import TaskRow

@@ -59,6 +59,7 @@ def play_desk(store: str | None = None, pace: float | None = None) -> None:
     out, url = console(), store_url(store) if store else None
     pace = (1.0 if out.is_terminal else 0.0) if pace is None else pace
     page = Page(out, [CUSTOMER, *(member.id for member in MEMBERS)])
+    page.is_animated = False  # nothing takes long but the pauses for readers
     page.title(TITLE, SCRIPTED)
     team = desk(ScriptedModel(line), url)
     with Session(team, Transcript(page, team.roster), "demo", _judge, YOU) as session:

@@ -24,8 +24,8 @@ from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
 
 NOTICE = (
-    'no real model is set: model="offline" hands over and calls tools by comparing words, and writes no answers of its'
-    " own. To set a real one: pip install 'changeover[openai]', set OPENAI_API_KEY, and write model=\"openai:gpt-5\""
+    "no real model is set: model=\"offline\" only compares words. To set one: pip install 'changeover[openai]',"
+    ' set OPENAI_API_KEY, and write model="openai:gpt-5" in place of "offline"'
 )
 CLEARLY = 1.2
 """Another agent must score this many times better than this one to get the topic."""
