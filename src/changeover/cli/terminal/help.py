@@ -22,20 +22,24 @@ def among(choices: Any) -> str:
     return f"One of: {', '.join(get_args(choices))}."
 
 
-class HelpCommand(TyperCommand):
-    """A command whose help fits 80 columns: no type names, choices in words, nothing cut."""
+class Helpful:
+    """Help that fits 80 columns: no type names, choices in words, nothing cut."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
         _print_help(self, ctx)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words behind the name of the command, for errors too."""
+        return _usage(self, ctx)
 
-class HelpGroup(TyperGroup):
-    """A group of commands. Called without one it lists, if it has the command `list`."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        _print_help(self, ctx)
+class HelpCommand(Helpful, TyperCommand):
+    """A command with our help."""
+
+
+class HelpGroup(Helpful, TyperGroup):
+    """A group of commands with our help. Called without one it lists, if it has the command `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `list` before options that come without a command."""
@@ -69,7 +73,7 @@ def _print_help(command: Any, ctx: Any) -> None:
     from rich.text import Text
 
     out = console()
-    out.print(Text(f"Usage: {ctx.command_path} {_usage(command, ctx)}", "bold"), soft_wrap=True)
+    out.print(Text(" ".join(["Usage:", ctx.command_path, *_usage(command, ctx)]), "bold"), soft_wrap=True)
     for paragraph in (command.help or "").split("\n\n"):
         out.print()
         out.print(Text(" ".join(paragraph.split())))
@@ -112,11 +116,11 @@ def _commands(group: Any) -> dict[str, list[tuple[str, str]]]:
     return {panel: [(name, " ".join(about.split())) for name, about in found[panel]] for panel in order}
 
 
-def _usage(command: Any, ctx: Any) -> str:
+def _usage(command: Any, ctx: Any) -> list[str]:
     if isinstance(command, TyperGroup):
-        return "[OPTIONS] [COMMAND]" if "list" in command.commands else "[OPTIONS] COMMAND"
+        return ["[OPTIONS]", "[COMMAND]" if "list" in command.commands else "COMMAND"]
     arguments = [each for each in command.get_params(ctx) if isinstance(each, TyperArgument)]
-    return " ".join(["[OPTIONS]", *(_metavar(each) if each.required else f"[{_metavar(each)}]" for each in arguments)])
+    return ["[OPTIONS]", *(_metavar(each) if each.required else f"[{_metavar(each)}]" for each in arguments)]
 
 
 def _metavar(param: Any) -> str:

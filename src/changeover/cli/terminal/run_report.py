@@ -78,7 +78,6 @@ class RunReport:
         try:
             return asyncio.run(self._run(conversation, items, as_json))
         except KeyboardInterrupt:
-            tell(f"\nInterrupted; everything recorded is kept. To continue:\n  {self._commands.resume(conversation)}")
             return Exit.INTERRUPTED
 
     async def _run(self, conversation: str, items: Callable[[], Items], as_json: bool) -> Exit:
@@ -89,6 +88,9 @@ class RunReport:
         except ChangeoverError as error:
             self._print_error(error, as_json)
             return Exit.FAILED
+        except asyncio.CancelledError:  # Ctrl-C. A tool that cannot be stopped may keep the process a while longer.
+            tell(f"\nInterrupted; everything recorded is kept. To continue:\n  {self._commands.resume(conversation)}")
+            raise
         finally:
             await self._team.close()
         if as_json:
