@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Done, changeover, json_lines, on_a_terminal, one_by_one
+from tests.cli.process import Done, Started, changeover, json_lines, on_a_terminal, one_by_one
 
 LINK = "https://example.org/cat.png"
 
@@ -141,3 +141,18 @@ def test_every_noun_lists_by_itself_and_a_store_may_be_a_file(folder: Path, wait
     for noun in nouns:
         short, whole = (changeover(*words, *store, at=folder) for words in ([noun], [noun, "list"]))
         assert (short.returncode, short.stdout, short.stderr) == (0, whole.stdout, whole.stderr), noun
+
+
+CAFE = """
+from changeover import Agent, Team
+from changeover.testing import ScriptedModel, says
+
+team = Team([Agent("bar")], model=ScriptedModel({"bar": [says("A caf\u00e9 \u2615?")] * 2}))
+"""
+
+
+def test_what_an_encoding_does_not_have_is_replaced(folder: Path):
+    (folder / "cafe.py").write_text(CAFE)
+    with Started("chat", "cafe.py", at=folder, PYTHONIOENCODING="ascii") as chat:
+        chat.types("hi\n")
+        chat.until("bar        A caf? ??\n")

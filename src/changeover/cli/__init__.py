@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +26,10 @@ app = App(f"AI agents hand work to one another, safely and visibly.\n\n{EXITS}",
 
 def main() -> None:
     """The entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # What agents write may have characters that the encoding of a pipe does not have.
+        if isinstance(stream, TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="replace")
     app()
 
 

@@ -111,5 +111,4 @@ def _encodable(text: str) -> str:
 
     if (sys.stdout.encoding or "").lower().startswith("utf"):
         return text
-    plain = text.translate(str.maketrans("├└│─▶", "|`|->")).replace("…", "...")
-    return plain.encode(sys.stdout.encoding or "ascii", "replace").decode(sys.stdout.encoding or "ascii")
+    return text.translate(str.maketrans("├└│─▶", "|`|->")).replace("…", "...")

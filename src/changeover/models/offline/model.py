@@ -117,8 +117,6 @@ class Choice:
             return self._calls(ready)
         if (lacking := [best] if best else tools) and not self._results:
             return Reply(text=self._question(lacking[0]))
-        if not self._tools and not self._results and (asked := self._ranked(others)):
-            return self._calls(asked)
         return Reply(text=self._answer())
 
     def _elsewhere(self, text: str) -> Way | None:
