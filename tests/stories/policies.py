@@ -22,11 +22,10 @@ from tests.stories.cancellation import Hold, first_of, told
 from tests.stories.deadlines import MINUTE
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.rollbacks import WHY, undo
+from tests.stories.rollbacks import WHY, sends_once, undo
 from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
-from tests.stories.wanted import wanted
 
 handoff: Any = changeover.handoff
 delegate: Any = changeover.delegate
@@ -504,19 +503,39 @@ async def every_check_that_changes_something_is_recorded(stage: Stage) -> None:
     ]
 
 
-@wanted("a rollback does not bring back variables that a handoff dropped")
+@story
 async def a_rollback_restores_the_variables_that_a_handoff_replaced(stage: Stage) -> None:
     way = handoff("billing", merge="replace", variables=[changeover.Variable("order", "integer")])
     members = [Agent("triage", handoffs=[way]), pulled("billing")]
     team = stage.team(members, cast(triage=tries(hands_off("billing", "refund", order=7))))
-    await stage.say(team, "go", context={"plan": "gold"})
-    if stage.lives == 1:
+    told: dict[str, Any] = {"context": {"plan": "gold", "order": 1}}
+    await stage.say(team, "go", **told)
+    if not await recorded(team, "RollbackRequested"):
         for claim in await stage.claim(team, "billing"):
             await claim.accept()
-        [record] = await team.handoffs(CONVERSATION)
-        await team.rollback(record.id, reason="not now")
-    result = await served(stage, team, "go", options={"context": {"plan": "gold"}}, billing=brings("Refunded."))
-    assert result.variables["plan"] == "gold"
+        assert "plan" not in (await stage.say_again(team, "go", **told)).variables or stage.lives > 1
+        await team.rollback("story:3.0", reason="not now")
+    result = await served(stage, team, "go", options=told)
+    assert (result.final_agent, result.variables) == ("triage", {"plan": "gold", "order": 7})
+
+
+@story
+async def a_rollback_of_several_handoffs_restores_what_each_of_them_replaced(stage: Stage) -> None:
+    def way(receiver: str, variable: str) -> Any:
+        return handoff(receiver, merge="replace", variables=[changeover.Variable(variable)])
+
+    members = [
+        Agent("triage", handoffs=[way("billing", "order")]),
+        Agent("billing", handoffs=[way("bank", "account")]),
+        Agent("bank", handoffs=()),
+    ]
+    parts: dict[str, Any] = {"triage": sends_once(hands_off("billing", "refund", order="7"))}
+    team = stage.team(members, cast(**parts, billing=hands_off("bank", "pay", account="x"), bank=says("Paid.")))
+    result = await stage.say(team, "go", context={"plan": "gold"})
+    assert result.variables == {"account": "x"}
+    await undo(stage, team, "story:3.0")
+    result = await stage.say(team, "and now?")
+    assert (result.final_agent, result.variables) == ("triage", {"plan": "gold", "order": "7", "account": "x"})
 
 
 @story
@@ -588,16 +607,34 @@ async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None
         assert request.tools == ()
 
 
-@wanted("offers from code may go on for ever")
+@story
 async def an_offer_from_code_ends_after_fifteen_iterations(stage: Stage) -> None:
     def count() -> str:
         """Count."""
         return "3"
 
+    team = office(stage, Agent("clerk", tools=[count]), clerk=calls(("count", {})))
+    result = await team.offer(package(conversation="delegate"))
+    assert (result.state, result.iterations, "max_iterations=15" in result.error) == ("FAILED", 15, True)
+    over = await error(EconomicLimitExceeded, team.offer(package(mode="transfer", conversation="transfer")))
+    assert ("max_iterations=15" in str(over), over.result and over.result.ledger.turns) == (True, 15)
+    assert [str(each.state) for each in await team.handoffs("transfer")] == ["FAILED"]
+
+
+@story
+async def an_offer_from_code_may_take_as_many_iterations_as_its_package_says(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    def clerk(messages: Sequence[Message]) -> Reply:
+        counted = sum(isinstance(message, ToolResult) for message in messages)
+        return calls(("count", {})) if counted < 16 else says("Three.")
+
     for mode in MODES:
-        team = office(stage, Agent("clerk", tools=[count]), clerk=calls(("count", {})))
-        result = await team.offer(package(mode=mode, conversation=mode))
-        assert (result.state, result.iterations, "15" in result.error) == ("FAILED", 15, True)
+        team = office(stage, Agent("clerk", tools=[count]), clerk=clerk)
+        result = await team.offer(package(mode=mode, conversation=mode, max_iterations=17))
+        assert (result.state, result.result, result.iterations) == (DONE[mode], "Three.", 17)
 
 
 @story
