@@ -1,7 +1,4 @@
-"""Stories of what is declared to happen by itself: rollback by policy, what follows an acceptance, checks, ends.
-
-These options do not exist yet, so they are given by way of `Any`.
-"""
+"""Stories of what is declared to happen by itself: rollback by policy, what follows an acceptance, checks, ends."""
 
 import asyncio
 from asyncio import FIRST_COMPLETED
@@ -11,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Approve, Content, Deny, Replace, Rule, RunContext, Team
+from changeover import Agent, Approve, Content, Deny, Replace, Rule, RunContext, Team, delegate, handoff
 from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
 from changeover.events import CancelRequested
 from changeover.messages import Message, ToolResult
@@ -26,11 +23,6 @@ from tests.stories.rollbacks import WHY, sends_once, undo
 from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
-
-handoff: Any = changeover.handoff
-delegate: Any = changeover.delegate
-rule: Any = Rule
-agent: Any = Agent
 
 
 def undone(stage: Stage) -> Any:
@@ -277,8 +269,9 @@ def noted(stage: Stage, times: int = 0) -> Any:
 
 @story
 async def what_follows_an_acceptance_is_called_once_it_is_recorded(stage: Stage) -> None:
-    ways = [handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))]
-    members = [Agent("triage", handoffs=ways), Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
+    transfer, ask = handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))
+    sender = Agent("triage", handoffs=[transfer, ask])
+    members = [sender, Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
     parts: dict[str, Any] = {"triage": calls(delegates("clerk", "count"), hands_off("billing", "refund"))}
     team = stage.team(members, cast(**parts, billing=says("Refunded."), clerk=says("Three.")))
     await stage.say(team, "go")
@@ -411,7 +404,7 @@ async def a_rule_answers_for_a_delegate_that_it_names(stage: Stage) -> None:
 
 @story
 async def a_rule_needs_no_name(stage: Stage) -> None:
-    rules = [rule(if_=night, goto="guard"), rule(if_=lambda ctx: False, deny="never")]
+    rules = [Rule(if_=night, goto="guard"), Rule(if_=lambda ctx: False, deny="never")]
     team = stage.team([Agent("desk"), Agent("guard")], cast(desk=says("Day."), guard=says("Night.")), rules=rules)
     result = await stage.say(team, "hello", context={"hour": 3})
     [fired] = await recorded(team, "RuleFired")
