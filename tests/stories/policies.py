@@ -19,7 +19,7 @@ from tests.stories.cancellation import Hold, first_of, told
 from tests.stories.deadlines import MINUTE
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.rollbacks import WHY, sends_once, undo
+from tests.stories.rollbacks import WHY, given_back, sends_once, undo
 from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
@@ -157,6 +157,41 @@ async def a_transfer_whose_receiver_exceeds_a_limit_is_rolled_back_with_its_dele
     assert chain == {"billing": "RETURNED", "slow": "RETURNED", "busy": "FAILED"}
     [done] = await cleaned_up(stage)
     assert (done.startswith("undone: billing: "), "max_turns=5" in done) == (True, True)
+
+
+@story
+async def a_transfer_that_its_worker_gives_up_is_rolled_back_by_policy(stage: Stage) -> None:
+    way = handoff("billing", on_failure="rollback", on_rollback=undone(stage))
+    members = [Agent("triage", handoffs=[way]), pulled("billing")]
+    team = stage.team(members, cast(triage=sends_once(hands_off("billing", "refund"))))
+    await stage.say(team, "charged twice")
+
+    async def gives_up(claim: changeover.TicketClaim) -> None:
+        await claim.fail("no form")
+
+    result = await served(stage, team, "charged twice", billing=gives_up)
+    assert (result.status, result.final_agent, "no form" in result.output) == ("completed", "triage", True)
+    [done] = await cleaned_up(stage)
+    assert done == "undone: billing: the worker of 'billing' gave up: no form"
+    assert await team.claim("billing") == []
+
+
+@story
+async def a_transfer_inside_a_delegate_is_rolled_back_there(stage: Stage) -> None:
+    way = handoff("helper", on_failure="rollback")
+    members = [Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk", handoffs=[way]), Agent("helper")]
+
+    def clerk(messages: Sequence[Message]) -> Reply:
+        return says(given_back(messages)[0]) if given_back(messages) else hands_off("helper", "count")
+
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "helper": fails("torn", retryable=False)}
+    team = stage.team(members, cast(**parts, clerk=clerk))
+    [back] = came_back(await stage.say(team, "how many?"))
+    assert (back.success, "torn" in back.response, back.agent) == (True, True, "clerk")
+    assert {each.receiver: str(each.state) for each in await team.handoffs(CONVERSATION)} == {
+        "clerk": "RETURNED",
+        "helper": "RETURNED",
+    }
 
 
 @story
@@ -540,6 +575,18 @@ async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> 
         for request in stage.requests("boss"):
             if request.conversation == tier:
                 assert [tool.name for tool in request.tools] == offered
+
+
+@story
+async def a_specialist_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
+    way = changeover.specialist(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
+    for tier, offered in {"gold": ["handoff_to_specialist"], "tin": []}.items():
+        await stage.say(team, "go", context={"tier": tier}, conversation=tier)
+        for request in stage.requests("boss"):
+            if request.conversation == tier:
+                assert [tool.name for tool in request.tools] == offered
+                assert ("You can get help" in request.instructions) == bool(offered)
 
 
 @story
