@@ -4,6 +4,7 @@ These options do not exist yet, so they are given by way of `Any`.
 """
 
 import asyncio
+from asyncio import FIRST_COMPLETED
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -18,13 +19,13 @@ from changeover.testing import ManualClock, Reply, calls, delegates, fails, hand
 from tests.public_api import recorded, soon
 from tests.stories.answers import tries
 from tests.stories.cancellation import Hold, first_of, told
+from tests.stories.deadlines import MINUTE
 from tests.stories.delegates import came_back, cast
-from tests.stories.offers import MODES, office, package
-from tests.stories.rollbacks import WHY, undo
-from tests.stories.service import brings, decide_all, error, pulled, served
+from tests.stories.offers import DONE, MODES, office, package
+from tests.stories.rollbacks import WHY, sends_once, undo
+from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
-from tests.stories.wanted import wanted
 
 handoff: Any = changeover.handoff
 delegate: Any = changeover.delegate
@@ -201,7 +202,7 @@ async def a_delegate_whose_result_came_before_the_rollback_is_not_cleaned_up(sta
     assert (back.response, stage.did, await recorded(team, "RollbackRequested")) == ("Three.", [], [])
 
 
-@wanted("what is claimed and never answered waits for ever")
+@story
 async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: Stage) -> None:
     for mode in MODES:
         clock = ManualClock()
@@ -213,6 +214,52 @@ async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: 
         await clock.advance(61)
         await error(HandoffTimeoutError, team.result(ticket, timeout=1))
         assert (await team.status(ticket)).state == "TIMEOUT"
+
+
+@story
+async def a_claim_that_is_given_back_gives_its_time_back(stage: Stage) -> None:
+    for mode in MODES:
+        clock = ManualClock()
+        team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+        ticket = await team.submit(package(mode=mode, conversation=mode, expectations=MINUTE))
+        for claim in await stage.claim(team, "clerk"):
+            await clock.advance(59)
+            await claim.give_back("too busy")
+        await clock.advance(600)
+        result = await brought(stage, team, ticket, clerk=brings("Three."))
+        assert came(result) == ("clerk", DONE[mode], "Three.")
+
+
+@story
+async def a_delegate_that_is_accepted_late_has_the_rest_of_its_time_from_the_claim_on(stage: Stage) -> None:
+    clock = ManualClock()
+    team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    for claim in await stage.claim(team, "clerk"):
+        await clock.advance(50)
+        await claim.accept()
+        await clock.advance(9)
+        assert (await team.status(ticket)).state == "WORKING" or stage.lives > 1
+    await clock.advance(120 if stage.lives > 1 else 1)
+    assert (await error(HandoffTimeoutError, team.result(ticket, timeout=5))).handoff.state == "TIMEOUT"
+
+
+@story
+async def a_worker_whose_agent_does_not_answer_in_time_gets_a_timeout(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    clerk = Agent("clerk", pull=True, accepts=keeps_thinking(hold))
+    team = stage.team([Agent("desk", handoffs=()), clerk], cast(clerk=says("Three.")), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    worker = await stage.worker(team, "clerk")
+    working = asyncio.ensure_future(worker.run())
+    result = asyncio.ensure_future(error(HandoffTimeoutError, team.result(ticket, timeout=20)))
+    await asyncio.wait({result, begun := asyncio.ensure_future(hold.begun.wait())}, return_when=FIRST_COMPLETED)
+    begun.cancel()
+    await clock.advance(60)
+    assert (await result).handoff.reason == "it did not answer in time"
+    worker.stop()
+    hold.let_go.set()
+    await working
 
 
 def noted(stage: Stage, times: int = 0) -> Any:
@@ -456,19 +503,39 @@ async def every_check_that_changes_something_is_recorded(stage: Stage) -> None:
     ]
 
 
-@wanted("a rollback does not bring back variables that a handoff dropped")
+@story
 async def a_rollback_restores_the_variables_that_a_handoff_replaced(stage: Stage) -> None:
     way = handoff("billing", merge="replace", variables=[changeover.Variable("order", "integer")])
     members = [Agent("triage", handoffs=[way]), pulled("billing")]
     team = stage.team(members, cast(triage=tries(hands_off("billing", "refund", order=7))))
-    await stage.say(team, "go", context={"plan": "gold"})
-    if stage.lives == 1:
+    told: dict[str, Any] = {"context": {"plan": "gold", "order": 1}}
+    await stage.say(team, "go", **told)
+    if not await recorded(team, "RollbackRequested"):
         for claim in await stage.claim(team, "billing"):
             await claim.accept()
-        [record] = await team.handoffs(CONVERSATION)
-        await team.rollback(record.id, reason="not now")
-    result = await served(stage, team, "go", options={"context": {"plan": "gold"}}, billing=brings("Refunded."))
-    assert result.variables["plan"] == "gold"
+        assert "plan" not in (await stage.say_again(team, "go", **told)).variables or stage.lives > 1
+        await team.rollback("story:3.0", reason="not now")
+    result = await served(stage, team, "go", options=told)
+    assert (result.final_agent, result.variables) == ("triage", {"plan": "gold", "order": 7})
+
+
+@story
+async def a_rollback_of_several_handoffs_restores_what_each_of_them_replaced(stage: Stage) -> None:
+    def way(receiver: str, variable: str) -> Any:
+        return handoff(receiver, merge="replace", variables=[changeover.Variable(variable)])
+
+    members = [
+        Agent("triage", handoffs=[way("billing", "order")]),
+        Agent("billing", handoffs=[way("bank", "account")]),
+        Agent("bank", handoffs=()),
+    ]
+    parts: dict[str, Any] = {"triage": sends_once(hands_off("billing", "refund", order="7"))}
+    team = stage.team(members, cast(**parts, billing=hands_off("bank", "pay", account="x"), bank=says("Paid.")))
+    result = await stage.say(team, "go", context={"plan": "gold"})
+    assert result.variables == {"account": "x"}
+    await undo(stage, team, "story:3.0")
+    result = await stage.say(team, "and now?")
+    assert (result.final_agent, result.variables) == ("triage", {"plan": "gold", "order": "7", "account": "x"})
 
 
 @story
@@ -540,16 +607,34 @@ async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None
         assert request.tools == ()
 
 
-@wanted("offers from code may go on for ever")
+@story
 async def an_offer_from_code_ends_after_fifteen_iterations(stage: Stage) -> None:
     def count() -> str:
         """Count."""
         return "3"
 
+    team = office(stage, Agent("clerk", tools=[count]), clerk=calls(("count", {})))
+    result = await team.offer(package(conversation="delegate"))
+    assert (result.state, result.iterations, "max_iterations=15" in result.error) == ("FAILED", 15, True)
+    over = await error(EconomicLimitExceeded, team.offer(package(mode="transfer", conversation="transfer")))
+    assert ("max_iterations=15" in str(over), over.result and over.result.ledger.turns) == (True, 15)
+    assert [str(each.state) for each in await team.handoffs("transfer")] == ["FAILED"]
+
+
+@story
+async def an_offer_from_code_may_take_as_many_iterations_as_its_package_says(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    def clerk(messages: Sequence[Message]) -> Reply:
+        counted = sum(isinstance(message, ToolResult) for message in messages)
+        return calls(("count", {})) if counted < 16 else says("Three.")
+
     for mode in MODES:
-        team = office(stage, Agent("clerk", tools=[count]), clerk=calls(("count", {})))
-        result = await team.offer(package(mode=mode, conversation=mode))
-        assert (result.state, result.iterations, "15" in result.error) == ("FAILED", 15, True)
+        team = office(stage, Agent("clerk", tools=[count]), clerk=clerk)
+        result = await team.offer(package(mode=mode, conversation=mode, max_iterations=17))
+        assert (result.state, result.result, result.iterations) == (DONE[mode], "Three.", 17)
 
 
 @story
