@@ -24,7 +24,7 @@ from changeover.relay.engine import Engine
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Log
 from changeover.relay.queue import Taken
-from changeover.relay.result import handoff_in, result_of
+from changeover.relay.result import attempts_of, handoff_in, result_of
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State
 from changeover.relay.tickets import is_offered
@@ -158,9 +158,10 @@ async def retry(log: Log, id: str) -> bool:
 async def status_of(log: Log, id: str) -> TicketStatus:
     """The status of a ticket by the log and the queue; raises HandoffNotFound if there never was such a ticket."""
     state = await _state(log, id)
-    found = await log.queue.tickets(id)
+    chain = attempts_of(state, id)
+    record = chain[-1] if chain else None
+    found = await log.queue.tickets(record.id if record else id)
     queued = found[0] if found else None
-    record = handoff_in(state, id)
     return TicketStatus(
         id=id,
         agent=record.receiver if record else state.agent,
@@ -172,6 +173,7 @@ async def status_of(log: Log, id: str) -> TicketStatus:
         at=queued.ticket.at if queued else record.at if record else 0.0,
         deadline=queued.ticket.deadline if queued else None,
         reason=record.error if record else "",
+        chain=chain,
     )
 
 
@@ -208,14 +210,14 @@ async def _result(log: Log, state: State, id: str) -> HandoffResult | None:
         package = HandoffPackage.from_dict(outcome.run.spoken.package)
         result = handoff_of(result_of(state.id, outcome), package, outcome.run.spoken.no_takers is not None)
         return result if result.error or result.reason else replace(result, error=_error(state.id, outcome))
-    record = handoff_in(state, id)
-    if record is None:
+    if not (attempts := attempts_of(state, id)):
         return _of_message(state, id, outcome) if outcome else None
+    record = attempts[-1]
     if record.mode is Mode.TRANSFER:
         return _of_handoff(record, state.id, outcome) if outcome else None
     if set(TRANSITIONS[record.state]) - {Signal.RETURN} or (_run(state, id) and record.state is HandoffState.REJECTED):
         return None
-    child = State(child_id(state.id, split_handoff(id)[1]))
+    child = State(child_id(state.id, split_handoff(record.id)[1]))
     child.fold(await log.read(child.id))
     return _of_handoff(record, state.id, child.last)
 

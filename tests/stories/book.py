@@ -29,6 +29,7 @@ from tests.stories import (
     guards,
     inboxes,
     lapses,
+    lasting_packages,
     lateness,
     limits,
     load,
@@ -71,7 +72,7 @@ THEMES = (
     *(specialists, successors, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
-    *(settled_tickets, policies),
+    *(settled_tickets, lasting_packages, policies),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

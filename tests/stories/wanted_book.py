@@ -3,14 +3,12 @@
 from tests.stories import (
     binding_expectations,
     honest_loops,
-    lasting_packages,
     next_candidates,
     policies,
     settled_tickets,
 )
 
 THEMES = (
-    lasting_packages,
     binding_expectations,
     settled_tickets,
     honest_loops,

@@ -182,7 +182,8 @@ async def _cancel(team: Team, id: str, by: str, reason: str) -> None:
         raise Mistake(f"{id!r} is not the id of a handoff; see: changeover handoffs list")
     status = await team.status(id)
     if not await team.cancel(id, by=by, reason=reason):
-        raise Mistake(f"{id} has ended: {status.state}")
+        own = next((each.state for each in status.chain if each.id == id), status.state)
+        raise Mistake(f"{id} has ended: {own}")
 
 
 async def _retry(opened: OpenStore, id: str) -> str:

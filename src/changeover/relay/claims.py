@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import ClassVar
 
@@ -13,12 +13,14 @@ from changeover.errors import ClaimLost, HandoffNotFound, IllegalTransition
 from changeover.facts import Mode, Ticket
 from changeover.facts import State as Standing
 from changeover.handoffs.answers import Accepted, Answer, Rejected
+from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import Mark, child_id, claim_cause, command_id, input_cause, run_id, split_handoff
+from changeover.messages import User
 from changeover.relay.commands import AskReceiver
 from changeover.relay.decide.answers import question
-from changeover.relay.decide.worn_out import ENGINE
 from changeover.relay.events import (
+    ENGINE,
     Entry,
     Event,
     FunctionFailed,
@@ -28,6 +30,7 @@ from changeover.relay.events import (
     HandoffRejected,
     TicketLapsed,
 )
+from changeover.relay.package import continued, task_of
 from changeover.relay.perform.handoffs import Answered, answered
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim, Taken
@@ -144,15 +147,16 @@ def refused(answer: Answer) -> IllegalTransition:
 
 
 def signed(answer: Answered, by: str) -> Answered:
-    """The answer with the name of the worker, if it accepts."""
-    return replace(answer, by=by) if isinstance(answer, HandoffAccepted) else answer
+    """The answer with the name of the worker that gives it."""
+    return replace(answer, by=by) if by else answer
 
 
 def in_time(answer: Answered | HandoffExpired, offered: Offered, now: float) -> Answered | HandoffExpired:
     """The answer, or an expiry if the offer's deadline has passed; a delegate's time starts with its acceptance."""
     offer = offered.offer
     if offered.until is not None and now >= offered.until:
-        return HandoffExpired(offer.call, offer.task, offer.receiver, "it was not answered before the deadline")
+        reason = "it was not answered before the deadline"
+        return HandoffExpired(offer.call, offer.task, offer.receiver, reason, by=ENGINE)
     if not isinstance(answer, HandoffAccepted) or answer.mode is not Mode.DELEGATE or offer.timeout is None:
         return answer
     until = now + offer.timeout
@@ -279,3 +283,34 @@ def leg_of(state: State, ticket: Ticket) -> Run:
     if state.run is None or state.run.ticket != ticket.id:
         raise ClaimLost(ticket.id, ENDED)
     return state.run
+
+
+def accepted_offer(entries: Iterable[Entry], ticket: Ticket) -> tuple[AskReceiver, State] | None:
+    """The offer of a ticket as its receiver was asked, and the state in which its acceptance left the conversation;
+    None if the log has no acceptance: a message, or a task that came back, was never offered."""
+    call, state = split_handoff(ticket.id)[1], State(ticket.conversation)
+    for entry in entries:
+        state.at = entry.at
+        for event in entry.events:
+            accepts = isinstance(event, HandoffAccepted) and event.call == call
+            found = offer_in(state, ticket) if accepts else None
+            asked = question(state, *found) if found else None
+            state.apply(event)
+            if asked is not None:
+                return asked, state
+    return None
+
+
+def package_again(entries: Iterable[Entry], ticket: Ticket, state: State) -> HandoffPackage:
+    """The package of a task that was accepted, as its offer had it, with what was done since; `entries` are the log of
+    the conversation that offered it, `state` is that of the place where its agent works."""
+    run = leg_of(state, ticket)
+    if (found := accepted_offer(entries, ticket)) is None:
+        return task_of(state, run)
+    asked, begun = found
+    if ticket.place == ticket.conversation:
+        return continued(asked, state.record[len(begun.record) :], begun.travelling, state.travelling)
+    given, said = run.spoken.given, state.record
+    first = next((index for index, each in enumerate(said, 1) if isinstance(each, User)), 0)
+    before = (run.spoken.context, given.artifacts, given.workflow_state) if given else begun.travelling
+    return continued(asked, said[first:], before, state.travelling)

@@ -210,6 +210,8 @@ class CancelChild(Struct, frozen=True, gc=False):
     opening: Started
     receiver: str
     reason: str = "cancelled"
+    by: str = ""
+    """Who calls it back."""
 
 
 class Record(Struct, frozen=True, gc=False):

@@ -193,6 +193,7 @@ class Run(Account):
         "agents",
         "at",
         "below",
+        "by",
         "declined",
         "delegates",
         "fell_back",
@@ -266,8 +267,9 @@ class Run(Account):
         self.verdict: ApprovalDecided | None = None
         """The decision of the person who is the active member."""
         self.waiting = Waiting()
-        self.ticket = ""
-        """Ticket with which workers claim the active agent's work, if it is claimed."""
+        self.ticket = self.by = ""
+        """Ticket with which workers claim the active agent's work, if it is claimed; and the worker or person that gave
+        the answer or failed, or the caller that cancelled, empty if the agent did."""
         self.worn_out = False
         """Whether workers claimed it too often without finishing it."""
         self.queued = False

@@ -16,6 +16,7 @@ from changeover.facts import Mode, RunResult
 from changeover.ids import call_id, call_of, handoff_id, is_root
 from changeover.messages import Call
 from changeover.relay.events import (
+    ENGINE,
     AlternativeRefused,
     CallRefused,
     ContextPacked,
@@ -239,7 +240,7 @@ def is_retry(offer: HandoffOffered) -> bool:
 def _ticket_words(event: TicketTaken | TicketLapsed) -> str:
     if isinstance(event, TicketTaken):
         return f"{event.by} works on it"
-    return f"{event.by} gave it back: {event.reason}" if event.by else event.reason
+    return event.reason if event.by in ("", ENGINE) else f"{event.by} gave it back: {event.reason}"
 
 
 def answer_words(answer: HandoffRejected | HandoffConditional | HandoffExpired) -> str:

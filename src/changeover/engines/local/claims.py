@@ -31,6 +31,7 @@ from changeover.relay.claims import (
     WearOut,
     leg_of,
     offer_in,
+    package_again,
     refused,
     signed,
 )
@@ -38,7 +39,7 @@ from changeover.relay.commands import AskReceiver, AwaitClaim, Command
 from changeover.relay.decide.answers import question
 from changeover.relay.decide.delegates import run_child
 from changeover.relay.events import Event, HandoffAccepted, HandoffExpired, TicketLapsed, TicketTaken
-from changeover.relay.package import package_of, task_of
+from changeover.relay.package import package_of
 from changeover.relay.queue import Claim, Taken
 from changeover.relay.sanitize import text_of
 from changeover.relay.tickets import ticket_of
@@ -90,8 +91,8 @@ class Claims:
             await self._conversations.ensure_readable(live)
             if not live.state.run or live.state.run.ticket != ticket.id:
                 await self._conversations.refresh(live)
-            task = task_of(live.state, leg_of(live.state, ticket))
-        return lambda: task
+            package = package_again(await self._log.read(ticket.conversation), ticket, live.state)
+        return lambda: package
 
     async def put(self, input: Accept | AnswerOffer | Finish | GiveBack) -> Event | None:
         """Record what the holder of a claim says; raises ClaimLost if the claim does not hold, and IllegalTransition if

@@ -13,7 +13,6 @@ from changeover.engines.local.conversation import (
     WAITS,
     Conversation,
     Conversations,
-    in_hook,
     is_recorded_late,
     refuse_in_hook,
 )
@@ -24,10 +23,10 @@ from changeover.engines.local.recorder import Postponed, Recorder
 from changeover.engines.local.stream import Reading
 from changeover.engines.local.timeouts import Timeouts
 from changeover.engines.local.waits import Waits
+from changeover.engines.local.withdrawals import Withdrawals
 from changeover.errors import (
     ClaimLost,
     Conflict,
-    ConversationNotFound,
     EngineError,
     LeaseLost,
     Owned,
@@ -40,7 +39,7 @@ from changeover.relay.commands import AwaitClaim, CallModel, CleanUp, Command, R
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
-from changeover.relay.requests import Cancel, CancelRun, Input, Resume, RollBack, Say
+from changeover.relay.requests import Input, Resume, Say
 from changeover.relay.state import State
 
 T = TypeVar("T")
@@ -71,7 +70,7 @@ class Dispatcher:
         self.directory = LiveDirectory(log, world, self.conversations, self.waits.holdings)
         self.recorder = Recorder(self, observer)
         self.performer = Performer(self)
-        self.children, self.claims = Children(self), Claims(self)
+        self.children, self.claims, self.withdrawals = Children(self), Claims(self), Withdrawals(self)
         self.tasks: set[asyncio.Task[Any]] = set()
         self._observer, self._shared = observer, patience is not None
         self.elsewhere = elsewhere
@@ -89,7 +88,7 @@ class Dispatcher:
         except Postponed:
             await asyncio.sleep(self.patience / 10)
             return await self.put(input)
-        await self._settle(live)
+        await self.settle(live)
         return value
 
     async def result(self, input: Say | Resume, reading: Reading | None = None) -> RunResult:
@@ -112,38 +111,10 @@ class Dispatcher:
             if reading is not None:
                 live.leave(reading.put)
 
-    async def cancel(self, cancel: Cancel) -> bool:
-        """End what an id names, and wait until it has ended; False if nothing was under way."""
-        live = await self.conversations.get(cancel.conversation)
-        async with live.lock:
-            await self.conversations.refresh(live)
-            target = cancel.target(live.state)
-        if isinstance(target, RollBack):
-            await self.put(target)
-            return True
-        try:
-            return target is not None and await self._cancel_run(target)
-        except ConversationNotFound:
-            raise ConversationNotFound(cancel.id) from None
-
-    async def _cancel_run(self, cancel: CancelRun) -> bool:
-        live, ending = await self.conversations.get(cancel.conversation), None
-        async with live.lock:
-            run = await self.recorder.put(live, cancel)
-            if run:
-                ending = live.wait(run, self.loop.create_future(), patient=True)
-        await self._settle(live)
-        # A hook must not wait for the end: callers are told of it only after the hook has returned.
-        if ending is not None and not in_hook():
-            await asyncio.wait([ending])
-            if not ending.cancelled() and isinstance(error := ending.exception(), EngineError):
-                raise error
-        return run is not None
-
     async def _opened(self, conversation: str) -> Conversation:
         return await self.conversations.get(conversation) if conversation else self.conversations.new()
 
-    async def _settle(self, live: Conversation) -> None:
+    async def settle(self, live: Conversation) -> None:
         """After an input: inform observers and callers, and let the root of the tree go on."""
         await self.notify(live)
         if live.state.root != live.state.id:

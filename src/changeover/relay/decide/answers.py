@@ -21,6 +21,7 @@ from changeover.relay.decide import broker
 from changeover.relay.decide.context import pack
 from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.events import (
+    ENGINE,
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
@@ -44,7 +45,8 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
     """What is due for the transfer of a turn when every other call is answered."""
     phase = call.phase
     if type(phase) is Offered and _is_accepted_at_once(phase, roster) and not _unpacked(phase):
-        return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
+        receiver = phase.offer.receiver
+        return Record(HandoffAccepted(phase.offer.call, state.task, receiver, Mode.TRANSFER, receiver))
     if isinstance(phase, Asked):
         return (
             [AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)]
@@ -99,7 +101,7 @@ def _answer_of(
     """The receiver's answer, if its declaration gives it; else the command that packs its context or asks it."""
     offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
     if reason := _unaskable(phase, roster):
-        return _rejected(state, offer, reason)
+        return _rejected(state, offer, reason, by=ENGINE)
     if isinstance(seat, Person):
         return _request(state, call, offer, "task")
     if phase.needs:
@@ -112,7 +114,7 @@ def _answer_of(
         return pack(state, run, turn, call, phase, roster) if call.id in turn.idle else None
     asks = isinstance(seat, Seat) and (seat.agent.accepts is not None or seat.agent.max_concurrency is not None)
     if not asks and not offer.queued:
-        return _accepted(state, phase)
+        return _accepted(state, phase, offer.receiver)
     return question(state, run, turn, phase) if call.id in turn.idle else None
 
 
@@ -137,21 +139,21 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
     """The refusal that follows from the deadline or from the receiver's declaration, if any."""
     offer = phase.offer
     if phase.until is not None and state.at >= phase.until:
-        return Record(HandoffExpired(offer.call, state.task, offer.receiver, "it was not asked before the deadline"))
+        reason = "it was not asked before the deadline"
+        return Record(HandoffExpired(offer.call, state.task, offer.receiver, reason, by=ENGINE))
     if seat is None:
-        return _rejected(state, offer, "it is no longer in the team")
+        return _rejected(state, offer, "it is no longer in the team", by=ENGINE)
     if isinstance(seat, Function):
         return None
     if not seat.agent.accepts_handoffs:
-        return _rejected(state, offer, "it takes no handoffs")
+        return _rejected(state, offer, "it takes no handoffs", by=offer.receiver)
     variables = merge_variables(state.variables, offer.variables, offer.merge)
     if lacks := seat.lacks(variables):
-        who = (offer.call, state.task, offer.receiver)
-        return Record(HandoffConditional(*who, lacks, put_off=offer.brokered, misfits=seat.misfits(variables)))
+        return _condition(state, offer, lacks, misfits=seat.misfits(variables))
     return None
 
 
-def _accepted(state: State, phase: Offered, by: str = "", answered: bool = False) -> Record:
+def _accepted(state: State, phase: Offered, by: str, answered: bool = False) -> Record:
     offer = phase.offer
     until = state.at + offer.timeout if offer.queued and offer.timeout is not None else phase.until
     deadline = until if offer.mode is Mode.DELEGATE else None
@@ -159,26 +161,31 @@ def _accepted(state: State, phase: Offered, by: str = "", answered: bool = False
     return Record(HandoffAccepted(*who, deadline, answered=answered))
 
 
-def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", by: str = "") -> Record:
+def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", *, by: str) -> Record:
     return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, suggested, by))
 
 
 def _condition(
-    state: State, offer: HandoffOffered, context: tuple[str, ...] = (), permission: tuple[str, ...] = ()
+    state: State,
+    offer: HandoffOffered,
+    context: tuple[str, ...] = (),
+    permission: tuple[str, ...] = (),
+    misfits: tuple[str, ...] = (),
 ) -> Record:
-    return Record(HandoffConditional(offer.call, state.task, offer.receiver, context, permission, offer.brokered))
+    who, needs = (offer.call, state.task, offer.receiver), (context, permission)
+    return Record(HandoffConditional(*who, *needs, offer.brokered, misfits, offer.receiver))
 
 
 def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record:
     """The answer of a person, who is the receiver or was asked for permission."""
-    offer = phase.offer
+    offer, by = phase.offer, verdict.by or "a person"
     match verdict.decision:
         case Approve() | Respond() as decision:
-            return _accepted(state, phase, verdict.by, isinstance(decision, Respond))
+            return _accepted(state, phase, by, isinstance(decision, Respond))
         case Edit(receiver=receiver):
-            return _rejected(state, offer, f"handed on to {receiver}", receiver, verdict.by or "a person")
+            return _rejected(state, offer, f"handed on to {receiver}", receiver, by=by)
         case Reject(note=note):
-            return _rejected(state, offer, note or f"{verdict_words(verdict.decision)} by a person", by=verdict.by)
+            return _rejected(state, offer, note or f"{verdict_words(verdict.decision)} by a person", by=by)
 
 
 def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDecided) -> Record | JudgeResult:
@@ -191,8 +198,8 @@ def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDe
     who = (offer.call, state.task, offer.receiver)
     if phase.problem:
         error = str(ExpectationError(offer.receiver, phase.problem))
-        return Record(HandoffReturned(*who, success=False, response=text, error=error))
-    return Record(HandoffReturned(*who, success=True, response=text))
+        return Record(HandoffReturned(*who, success=False, response=text, error=error, by=verdict.by or offer.receiver))
+    return Record(HandoffReturned(*who, success=True, response=text, by=verdict.by or offer.receiver))
 
 
 def _after_refusal(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
@@ -229,7 +236,7 @@ def _tell_sender(state: State, turn: Turn, call: OpenCall, phase: Declined) -> R
     if offer.mode is Mode.DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
-        return Record(HandoffReturned(*who, success=False, error=error, declined=True))
+        return Record(HandoffReturned(*who, success=False, error=error, declined=True, by=ENGINE))
     if turn.deaf and not turn.code:
         return _escalate(state, call, phase)
     return Record(CallRefused(call.id, state.task, _refusal_words(phase), "declined", offer.receiver))

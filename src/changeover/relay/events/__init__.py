@@ -18,6 +18,7 @@ from changeover.relay.events.calls import (
     ToolStarted,
 )
 from changeover.relay.events.handoffs import (
+    ENGINE,
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
@@ -61,6 +62,7 @@ from changeover.relay.events.runs import (
 )
 
 __all__ = [
+    "ENGINE",
     "SCHEMA",
     "AlternativeRefused",
     "ApprovalDecided",

@@ -33,7 +33,8 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
         turn, call, offered = found
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
         at = (offered.offer, offered.lasts, event.reason)
-        turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded, event.worn_out))
+        person = event.by if offered.verdict is not None else ""
+        turn.move(call, Declined(*at, (), event.suggested, person, offered.commanded, event.worn_out))
 
 
 def trip(state: State, run: Run, event: CircuitFound) -> None:

@@ -196,6 +196,7 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     state.work.begin()
     state.returned, run.verdict = (), None
     if event.directive is None:
+        run.by = event.by
         state.add(Assistant(event.agent, event.text))
         run.phase = Replied(event.text, state.position)
     else:
@@ -210,6 +211,7 @@ def give_up(state: State, run: Run, event: FunctionFailed) -> None:
     run.verdict = None
     state.work.begin()
     if isinstance(run.phase, Thinking):
+        run.by = event.by
         fault = WorkerFault if event.by else FunctionFault
         run.phase = Broken(fault(event.agent, event.reason))
 
@@ -229,7 +231,7 @@ def judge(state: State, run: Run, event: ResultJudged) -> None:
 def repair(state: State, run: Run, event: RepairAsked) -> None:
     if not isinstance(run.phase, Replied):
         return
-    run.repairs += 1
+    run.repairs, run.by = run.repairs + 1, ""
     state.add(Note(event.problem, "changeover"))
     run.phase = Thinking(str(state.position))
 
@@ -271,6 +273,7 @@ def call_off(state: State, run: Run, event: CancelRequested) -> None:
     if event.run in (0, run.id):
         state.returning = None  # a cancelled run does not go back to a sender
     if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
+        run.by = event.by
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
 
 
@@ -279,6 +282,7 @@ def call_off_waiting(state: State, event: CancelRequested) -> None:
     for id, spoken in [each for each in state.inbox if event.run in (0, each[0])]:
         state.inbox.remove((id, spoken))
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
+        run.by = event.by
         who = spoken.agent or state.agent
         state.outcomes[id] = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True)
     state.called_off = state.depth > 0 and state.run is None and not state.outcomes

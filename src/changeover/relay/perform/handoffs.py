@@ -44,17 +44,18 @@ async def ask(world: World, command: AskReceiver) -> Answered:
         return answered(command, Rejected(f"it could not answer: {words_of(error)}"))
 
 
-def answered(command: AskReceiver, answer: Answer) -> Answered:
-    """The answer as an event."""
+def answered(command: AskReceiver, answer: Answer, by: str = "") -> Answered:
+    """The answer as an event, by the receiver unless somebody else gives it."""
     offer, who = command.offer, (command.offer.call, command.task, command.offer.receiver)
+    by = by or offer.receiver
     match answer:
         case Accepted(estimated_completion=estimate):
             deadline = command.deadline if offer.mode is Mode.DELEGATE else None
-            return HandoffAccepted(*who, offer.mode, deadline=deadline, estimate=estimate)
+            return HandoffAccepted(*who, offer.mode, by, deadline, estimate)
         case Rejected(reason=reason, suggested_alternative=suggested):
-            return event_of(HandoffRejected(*who, reason, suggested or ""))
+            return event_of(HandoffRejected(*who, reason, suggested or "", by))
         case Conditional(needs_more_context=context, needs_permission=permission):
-            return event_of(HandoffConditional(*who, context, permission, offer.brokered))
+            return event_of(HandoffConditional(*who, context, permission, offer.brokered, by=by))
         case _:
             assert_never(answer)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from changeover.facts import Mode
 from changeover.ids import call_of, child_id, handoff_id, topic_id
 from changeover.relay.events import (
+    ENGINE,
     AlternativeRefused,
     ContextPacked,
     HandoffAccepted,
@@ -79,7 +80,7 @@ def fall_back(sheet: Sheet, event: TicketLapsed) -> None:
     sheet.rows["fallen_handoffs"].append((event.ticket,))
     if _is_current(sheet, event.ticket):
         sheet.touch()
-    who = f"{event.by} let go of it" if event.by else "it fell back"
+    who = "it fell back" if event.by in ("", ENGINE) else f"{event.by} let go of it"
     sheet.note("status_change", f"{who}: {event.reason}")
 
 
