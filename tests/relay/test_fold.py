@@ -202,12 +202,13 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "merge": st.sampled_from(["merge", "replace"]),
     "mode": st.sampled_from(Mode),
     "retry_at": st.none() | st.floats(0, 10),
+    "team": st.sampled_from(["default", "sales"]),
     "strategy": st.sampled_from(["full", "message_only", "recent", "summary", "of a later version"]),
     **dict.fromkeys(("include", "exclude"), st.sampled_from([(), ("author:a",), ("tool:*", "variable:n")])),
     **dict.fromkeys(("before", "after", "covered"), NUMBERS),
     **dict.fromkeys(("packs", "retold"), st.booleans()),
     "messages": st.sampled_from([(), (User("go on"), Note("it is late", "a"))]),
-    "chapter": st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2)),
+    **dict.fromkeys(("chapter", "left_out"), st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2))),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
     "why": st.sampled_from(
         ["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
@@ -227,7 +228,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "expected": st.none() | st.sampled_from([Expected({"type": "object"}), Expected(criteria=("It is short.",))]),
     **dict.fromkeys(("problem", "partial"), TEXTS),
     "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
-    **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off"), st.booleans()),
+    **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off", "cleans"), st.booleans()),
     "no_takers": st.sampled_from([None, "return", "queue"]),
     "priority": st.integers(-1, 2),
     "timeout": st.none() | st.floats(0, 10),
