@@ -240,6 +240,7 @@ CANNOT: dict[str, tuple[str, ...]] = {
         "what_was_accepted_cannot_be_rejected_and_the_claim_still_holds",
         "whoever_takes_what_lapsed_is_given_the_same_package",
         "whoever_takes_what_was_given_back_is_given_the_same_package",
+        "a_handoff_whose_lease_lapsed_is_pending_before_anybody_claims_it",
     ),
     "an agent can do only so much at once": (
         "a_task_for_an_agent_without_capacity_goes_to_the_alternative",

@@ -11,14 +11,14 @@ from tests.public_api import recorded, soon
 from tests.stories.answers import triage, tries
 from tests.stories.cancellation import Hold
 from tests.stories.delegates import asks, boss, cast
+from tests.stories.lapses import SILENCE
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.service import brings, brought, came, declines, error, pulled
+from tests.stories.service import brings, brought, came, claims_of, declines, error, pulled
 from tests.stories.stage import Stage, story
 from tests.stories.timeouts import runs_out, working
-from tests.stories.wanted import wanted
 
-BRIEF = 0.02
-"""A lease that lapses at once."""
+BRIEF = 0.2
+"""A lease that lapses soon, though not before the ticket is accepted."""
 DEPUTY = Context(escalation_path=("deputy",))
 
 
@@ -123,21 +123,23 @@ async def what_was_accepted_cannot_be_rejected_and_the_claim_still_holds(stage: 
         assert came(await brought(stage, team, ticket, clerk=regrets)) == ("clerk", DONE[mode], "Three.")
 
 
-@wanted("a handoff stays WORKING until somebody claims it again")
+@story
 async def a_handoff_whose_lease_lapsed_is_pending_before_anybody_claims_it(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
-        for claim in await stage.claim(team, "clerk", lease=BRIEF, by="first"):
+        for claim in await claims_of(stage, team, "clerk", mode, lease=BRIEF):
             await claim.accept()
             await asyncio.sleep(2 * BRIEF)
 
-            async def is_pending(id: str = ticket.id) -> bool:
-                return (await team.status(id)).state == await state_of(team, id) == "PENDING"  # noqa: B023
+            async def is_pending(team: Team = team, id: str = ticket.id) -> bool:
+                return (await team.status(id)).state == await state_of(team, id) == "PENDING"
 
-            assert await soon(is_pending, 0.5)
-            [lapsed] = await recorded(team, "TicketLapsed", mode)
-            assert (lapsed.reason, lapsed.by) == ("its worker did not renew its lease", "changeover")
+            assert await soon(is_pending, 5)
+            lapsed = await recorded(team, "TicketLapsed", mode)
+            places = 2 if mode == "delegate" else 1  # where the agent works, and where its sender waits
+            assert len(lapsed) == places or stage.lives > 1
+            assert {(each.reason, each.by) for each in lapsed} == {(SILENCE, "changeover")}
         assert came(await brought(stage, team, ticket, clerk=brings("Three."))) == ("clerk", DONE[mode], "Three.")
 
 

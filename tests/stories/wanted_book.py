@@ -5,12 +5,10 @@ from tests.stories import (
     honest_loops,
     next_candidates,
     policies,
-    settled_tickets,
 )
 
 THEMES = (
     binding_expectations,
-    settled_tickets,
     honest_loops,
     next_candidates,
     policies,

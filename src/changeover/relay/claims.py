@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
 
@@ -204,20 +204,20 @@ class Finish(Once, Struct, frozen=True, gc=False):
 
 
 class NoteTicket(Struct, frozen=True, gc=False):
-    """That a ticket was taken, lapsed or given back; recorded once per cause, and only while a run is under way."""
+    """That a ticket was taken or given back; recorded once per cause, and only while a run is under way."""
 
     rereads: ClassVar[bool] = False
 
     conversation: str
     cause: str
-    events: Sequence[Event]
+    event: Event
     claim: Claim | None = None
 
     def key(self, state: State) -> str:
         return self.cause if state.run is not None else ""
 
     def step(self, state: State, world: World) -> Append | Settled[None]:
-        return Append(self.cause, self.events, claim=self.claim) if state.run is not None else Settled(None)
+        return Append(self.cause, [self.event], claim=self.claim) if state.run is not None else Settled(None)
 
     def outcome(self, state: State, append: Append) -> None:
         return None
@@ -226,20 +226,21 @@ class NoteTicket(Struct, frozen=True, gc=False):
         return None
 
 
-class WearOut(Once, Struct, frozen=True, gc=False):
-    """That a ticket was claimed too often: recorded where its agent works and, for a delegate, where its sender waits;
-    nothing is recorded where that is known."""
+class Lapse(Once, Struct, frozen=True, gc=False):
+    """That the claim of an accepted task lapsed, or that this happened too often: nothing is recorded where that is
+    known."""
 
     conversation: str
     ticket: Ticket
     reason: str
+    worn_out: bool = False
 
     def step(self, state: State, world: World) -> Append | Settled[None]:
         if not self._is_news(state):
             return Settled(None)
-        lapsed = TicketLapsed(self.ticket.id, self.reason, ENGINE, worn_out=True)
+        lapsed = TicketLapsed(self.ticket.id, self.reason, ENGINE, self.worn_out)
         # The cause names the end of the log: of several processes that sweep at once, one records it.
-        return Append(claim_cause("worn", input_cause(self.ticket.id, state.position)), [lapsed])
+        return Append(claim_cause("lapsed", input_cause(self.ticket.id, state.position)), [lapsed])
 
     def outcome(self, state: State, append: Append) -> None:
         return None
@@ -247,10 +248,12 @@ class WearOut(Once, Struct, frozen=True, gc=False):
     def _is_news(self, state: State) -> bool:
         if state.run is None:
             return False
-        if state.run.ticket == self.ticket.id:
+        mine = state.run.ticket == self.ticket.id
+        if mine and self.worn_out:
             return not state.run.worn_out
-        record = handoff_in(state, self.ticket.id)
-        return record is not None and Signal.LAPSE in TRANSITIONS[record.state]
+        if (record := handoff_in(state, self.ticket.id)) is not None:
+            return Signal.LAPSE in TRANSITIONS[record.state]
+        return mine and state.work.status == "running"
 
 
 class DeclineOffer(Once, Struct, frozen=True, gc=False):

@@ -23,12 +23,10 @@ from changeover.relay.claims import (
     ENDED,
     Accept,
     AnswerOffer,
-    DeclineOffer,
     End,
     Finish,
     GiveBack,
     NoteTicket,
-    WearOut,
     leg_of,
     offer_in,
     package_again,
@@ -50,8 +48,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("changeover.engine")
 
-LAPSED = "its worker did not renew its lease"
-
 
 class Claims:
     """What workers do with tickets, through this engine."""
@@ -60,16 +56,22 @@ class Claims:
         self._dispatcher = dispatcher
         self._log, self._conversations = dispatcher.log, dispatcher.conversations
         self._directory, self._holdings = dispatcher.directory, dispatcher.waits.holdings
+        self._lapses = dispatcher.lapses
 
     async def take(self, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
-        """Claim the most urgent tickets; if fewer than `limit` wait, look for those that were claimed too often."""
+        """Claim the most urgent tickets; if fewer than `limit` wait, look for claims that lapsed."""
         world, token = self._directory.world, claim_token(text_of(by), os.urandom(6).hex())
         attempts, team = world.roster.attempts, world.roster.team
         take = Take(agents, token, lease, limit, attempts, world.clock.now(), team)
         taken = await self._log.queue.take(take)
-        if len(taken) < limit:
-            async with self.returned_unless_kept(taken):
-                await self.sweep()
+        async with self.returned_unless_kept(taken):
+            for ticket in (each.ticket for each in taken if each.attempt > 1):
+                with suppress(*UNREADABLE):  # left to a newer version
+                    await self._lapses.record(ticket)
+            if len(taken) < limit:
+                await self._lapses.sweep()
+        if taken:
+            self._lapses.watch(lease)
         return taken
 
     @asynccontextmanager
@@ -85,9 +87,9 @@ class Claims:
     async def package(self, taken: Taken) -> Callable[[], HandoffPackage]:
         """A function that builds the package of a ticket; raises ClaimLost if nothing is left to do."""
         ticket = taken.ticket
-        if (asked := await self._offer(ticket)) is not None:
+        if (asked := await self.offer(ticket)) is not None:
             return partial(package_of, asked)
-        await self._begin_delegate(ticket)
+        await self.begin_delegate(ticket)
         live = await self._conversations.get(ticket.place)
         async with live.lock:
             await self._conversations.ensure_readable(live)
@@ -107,12 +109,13 @@ class Claims:
                 return await self._finish(input)
             case Accept():
                 await self._accept(input)
+                self._lapses.forget(input.taken.ticket.id)
             case GiveBack():
                 await self._give_back(input)
         return None
 
     async def _accept(self, accept: Accept) -> None:
-        if await self._offer(accept.taken.ticket) is not None:
+        if await self.offer(accept.taken.ticket) is not None:
             await self._answer(AnswerOffer(accept.taken, accept.answer, accept.by))
         elif not accept.again:
             await self._resume(accept.taken, accept.by)
@@ -121,7 +124,7 @@ class Claims:
 
     async def _ensure_allowed(self, answer: AnswerOffer) -> None:
         """Raise IllegalTransition if the task was accepted before, and the claim holds."""
-        accepted = isinstance(answer.answer, Answer) and await self._offer(answer.taken.ticket) is None
+        accepted = isinstance(answer.answer, Answer) and await self.offer(answer.taken.ticket) is None
         if accepted and await self._holds(answer.taken):
             assert isinstance(answer.answer, Answer)
             raise refused(answer.answer)
@@ -143,7 +146,7 @@ class Claims:
     async def _finish(self, finish: Finish) -> Event:
         """Record the result. A delegate that is still offered accepts first, and its conversation is opened."""
         ticket = finish.taken.ticket
-        if ticket.place != ticket.conversation and await self._offer(ticket) is not None:
+        if ticket.place != ticket.conversation and await self.offer(ticket) is not None:
             await self._answer(AnswerOffer(finish.taken, Accepted(), finish.by))
         async with self._at(ticket.place, ticket) as live:
             event = await self._dispatcher.recorder.put(live, finish)
@@ -153,30 +156,29 @@ class Claims:
 
     async def _give_back(self, give: GiveBack) -> None:
         ticket, claim = give.taken.ticket, give.taken.claim
-        if await self._offer(ticket) is not None:
+        if await self.offer(ticket) is not None:
             if not await self._log.queue.give_back(claim, counted=False):
                 raise ClaimLost(ticket.id)
             return
         lapsed = TicketLapsed(ticket.id, give.reason or "given back", give.by)
-        await self._note(ticket, claim_cause("back", give.taken.token), [lapsed], replace(claim, ends=True))
+        await self._note(ticket, claim_cause("back", give.taken.token), lapsed, replace(claim, ends=True))
 
     async def _resume(self, taken: Taken, by: str, held: Held | None = None) -> None:
-        """Record that a worker goes on with an accepted task and, if it is not the first, that its predecessor lapsed.
-        With `held`, this engine performs the work from then on."""
-        ticket, taking = taken.ticket, TicketTaken(taken.ticket.id, by)
-        await self._begin_delegate(ticket)
-        events: list[Event] = [TicketLapsed(ticket.id, LAPSED), taking] if taken.attempt > 1 else [taking]
-        await self._note(ticket, claim_cause("taken", taken.token), events, taken.claim, held)
+        """Record that a worker goes on with an accepted task; with `held`, this engine performs the work from now."""
+        ticket = taken.ticket
+        await self.begin_delegate(ticket)
+        taking = TicketTaken(ticket.id, by)
+        await self._note(ticket, claim_cause("taken", taken.token), taking, taken.claim, held)
 
     async def _note(
         self,
         ticket: Ticket,
         cause: str,
-        events: Sequence[Event],
+        event: Event,
         claim: Claim,
         held: Held | None = None,
     ) -> None:
-        """Record events where the agent works and, for a delegate, where its sender waits."""
+        """Record an event where the agent works and, for a delegate, where its sender waits."""
         places = [ticket.place, ticket.conversation]
         shown: Claim | None = claim
         if not claim.ends:
@@ -188,11 +190,11 @@ class Claims:
                     leg_of(live.state, ticket)
                     if held is not None:
                         self._holdings.hold(held)  # not before: a task that goes on meanwhile must not begin the work
-                note = NoteTicket(conversation, cause, events, shown)
+                note = NoteTicket(conversation, cause, event, shown)
                 await self._dispatcher.recorder.put(live, note, fresh=True)
             shown = None if claim.ends else claim
 
-    async def _begin_delegate(self, ticket: Ticket) -> None:
+    async def begin_delegate(self, ticket: Ticket) -> None:
         """Open a delegate's conversation if the worker that accepted its task died before it could."""
         if ticket.place != ticket.conversation and not (await self._conversations.get(ticket.place)).state.position:
             await self._open_delegate(await self._conversations.get(ticket.conversation), ticket)
@@ -208,7 +210,7 @@ class Claims:
         child, _ = await self._dispatcher.children.open(live, command)
         await self._dispatcher.notify(child)
 
-    async def _offer(self, ticket: Ticket) -> AskReceiver | None:
+    async def offer(self, ticket: Ticket) -> AskReceiver | None:
         """The offer of a ticket as its receiver is asked, if it has no answer yet."""
         live = await self._conversations.get(ticket.conversation)
         async with live.lock:
@@ -233,20 +235,6 @@ class Claims:
         finally:
             await self._dispatcher.notify(live)
 
-    async def sweep(self) -> None:
-        """Ask a person about tickets that were claimed too often."""
-        roster = self._directory.world.roster
-        for queued in await self._log.queue.worn_out(roster.attempts, roster.team):
-            ticket, reason = queued.ticket, f"{queued.attempts} workers took it, and none finished it"
-            # Left to a newer version, or over meanwhile: the other tickets must not wait for that.
-            with suppress(*UNREADABLE, ClaimLost):
-                if await self._offer(ticket) is not None:
-                    await self._dispatcher.put(DeclineOffer(ticket, reason))
-                    continue
-                await self._begin_delegate(ticket)
-                for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
-                    await self._dispatcher.put(WearOut(conversation, ticket, reason))
-
     async def serve(self, taken: Taken, by: str) -> End:
         """Perform the work of a claimed ticket until it is done, rests, or is lost."""
         held, end = Held(taken), End.DONE
@@ -268,7 +256,7 @@ class Claims:
 
     async def _takes(self, taken: Taken, by: str, held: Held) -> bool:
         """Ask the agent, if the task is still offered; True if it works on it now."""
-        if (asked := await self._offer(taken.ticket)) is None:
+        if (asked := await self.offer(taken.ticket)) is None:
             await self._resume(taken, by, held)
             return True
         self._holdings.hold(held)

@@ -18,6 +18,7 @@ from changeover.engines.local.conversation import (
 )
 from changeover.engines.local.directory import LiveDirectory
 from changeover.engines.local.followers import Followers, Watch, undamaged
+from changeover.engines.local.lapses import Lapses
 from changeover.engines.local.perform import Performer
 from changeover.engines.local.recorder import Postponed, Recorder
 from changeover.engines.local.stream import Reading
@@ -70,7 +71,8 @@ class Dispatcher:
         self.directory = LiveDirectory(log, world, self.conversations, self.waits.holdings)
         self.recorder = Recorder(self, observer)
         self.performer = Performer(self)
-        self.children, self.claims, self.withdrawals = Children(self), Claims(self), Withdrawals(self)
+        self.children, self.lapses, self.withdrawals = Children(self), Lapses(self), Withdrawals(self)
+        self.claims = Claims(self)
         self.tasks: set[asyncio.Task[Any]] = set()
         self._observer, self._shared = observer, patience is not None
         self.elsewhere = elsewhere
