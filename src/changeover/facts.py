@@ -156,6 +156,9 @@ class Expected(Struct, frozen=True, omit_defaults=True, gc=False):
     """A JSON schema; empty allows any text."""
     criteria: tuple[str, ...] = ()
     """What makes the result a good one, in words."""
+    sender: str = ""
+    tool: str = ""
+    """The agent and its tool that declare it: the task may have been handed on since. Empty in old logs."""
 
 
 @copied("path")

@@ -84,7 +84,11 @@ class TicketClaim:
             raise ClaimLost(self.ticket.id, "the lease ran out, or there is nothing left to do")
 
     async def complete(self, result: str) -> None:
-        """Record the result; the conversation goes on with it."""
+        """Record the result; the conversation goes on with it.
+
+        Raises ExpectationError if the result does not fit what the sender expects. The first time the claim holds, and
+        may bring another result; the second time the task has failed.
+        """
         check_texts(result=result)
         await self._engine.put(Finish(self._taken, self._by, result))
 

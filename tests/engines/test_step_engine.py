@@ -241,6 +241,10 @@ CANNOT: dict[str, tuple[str, ...]] = {
         "whoever_takes_what_lapsed_is_given_the_same_package",
         "whoever_takes_what_was_given_back_is_given_the_same_package",
         "a_handoff_whose_lease_lapsed_is_pending_before_anybody_claims_it",
+        "a_worker_whose_second_result_does_not_fit_is_told_that_the_task_failed",
+        "a_worker_whose_result_does_not_fit_is_told_and_repairs_it_under_the_same_claim",
+        "a_worker_is_told_what_a_model_expects_of_a_transfer",
+        "a_worker_is_told_what_a_model_expects_of_its_delegate",
     ),
     "an agent can do only so much at once": (
         "a_task_for_an_agent_without_capacity_goes_to_the_alternative",

@@ -7,6 +7,7 @@ from tests.stories import (
     alternatives,
     answers,
     approvals,
+    binding_expectations,
     bound_approvals,
     branches,
     breakers,
@@ -72,7 +73,7 @@ THEMES = (
     *(specialists, successors, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
-    *(settled_tickets, lasting_packages, policies),
+    *(settled_tickets, lasting_packages, binding_expectations, policies),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.errors import ClaimLost, HandoffNotFound, IllegalTransition
-from changeover.facts import Mode, Ticket
+from changeover.facts import Expected, Mode, Ticket
 from changeover.facts import State as Standing
 from changeover.handoffs.answers import Accepted, Answer, Rejected
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
-from changeover.ids import Mark, child_id, claim_cause, command_id, input_cause, run_id, split_handoff
+from changeover.ids import Mark, Topic, child_id, claim_cause, command_id, input_cause, run_id, split_handoff, topic_id
 from changeover.messages import User
-from changeover.relay.commands import AskReceiver
+from changeover.relay.commands import AskReceiver, JudgeResult
 from changeover.relay.decide.answers import question
 from changeover.relay.events import (
     ENGINE,
@@ -28,6 +28,7 @@ from changeover.relay.events import (
     HandoffAccepted,
     HandoffExpired,
     HandoffRejected,
+    ResultJudged,
     TicketLapsed,
 )
 from changeover.relay.package import continued, task_of
@@ -36,7 +37,7 @@ from changeover.relay.ports import World
 from changeover.relay.queue import Claim, Taken
 from changeover.relay.requests import Append, Once, Say, Settled
 from changeover.relay.result import handoff_in, handoffs_of
-from changeover.relay.run import Run, Thinking
+from changeover.relay.run import Run, Thinking, declared_by
 from changeover.relay.state import State
 from changeover.relay.turn import Offered, Turn
 
@@ -176,31 +177,43 @@ class Finish(Once, Struct, frozen=True, gc=False):
     by: str
     text: str
     ok: bool = True
+    judged: ResultJudged | None = None
+    """What the check of the result found, if something is expected: a misfit is recorded, and the claim goes on."""
 
     @property
     def conversation(self) -> str:
         return self.taken.ticket.place
 
     def step(self, state: State, world: World) -> Append:
-        ticket, claim = self.taken.ticket, replace(self.taken.claim, ends=True)
+        ticket, claim = self.taken.ticket, replace(self.taken.claim, ends=not (self.judged and self.judged.problem))
         if (found := offer_in(state, ticket)) is not None and found[2].offer.mode is Mode.TRANSFER:
             accepted = signed(answered(question(state, *found), Accepted()), self.by)
             event = in_time(accepted, found[2], world.clock.now())
             both = isinstance(event, HandoffAccepted)
-            events = [event, self._event(event.receiver, state.position)] if both else [event]
+            events = [event, *self._events(event.receiver, state.position)] if both else [event]
             return Append(command_id(event.call, Mark.QUESTION), events, claim=claim)
         phase = leg_of(state, ticket).phase
         if not isinstance(phase, Thinking):
             raise ClaimLost(ticket.id, "another process is at work on it")
-        return Append(phase.due, [self._event(state.agent, state.task)], claim=claim)
+        return Append(phase.due, self._events(state.agent, state.task), claim=claim)
 
     def outcome(self, state: State, append: Append) -> Event:
         return append.events[0]
 
-    def _event(self, agent: str, task: int) -> Event:
-        if self.ok:
-            return FunctionReturned(agent, task, self.text, by=self.by)
-        return FunctionFailed(agent, task, self.text, self.by)
+    def check(self, state: State) -> JudgeResult | None:
+        """The check of the result that comes first, if something is expected of it."""
+        found = offer_in(state, self.taken.ticket) if self.ok else None
+        if found is not None and (offer := found[2].offer).expected is not None:
+            wish: Expected | None = declared_by(offer.expected, offer.sender, "")
+        else:
+            wish = leg_of(state, self.taken.ticket).wish if self.ok and found is None else None
+        return JudgeResult(topic_id(state.position, Topic.RESULT), state.task, self.text, wish) if wish else None
+
+    def _events(self, agent: str, task: int) -> list[Event]:
+        if not self.ok:
+            return [FunctionFailed(agent, task, self.text, self.by)]
+        returned = FunctionReturned(agent, task, self.text, by=self.by)
+        return [returned, replace(self.judged, task=task)] if self.judged else [returned]
 
 
 class NoteTicket(Struct, frozen=True, gc=False):

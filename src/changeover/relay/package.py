@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from changeover.errors import UnknownAgentError
-from changeover.facts import DelegateResult, HandoffRecord, HandoffResult, Mode, RunResult, dated
+from changeover.facts import DelegateResult, Expected, HandoffRecord, HandoffResult, Mode, RunResult, dated
 from changeover.facts import State as HandoffState
 from changeover.handoffs.context import changed, merge_variables
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task, history_of
@@ -59,7 +59,7 @@ def package_of(command: AskReceiver) -> HandoffPackage:
             user=context.user,
             **_follows(offer.retry_of),
         ),
-        Expectations(timeout=None),
+        _expectations(offer.expected, offer.timeout),
     )
 
 
@@ -89,8 +89,15 @@ def task_of(state: State, run: Run) -> HandoffPackage:
             correlation_id=spoken.correlation_id,
             user=spoken.user,
         ),
-        Expectations(timeout=None),
+        _expectations(run.wish),
     )
+
+
+def _expectations(expected: Expected | None, timeout: float | None = None) -> Expectations:
+    """What is expected of the result, as a package holds it."""
+    if expected is None:
+        return Expectations(timeout=timeout)
+    return Expectations(output_schema=expected.schema, success_criteria=expected.criteria, timeout=timeout)
 
 
 def continued(asked: AskReceiver, since: Sequence[Message], before: Travelling, now: Travelling) -> HandoffPackage:

@@ -6,8 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from changeover.facts import ApprovalRequest, DelegateResult, Handed, HandoffRecord, Ledger, Share, Spent, Usage
+from changeover.facts import (
+    ApprovalRequest,
+    DelegateResult,
+    Expected,
+    Handed,
+    HandoffRecord,
+    Ledger,
+    Share,
+    Spent,
+    Usage,
+)
 from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
@@ -80,12 +91,19 @@ def joined(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Sh
 NOTHING = Spent()
 
 
+def declared_by(expected: Expected, sender: str, tool: str) -> Expected:
+    """The expectations with the sender and the tool that declare them, unless they name others."""
+    return expected if expected.sender else replace(expected, sender=sender, tool=tool)
+
+
 class Thinking(Struct, frozen=True, gc=False):
     """The active agent's reply is due; `due` is the id of the command that gets it."""
 
     due: str
     attempt: int = 1
     not_before: float = 0.0
+    problem: str = ""
+    """Why the last answer does not do, if it has to be given again."""
 
 
 class Awaiting(Struct, frozen=True, gc=False):
@@ -220,6 +238,7 @@ class Run(Account):
         "under_way",
         "verdict",
         "waiting",
+        "wishes",
         "worn_out",
     )
 
@@ -252,10 +271,11 @@ class Run(Account):
         """Rules that have handed the run over."""
         self.misjudged: set[str] = set()
         """Rules whose condition raised."""
-        self.told = False
-        """Whether the agent was told that no handoff is left."""
-        self.delegates = False
-        """Whether the run has had a delegate."""
+        self.wishes: dict[str, Expected | None] = {}
+        """What is expected of the answer, by the transfers of the run from the first that expects something; the last
+        one counts."""
+        self.told = self.delegates = False
+        """Whether the agent was told that no handoff is left, and whether the run has had a delegate."""
         self.struck: LimitFault | None = None
         """The limit of the whole run that a delegate exceeded."""
         self.trail: list[Passed] = []
@@ -282,6 +302,14 @@ class Run(Account):
         if turn is None or found is None or type(found.phase) is Answered:
             return None
         return (turn, found) if isinstance(found.phase, phase) else None
+
+    @property
+    def wish(self) -> Expected | None:
+        """What is expected of the answer: by the delegating agent, else by the transfers of this run."""
+        given = self.spoken.given
+        if given is not None and given.expected is not None:
+            return declared_by(given.expected, given.sender, given.tool)
+        return next(reversed(self.wishes.values()), None) if self.wishes else None
 
     def brokers(self, turn: Turn) -> bool:
         """Whether this is the turn of a caller that has a broker find the receiver."""

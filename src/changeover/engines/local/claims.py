@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.holdings import Held
-from changeover.errors import UNREADABLE, ClaimLost, EngineError
+from changeover.errors import UNREADABLE, ClaimLost, EngineError, ExpectationError
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted, Answer
 from changeover.handoffs.package import HandoffPackage
@@ -36,8 +36,9 @@ from changeover.relay.claims import (
 from changeover.relay.commands import AskReceiver, AwaitClaim, Command
 from changeover.relay.decide.answers import question
 from changeover.relay.decide.delegates import run_child
-from changeover.relay.events import Event, HandoffAccepted, HandoffExpired, TicketLapsed, TicketTaken
+from changeover.relay.events import Event, HandoffAccepted, HandoffExpired, ResultJudged, TicketLapsed, TicketTaken
 from changeover.relay.package import package_of
+from changeover.relay.perform.handoffs import judge_result
 from changeover.relay.queue import Claim, Take, Taken
 from changeover.relay.sanitize import text_of
 from changeover.relay.tickets import ticket_of
@@ -144,15 +145,28 @@ class Claims:
         return _in_time(event, ticket)
 
     async def _finish(self, finish: Finish) -> Event:
-        """Record the result. A delegate that is still offered accepts first, and its conversation is opened."""
+        """Record the result. A delegate that is still offered accepts first, and its conversation is opened. A result
+        that is not what was expected is recorded as such, and raises ExpectationError."""
         ticket = finish.taken.ticket
         if ticket.place != ticket.conversation and await self.offer(ticket) is not None:
             await self._answer(AnswerOffer(finish.taken, Accepted(), finish.by))
+        judged = await self._judged(finish)
         async with self._at(ticket.place, ticket) as live:
-            event = await self._dispatcher.recorder.put(live, finish)
+            event = await self._dispatcher.recorder.put(live, replace(finish, judged=judged))
         if live.state.root != live.state.id:
             await self._dispatcher.go_on_with(live.state.root)
+        if judged is not None and judged.problem and not isinstance(event, HandoffExpired):
+            raise ExpectationError(ticket.agent, judged.problem)
         return _in_time(event, ticket)
+
+    async def _judged(self, finish: Finish) -> ResultJudged | None:
+        """What the check of a result finds; None if nothing is expected of it."""
+        live = await self._conversations.get(finish.conversation)
+        async with live.lock:
+            await self._conversations.refresh(live)
+            await self._conversations.ensure_readable(live)
+            check = finish.check(live.state)
+        return await judge_result(self._directory.world, check) if check is not None else None
 
     async def _give_back(self, give: GiveBack) -> None:
         ticket, claim = give.taken.ticket, give.taken.claim

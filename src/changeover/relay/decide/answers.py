@@ -8,7 +8,7 @@ from typing import Any
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
-from changeover.facts import Expected, Mode, RequestKind
+from changeover.facts import Mode, RequestKind
 from changeover.faults import ResultFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
@@ -36,7 +36,7 @@ from changeover.relay.events import (
     RunCompleted,
     RunFailed,
 )
-from changeover.relay.run import Replied, Run
+from changeover.relay.run import Replied, Run, declared_by
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 
@@ -83,6 +83,8 @@ def answer(
 ) -> Record | AskReceiver | JudgeResult | PackContext | None:
     """What is due for a call whose handoff was offered or declined; None if it has to wait."""
     match call.phase:
+        case Offered(verdict=None, repair=repair, offer=offer) if repair:
+            return _request(state, call, offer, "task", problem=repair)
         case Offered(verdict=None) as phase:
             return _answer_of(state, run, turn, call, phase, roster)
         case Offered(verdict=verdict, index=-1) as phase if verdict:
@@ -190,16 +192,18 @@ def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record
 
 def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDecided) -> Record | JudgeResult:
     """The result of a delegate that is a person, after it was checked against the expectations."""
-    offer = phase.offer
-    text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
+    offer, decision = phase.offer, verdict.decision
+    who, by = (offer.call, state.task, offer.receiver), verdict.by or offer.receiver
+    if not isinstance(decision, Respond):  # asked for another answer, the person gives none
+        return Record(HandoffReturned(*who, success=False, error=verdict_words(decision), by=by))
     if offer.expected is not None and phase.problem is None:
-        by = (offer.expected, offer.sender, call.call.name)
-        return JudgeResult(topic_id(offer.call, Topic.RESULT), state.task, text, *by, offer.call)
-    who = (offer.call, state.task, offer.receiver)
-    if phase.problem:
-        error = str(ExpectationError(offer.receiver, phase.problem))
-        return Record(HandoffReturned(*who, success=False, response=text, error=error, by=verdict.by or offer.receiver))
-    return Record(HandoffReturned(*who, success=True, response=text, by=verdict.by or offer.receiver))
+        wish = declared_by(offer.expected, offer.sender, call.call.name)
+        id = topic_id(offer.call, Topic.REPAIR if phase.repair else Topic.RESULT)
+        return JudgeResult(id, state.task, decision.text, wish, offer.call)
+    if phase.problem and not phase.repair:
+        return Record(RepairAsked(state.task, phase.problem, offer.call))
+    error = str(ExpectationError(offer.receiver, phase.problem)) if phase.problem else ""
+    return Record(HandoffReturned(*who, success=not error, response=decision.text, error=error, by=by))
 
 
 def _after_refusal(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
@@ -258,13 +262,23 @@ def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:
 
 
 def _request(
-    state: State, call: OpenCall, offer: HandoffOffered, kind: RequestKind, about: dict[str, Any] | None = None
+    state: State,
+    call: OpenCall,
+    offer: HandoffOffered,
+    kind: RequestKind,
+    about: dict[str, Any] | None = None,
+    problem: str = "",
 ) -> Record:
-    """Request a decision of a person about an offer."""
-    id, who = topic_id(offer.call, kind), (offer.sender, call.call.name)
+    """Request a decision of a person about an offer, or another answer because of a problem with the first."""
+    id, who = topic_id(offer.call, Topic.REPAIR if problem else kind), (offer.sender, call.call.name)
     asked = about if about is not None else offer.variables
-    message = offer.message or (state.run.spoken.text if state.run else "")
+    message = asked_for(offer.message or (state.run.spoken.text if state.run else ""), problem)
     return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, message, kind=kind))
+
+
+def asked_for(message: str, problem: str) -> str:
+    """The message of a request to a person; with the problem, if the first answer did not do."""
+    return f"{message}\n\n{problem}" if problem else message
 
 
 REPAIRS = 1
@@ -273,11 +287,11 @@ REPAIRS = 1
 
 def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Record | Sequence[Command]:
     """What is due when a call ends the run with its output: the check of the output first, if one is expected."""
-    found = _expectations(state, run)
-    if found is None or turn.judged == "":
+    wish = run.wish
+    if wish is None or turn.judged == "":
         return Record(RunCompleted(run.id, output))
     if turn.judged is None:
-        return [JudgeResult(topic_id(call.id, Topic.END), state.task, output, *found, call.id)]
+        return [JudgeResult(topic_id(call.id, Topic.END), state.task, output, wish, call.id)]
     if run.repairs < REPAIRS and not turn.quiet:
         return Record(CallRefused(call.id, state.task, turn.judged, "result"))
     return Record(RunFailed(run.id, ResultFault(state.agent, turn.judged)))
@@ -285,24 +299,13 @@ def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Reco
 
 def judge(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command] | None:
     """What is due before the run may end with this answer: its check, a repair or a failure; None if nothing is."""
-    found = _expectations(state, run)
-    if found is None:
+    wish = run.wish
+    if wish is None:
         return None
     if not phase.judged:
-        return [JudgeResult(topic_id(phase.at, Topic.RESULT), state.task, phase.text, *found)]
+        return [JudgeResult(topic_id(phase.at, Topic.RESULT), state.task, phase.text, wish)]
     if not phase.problem:
         return None
-    if run.repairs < REPAIRS and isinstance(roster.seats.get(state.agent), Seat):
+    if run.repairs < REPAIRS and isinstance(roster.seats.get(state.agent), Seat | Person):
         return Record(RepairAsked(state.task, phase.problem))
     return Record(RunFailed(run.id, ResultFault(state.agent, phase.problem)))
-
-
-def _expectations(state: State, run: Run) -> tuple[Expected, str, str] | None:
-    """The expectations of the run's answer, with the sender and the tool that declare them: those of the task that
-    was delegated to this conversation, else those of the last handoff of this run."""
-    given, handed = run.spoken.given, state.handed
-    if given is not None and given.expected is not None:
-        return given.expected, given.sender, given.tool
-    if state.leg >= 0 and handed is not None and handed.expected is not None:
-        return handed.expected, handed.sender, handed.tool
-    return None

@@ -309,6 +309,8 @@ class RepairAsked(Recordable, frozen=True, tag="repair_asked"):
 
     task: int
     problem: str
+    call: str = ""
+    """The handoff, if a person answered it as a delegate."""
 
 
 class TicketTaken(Recordable, frozen=True, tag="ticket_taken"):

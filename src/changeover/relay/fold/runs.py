@@ -229,11 +229,12 @@ def judge(state: State, run: Run, event: ResultJudged) -> None:
 
 
 def repair(state: State, run: Run, event: RepairAsked) -> None:
-    if not isinstance(run.phase, Replied):
-        return
-    run.repairs, run.by = run.repairs + 1, ""
-    state.add(Note(event.problem, "changeover"))
-    run.phase = Thinking(str(state.position))
+    if isinstance(run.phase, Replied):
+        run.repairs, run.by = run.repairs + 1, ""
+        state.add(Note(event.problem, "changeover"))
+        run.phase = Thinking(str(state.position), problem=event.problem)
+    elif (found := run.find(event.call, Offered)) and isinstance(offered := found[1].phase, Offered):
+        found[0].move(found[1], replace(offered, verdict=None, problem=None, repair=event.problem))
 
 
 def limit(state: State, run: Run, event: TierChosen) -> None:

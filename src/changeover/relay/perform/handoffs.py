@@ -76,7 +76,7 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
 
 def _expects(roster: Roster, command: JudgeResult) -> Any:
     """The declared expectations with their functions; those of the event if the declaration is gone."""
-    move = roster.move_of(command.sender, command.tool)
+    move = roster.move_of(command.expected.sender, command.expected.tool)
     if isinstance(move, DECLARED) and move.declared.expects is not None:
         return move.declared.expects
     from changeover.handoffs.package import Expectations

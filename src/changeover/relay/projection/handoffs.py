@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from changeover.facts import Mode
-from changeover.ids import call_of, child_id, handoff_id, topic_id
+from changeover.ids import Topic, call_of, child_id, handoff_id, topic_id
 from changeover.relay.events import (
     ENGINE,
     AlternativeRefused,
@@ -102,7 +102,7 @@ def _is_current(sheet: Sheet, ticket: str) -> bool:
     return sheet.state.run is not None and sheet.state.run.ticket == ticket
 
 
-ASIDE = ("task", "permission", "escalation")
+ASIDE = ("task", "permission", "escalation", Topic.REPAIR)
 """The topics of requests to people about a handoff."""
 
 
