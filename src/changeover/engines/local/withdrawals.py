@@ -7,14 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from changeover.engines.local.conversation import Conversation, in_hook
-from changeover.errors import ConversationNotFound, EngineError
+from changeover.errors import ConversationNotFound
 from changeover.facts import HandoffRecord
 from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.ids import below
 from changeover.relay.requests import Cancel, CancelRun, RollBack
 from changeover.relay.state import State
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
+
+CLEAN_UP = 5.0
+"""Seconds for which `cancel` waits while tools and models that were cancelled clean up."""
 
 
 class Withdrawals:
@@ -63,9 +67,16 @@ class Withdrawals:
         await self._dispatcher.settle(live)
         if ending is not None and not in_hook():
             await asyncio.wait([ending])
-            if not ending.cancelled() and isinstance(error := ending.exception(), EngineError):
+            await self._cleaned_up(live.state.id)
+            if not ending.cancelled() and (error := ending.exception()) is not None:
                 raise error
         return run is not None
+
+    async def _cleaned_up(self, conversation: str) -> None:
+        """Wait, at most CLEAN_UP seconds, until what was cancelled in a conversation and below it has cleaned up."""
+        tree = [live for live in self._conversations if f"{live.state.id}/".startswith(below(conversation))]
+        if leaving := [task for live in tree for task in live.leaving]:
+            await asyncio.wait(leaving, timeout=CLEAN_UP)
 
     async def _until(self, live: Conversation, holds: Callable[[State], bool]) -> None:
         """Go on with a conversation until this holds of it, whichever process works on it."""

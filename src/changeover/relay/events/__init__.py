@@ -22,6 +22,8 @@ from changeover.relay.events.handoffs import (
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -40,10 +42,13 @@ from changeover.relay.events.handoffs import (
 )
 from changeover.relay.events.runs import (
     CancelRequested,
+    Checked,
+    ContentChecked,
     FellBack,
     FunctionFailed,
     FunctionReturned,
     Given,
+    Hop,
     LimitReached,
     ModelFailed,
     ModelReplied,
@@ -70,11 +75,15 @@ __all__ = [
     "ApprovalWaived",
     "CallRefused",
     "CancelRequested",
+    "Checked",
     "CircuitFound",
+    "ContentChecked",
     "ContextPacked",
     "Entry",
     "Event",
     "FellBack",
+    "FollowUpDone",
+    "FollowUpFailed",
     "FunctionFailed",
     "FunctionReturned",
     "Given",
@@ -85,6 +94,7 @@ __all__ = [
     "HandoffRejected",
     "HandoffReturned",
     "HandoffRolledBack",
+    "Hop",
     "LimitReached",
     "ModelFailed",
     "ModelReplied",
@@ -168,6 +178,9 @@ Event = (
     | TierChosen
     | TicketLapsed
     | VariantChosen
+    | ContentChecked
+    | FollowUpFailed
+    | FollowUpDone
 )
 """Every event that this version can write."""
 

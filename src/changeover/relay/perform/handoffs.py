@@ -12,12 +12,11 @@ from changeover.facts import Mode
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, answer_of
 from changeover.relay.commands import AskReceiver, CallBack, JudgeResult
 from changeover.relay.events import (
+    Event,
     HandoffAccepted,
     HandoffConditional,
     HandoffRejected,
     ResultJudged,
-    RollbackDone,
-    RollbackFailed,
 )
 from changeover.relay.package import package_of
 from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, words_of
@@ -36,15 +35,16 @@ async def ask(world: World, command: AskReceiver) -> Answered:
     if accepts is None:
         return answered(command, Accepted())
     try:
-        return answered(command, answer_of(await called(accepts, package_of(command))))
+        return answered(command, answer_of(await called(accepts, package_of(command))), own=True)
     except TROUBLE as error:
         let_go(error)
         logger.exception("%s could not answer the offer %s", command.offer.receiver, command.id)
         return answered(command, Rejected(f"it could not answer: {words_of(error)}"))
 
 
-def answered(command: AskReceiver, answer: Answer, by: str = "") -> Answered:
-    """The answer as an event, by the receiver unless somebody else gives it."""
+def answered(command: AskReceiver, answer: Answer, by: str = "", own: bool = False) -> Answered:
+    """The answer as an event, by the receiver unless somebody else gives it; `own` if the receiver gave it, and not its
+    load or its absence."""
     offer, who = command.offer, (command.offer.call, command.task, command.offer.receiver)
     by = by or offer.receiver
     match answer:
@@ -52,7 +52,7 @@ def answered(command: AskReceiver, answer: Answer, by: str = "") -> Answered:
             deadline = command.deadline if offer.mode is Mode.DELEGATE else None
             return HandoffAccepted(*who, offer.mode, by, deadline, estimate)
         case Rejected(reason=reason, suggested_alternative=suggested):
-            return event_of(HandoffRejected(*who, reason, suggested or "", by))
+            return event_of(HandoffRejected(*who, reason, suggested or "", by, own=own))
         case Conditional(needs_more_context=context, needs_permission=permission):
             return event_of(HandoffConditional(*who, context, permission, offer.brokered, by=by))
         case _:
@@ -88,7 +88,7 @@ LONGEST = 300.0
 """Longest pause in seconds before a retry."""
 
 
-async def call_back(world: World, command: CallBack) -> RollbackDone | RollbackFailed:
+async def call_back(world: World, command: CallBack) -> Event:
     """Call a function of a handoff's declaration; a retry has the same idempotency key."""
     function = world.roster.callback(command.about)
     if function is None:

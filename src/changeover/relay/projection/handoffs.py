@@ -8,6 +8,7 @@ from changeover.relay.events import (
     ENGINE,
     AlternativeRefused,
     ContextPacked,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -122,3 +123,7 @@ def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
 
 def fail(sheet: Sheet, event: RollbackFailed) -> None:
     sheet.note("error", f"cleaning up after {sheet.id}:{event.call} failed: {event.reason}")
+
+
+def fail_to_follow(sheet: Sheet, event: FollowUpFailed) -> None:
+    sheet.note("error", f"on_accepted of {sheet.id}:{event.call} failed: {event.reason}")
