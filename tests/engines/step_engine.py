@@ -34,7 +34,7 @@ from changeover.relay.commands import (
 )
 from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, settle
 from changeover.relay.engine import Engine, EngineSetup
-from changeover.relay.events import CancelRequested, Entry, Event, HandoffReturned
+from changeover.relay.events import ENGINE, CancelRequested, Entry, Event, HandoffReturned
 from changeover.relay.history import Witness, recorded
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import ask
@@ -255,7 +255,7 @@ class StepEngine:
         """Open or cancel a delegate; its return, if it has ended."""
         child = await self._state(command.child)
         if isinstance(command, CancelChild) and (child.run or child.inbox or not child.position):
-            await self.put(CancelRun(child.id, CancelRequested(by="its sender"), command.opening))
+            await self.put(CancelRun(child.id, CancelRequested(by=command.by), command.opening))
         elif isinstance(command, RunChild) and not child.position:
             await self.put(Say(child.id, command.spoken, "given", command.opening))
         if child.run or child.inbox:
@@ -263,8 +263,8 @@ class StepEngine:
             return None
         if not child.outcomes:
             who = (offer_of(command.id), command.task, command.receiver)
-            reason = command.reason if isinstance(command, CancelChild) else "cancelled"
-            return HandoffReturned(*who, success=False, error=reason, cancelled=True)
+            reason, by = (command.reason, command.by) if isinstance(command, CancelChild) else ("cancelled", ENGINE)
+            return HandoffReturned(*who, success=False, error=reason, cancelled=True, by=by)
         return returned_of(command, next(iter(child.outcomes.values())), child.record)
 
     def _pending(self, conversation: str) -> list[ApprovalRequest]:

@@ -7,6 +7,7 @@ from tests.stories import (
     alternatives,
     answers,
     approvals,
+    binding_expectations,
     bound_approvals,
     branches,
     breakers,
@@ -31,6 +32,7 @@ from tests.stories import (
     honest_loops,
     inboxes,
     lapses,
+    lasting_packages,
     lateness,
     limits,
     load,
@@ -74,7 +76,7 @@ THEMES = (
     *(specialists, successors, next_candidates, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
-    *(settled_tickets, policies, checks),
+    *(settled_tickets, lasting_packages, binding_expectations, policies, checks),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

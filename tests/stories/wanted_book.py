@@ -1,17 +1,11 @@
 """All themes of wanted stories."""
 
 from tests.stories import (
-    binding_expectations,
-    lasting_packages,
     next_candidates,
     policies,
-    settled_tickets,
 )
 
 THEMES = (
-    lasting_packages,
-    binding_expectations,
-    settled_tickets,
     next_candidates,
     policies,
 )

@@ -47,6 +47,8 @@ class Offered(Struct, frozen=True, gc=False):
     """A person's decision: about a permission, or as the receiver."""
     problem: str | None = None
     """Why that answer does not meet the expectations, empty if it does; None until it is checked."""
+    repair: str = ""
+    """Why a person has to answer once more, if the first answer did not meet the expectations."""
     packed: ContextPacked | None = None
     """The receiver's context, if it had to be made."""
     tripped: CircuitFound | None = None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, assert_never
 
 from changeover.errors import limit_words
 from changeover.relay.events import (
+    ENGINE,
     AlternativeRefused,
     ContentChecked,
     ContextPacked,
@@ -58,7 +59,7 @@ def _rolled_back(agent: str, event: HandoffRolledBack) -> Note:
 
 
 def _lapsed(agent: str, event: TicketLapsed) -> Note:
-    return Note(f"{event.by} gave it back: {event.reason}" if event.by else event.reason)
+    return Note(event.reason if event.by in ("", ENGINE) else f"{event.by} gave it back: {event.reason}")
 
 
 def _failed(agent: str, event: ModelFailed) -> Note:

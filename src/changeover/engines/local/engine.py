@@ -19,7 +19,7 @@ from changeover.relay.events import Event
 from changeover.relay.perform.calls import perform
 from changeover.relay.ports import World
 from changeover.relay.queue import Taken
-from changeover.relay.requests import Cancel, Resume, Say
+from changeover.relay.requests import Cancel, Resume, RollBack, Say
 from changeover.relay.stream import StreamItem
 
 P = ParamSpec("P")
@@ -53,7 +53,9 @@ class LocalEngine:
         """Record an input and go on from it."""
         here = self._here()
         if isinstance(input, Cancel):
-            return await here.cancel(input)
+            return await here.withdrawals.cancel(input)
+        if isinstance(input, RollBack):
+            return await here.withdrawals.roll_back(input)
         if isinstance(input, Accept | AnswerOffer | Finish | GiveBack):
             return await here.claims.put(input)
         return await here.put(input)

@@ -32,7 +32,7 @@ from changeover.relay.commands import (
     RunTool,
     SeekApproval,
 )
-from changeover.relay.events import Event, HandoffAccepted, HandoffExpired
+from changeover.relay.events import ENGINE, Event, HandoffAccepted, HandoffExpired
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import Answered, answered, ask
 
@@ -78,21 +78,22 @@ class Performer:
 
     async def answer(self, live: Conversation, command: AskReceiver) -> Answered | HandoffExpired:
         """The receiver's answer to an offer, or an expiry if it comes too late."""
-        clock, deadline, receiver = self._directory.world.clock, command.deadline, command.offer.receiver
+        clock, deadline = self._directory.world.clock, command.deadline
+        who = (command.offer.call, command.task, command.offer.receiver)
         if deadline is not None and clock.now() >= deadline:
-            return HandoffExpired(command.offer.call, command.task, receiver, "it was not asked before the deadline")
+            return HandoffExpired(*who, "it was not asked before the deadline", by=ENGINE)
         asking = asyncio.ensure_future(self._ask(live, command))
         try:
             if await done_by(clock, deadline, asking):
                 return asking.result()
-            return HandoffExpired(command.offer.call, command.task, receiver, "it did not answer in time")
+            return HandoffExpired(*who, "it did not answer in time", by=ENGINE)
         finally:
             asking.cancel()
 
     async def _ask(self, live: Conversation, command: AskReceiver) -> Answered:
         answer, receiver = await ask(self._directory.world, command), command.offer.receiver
         if receiver in self._directory.world.roster.absent:
-            return answered(command, Rejected(ABSENT))
+            return answered(command, Rejected(ABSENT), ENGINE)
         most = self._directory.capacity(receiver)
         if most is not None and isinstance(answer, HandoffAccepted):
             delegate = command.offer.mode is Mode.DELEGATE
@@ -107,4 +108,4 @@ class Performer:
         ticket = command.ticket
         assert ticket.deadline is not None
         await self._directory.world.clock.alarm(ticket.deadline)
-        return HandoffExpired(offer_of(command.id), command.task, ticket.agent, UNCLAIMED)
+        return HandoffExpired(offer_of(command.id), command.task, ticket.agent, UNCLAIMED, by=ENGINE)

@@ -53,7 +53,8 @@ def _ask_person(state: State, run: Run, phase: Thinking, roster: Roster) -> Reco
         sender, kind = state.handed.sender if state.handed else "", _kind(run)
         about = {"reason": REASON} if run.worn_out else state.variables
         id, who = topic_id(phase.due, kind), (sender, "", about, state.agent)
-        return Record(ApprovalRequested(id, state.task, *who, run.spoken.text, kind=kind))
+        message = answers.asked_for(run.spoken.text, phase.problem)
+        return Record(ApprovalRequested(id, state.task, *who, message, kind=kind))
     match verdict.decision:
         case Respond(text=text):
             return Record(FunctionReturned(state.agent, state.task, text, by=verdict.by))
@@ -235,7 +236,7 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
     if (checked := phase.checked) is not None:
         return Record(ContentChecked(state.agent, state.task, "output", checked.verdict, checked.reason))
-    if state.handed is None and run.spoken.given is None:  # no handoff, so no expectations
+    if not run.wishes and run.spoken.given is None:  # nothing is expected
         return Record(RunCompleted(run.id))
     return answers.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
 
@@ -351,7 +352,7 @@ def awaits(state: State, command: str) -> bool:
 
 def _in_turn(turn: Turn, command: str) -> bool:
     call = turn.calls.get(call_of(command))
-    if call is not None and topic_of(command) == Topic.RESULT:
+    if call is not None and topic_of(command) in (Topic.RESULT, Topic.REPAIR):
         return isinstance(call.phase, Offered) and call.phase.problem is None
     if call is not None and topic_of(command) == Topic.END:
         return isinstance(call.phase, Directed) and turn.judged is None

@@ -18,7 +18,6 @@ from changeover.relay.decide.answers import answer, end
 from changeover.relay.decide.limits import fail, over_limit
 from changeover.relay.decide.offer import Proposal, demanded, from_call, propose
 from changeover.relay.events import CallRefused, ToolFinished
-from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import (
@@ -184,7 +183,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
         return AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)
     assert isinstance(phase, Delegated)
     if phase.recalled is not None:
-        return delegates.call_back(state, phase.offer, undone_words(phase.recalled.reason))
+        return delegates.call_back(state, phase.offer, phase.recalled)
     return delegates.run_child(state, run, turn, call, phase, roster)
 
 

@@ -18,6 +18,7 @@ from changeover.relay.events.calls import (
     ToolStarted,
 )
 from changeover.relay.events.handoffs import (
+    ENGINE,
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
@@ -66,6 +67,7 @@ from changeover.relay.events.runs import (
 )
 
 __all__ = [
+    "ENGINE",
     "SCHEMA",
     "AlternativeRefused",
     "ApprovalDecided",

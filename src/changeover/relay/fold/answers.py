@@ -37,7 +37,8 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
         if event.own:
             _remember(state, run, call, offered.offer)
         at = (offered.offer, offered.lasts, event.reason)
-        who, how = (event.suggested, event.by), (offered.commanded, event.worn_out)
+        person = event.by if offered.verdict is not None else ""
+        who, how = (event.suggested, person), (offered.commanded, event.worn_out)
         turn.move(call, Declined(*at, (), *who, *how, tripped=offered.tripped))
 
 

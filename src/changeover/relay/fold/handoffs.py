@@ -28,7 +28,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.fold.calls import dropped, edited
-from changeover.relay.run import Acting, Run, Stopping, Task, Thinking
+from changeover.relay.run import Acting, Run, Stopping, Task, Thinking, declared_by
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
 from changeover.tools.command import Directive
 
@@ -266,6 +266,8 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     state.leg = len(state.handoffs)
     state.undoes = offer.policy is not None and offer.policy.on_failure == "rollback"
     state.handoffs.append(record_of(state.id, task_id(state.id, state.position), run, call, offered))
+    if offer.expected is not None or run.wishes:
+        run.wishes[offer.call] = offer.expected and declared_by(offer.expected, offer.sender, call.call.name)
     run.agents.add(offer.receiver)
     before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
     run.trail.append(

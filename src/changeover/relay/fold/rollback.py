@@ -112,6 +112,8 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
         for offer in offers:
             run.count_handoff(offer.sender, -1)
     run.waiting.give_up(state.at)
+    for call in event.undone:
+        run.wishes.pop(call, None)
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))

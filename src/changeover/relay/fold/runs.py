@@ -219,6 +219,7 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     state.work.begin()
     state.returned, run.verdict = (), None
     if event.directive is None:
+        run.by = event.by
         state.add(Assistant(event.agent, event.text))
         run.phase = Replied(event.text, state.position)
     else:
@@ -234,6 +235,7 @@ def give_up(state: State, run: Run, event: FunctionFailed) -> None:
     run.verdict = None
     state.work.begin()
     if isinstance(run.phase, Thinking):
+        run.by = event.by
         fault = WorkerFault if event.by else FunctionFault
         run.phase = Broken(fault(event.agent, event.reason))
 
@@ -251,11 +253,12 @@ def judge(state: State, run: Run, event: ResultJudged) -> None:
 
 
 def repair(state: State, run: Run, event: RepairAsked) -> None:
-    if not isinstance(run.phase, Replied):
-        return
-    run.repairs += 1
-    state.add(Note(event.problem, "changeover"))
-    run.phase = Thinking(str(state.position))
+    if isinstance(run.phase, Replied):
+        run.repairs, run.by = run.repairs + 1, ""
+        state.add(Note(event.problem, "changeover"))
+        run.phase = Thinking(str(state.position), problem=event.problem)
+    elif (found := run.find(event.call, Offered)) and isinstance(offered := found[1].phase, Offered):
+        found[0].move(found[1], replace(offered, verdict=None, problem=None, repair=event.problem))
 
 
 def limit(state: State, run: Run, event: TierChosen) -> None:
@@ -299,6 +302,7 @@ def call_off(state: State, run: Run, event: CancelRequested) -> None:
         return
     state.returning = None  # a cancelled run does not go back to a sender
     if not isinstance(run.phase, Stopping):
+        run.by = event.by
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
 
 
@@ -323,6 +327,7 @@ def call_off_waiting(state: State, event: CancelRequested) -> None:
     for id, spoken in [each for each in state.inbox if event.run in (0, each[0])]:
         state.inbox.remove((id, spoken))
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
+        run.by = event.by
         who = spoken.agent or state.agent
         name = state.names.get(who, who)
         end = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True, name=name)
