@@ -1,6 +1,7 @@
 """A document in YAML or JSON gives the declarations that code would give."""
 
 import json
+import re
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -265,3 +266,19 @@ def test_json_is_read_in_the_same_way():
 def test_without_an_importer_a_document_loads_no_python_code():
     with pytest.raises(DocumentError, match="os:getcwd cannot be imported: this document may not name Python objects"):
         read_team("agents:\n - {id: a, function: 'os:getcwd'}\n", "upload")
+
+
+def test_all_faults_of_a_document_are_reported_at_once_in_the_order_of_their_lines():
+    text = (
+        "stor: x\n"
+        "agents:\n"
+        "  - {id: a, pull: 7, handofs: [], handoffs: [nobody, b, noone]}\n"
+        "  - {id: b, requires: [5, {name: n, typ: text}]}\n"
+        "  - {name: c}\n"
+    )
+    with pytest.raises(DocumentError) as raised:
+        read(text)
+    places = [re.sub(r".*, line (\d+), column (\d+): .*", r"\1:\2", fault) for fault in raised.value.faults]
+    assert places == ["1:1", "3:19", "3:22", "3:46", "3:57", "4:24", "4:37", "5:5"]
+    assert raised.value.line == 1
+    assert all(fault in str(raised.value) for fault in raised.value.faults)
