@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.moves import GENERIC_TOOL as GENERIC_TOOL
     from changeover.agent.specialist import specialist as specialist
-    from changeover.agent.variable import Variable as Variable
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import DelegateResult as DelegateResult
     from changeover.facts import HandoffRecord as HandoffRecord
@@ -88,9 +87,15 @@ if TYPE_CHECKING:
     from changeover.tools.command import Command as Command
     from changeover.tools.command import Send as Send
     from changeover.tools.command import WorkflowState as WorkflowState
+    from changeover.tools.http_tool import ApiKey as ApiKey
+    from changeover.tools.http_tool import Basic as Basic
+    from changeover.tools.http_tool import Bearer as Bearer
+    from changeover.tools.http_tool import HttpTool as HttpTool
     from changeover.tools.run_context import Received as Received
     from changeover.tools.run_context import RunContext as RunContext
+    from changeover.tools.sql_function import SqlFunction as SqlFunction
     from changeover.tools.tool import tool as tool
+    from changeover.tools.variable import Variable as Variable
     from changeover.worker import Worker as Worker
 
 # The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
@@ -100,10 +105,13 @@ _HOMES = {
     "Agent": "agent.agent",
     "AgentMetrics": "observe.metrics",
     "Allow": "guards.guard",
+    "ApiKey": "tools.http_tool",
     "Approval": "guards.approval",
     "ApprovalRequest": "facts",
     "Approve": "guards.approval",
     "Ask": "guards.guard",
+    "Basic": "tools.http_tool",
+    "Bearer": "tools.http_tool",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.strategies",
     "Circuit": "guards.breaker",
@@ -129,6 +137,7 @@ _HOMES = {
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
     "Handover": "handoffs.strategies",
+    "HttpTool": "tools.http_tool",
     "Learning": "routing.experience",
     "Ledger": "facts",
     "LimitedModel": "models.wrappers",
@@ -159,6 +168,7 @@ _HOMES = {
     "RunResult": "facts",
     "Send": "tools.command",
     "Share": "facts",
+    "SqlFunction": "tools.sql_function",
     "State": "facts",
     "Step": "handoffs.package",
     "Store": "stores.store",
@@ -172,7 +182,7 @@ _HOMES = {
     "TicketStatus": "facts",
     "Times": "observe.metrics",
     "Usage": "facts",
-    "Variable": "agent.variable",
+    "Variable": "tools.variable",
     "Worker": "worker",
     "WorkflowState": "tools.command",
     "delegate": "agent.handoff",

@@ -51,6 +51,7 @@ from tests.stories import (
     submissions,
     successors,
     timeouts,
+    tool_kinds,
     tools,
     transfers,
     trees,
@@ -65,7 +66,7 @@ from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
     *(transfers, variables, turns, limits, budgets, guards, rules, verdicts, modes),
-    *(mistakes, tools, functions, models, conversations, trials),
+    *(mistakes, tools, tool_kinds, functions, models, conversations, trials),
     *(delegates, trees, commands, branches, approvals, bound_approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, absence, load, broker),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -20,7 +20,6 @@ from changeover.agent.moves import (
     generic_transfer,
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
-from changeover.agent.variable import Check, compile_variables, misfit
 from changeover.facts import Mode
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
@@ -29,7 +28,8 @@ from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
-from changeover.tools.tool import ToolDefinition, as_tool
+from changeover.tools.tool import ToolDefinition
+from changeover.tools.variable import Check, compile_variables, misfit
 
 
 class Trial(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Seat(Struct, frozen=True):
     definitions: Definitions
     alone: Definitions
     """The definitions without any handoff."""
-    tools: dict[str, Move]
+    tools: dict[str, UseTool]
     """The moves without any handoff."""
     asks: bool = False
     """True if an offer to it needs an answer; False if it accepts every offer at once."""
@@ -204,19 +204,16 @@ class Roster(Struct, frozen=True):
 def seat(
     agent: Agent,
     members: Mapping[str, Member],
-    definitions: Sequence[ToolDefinition],
+    tools: Iterable[UseTool],
     transfers: bool,
     absent: frozenset[str] = frozenset(),
 ) -> Seat:
     """Compile one agent.
 
-    `definitions` are those of its tools, in their order. `transfers` says whether it may hand off at all. Its model is
-    not shown handoffs that lead only to `absent` members.
+    `tools` are what its toolkit offers now. `transfers` says whether it may hand off at all. Its model is not shown
+    handoffs that lead only to `absent` members.
     """
-    moves: dict[str, Move] = {
-        definition.name: UseTool(as_tool(declared), definition)
-        for declared, definition in zip(agent.tools, definitions, strict=True)
-    }
+    moves: dict[str, Move] = {tool.definition.name: tool for tool in tools}
     if transfers:
         moves |= {way.definition.name: way for way in _ways(agent, members, absent)}
     return Seat(

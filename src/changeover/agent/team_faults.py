@@ -12,13 +12,15 @@ from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import GENERIC_TOOL
 from changeover.agent.specialist import Specialist
-from changeover.agent.variable import Variable, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
 from changeover.handoffs.callback import arity_faults, condition_faults
 from changeover.handoffs.strategies import FETCH, strategy_faults
+from changeover.tools.http_tool import HttpTool
+from changeover.tools.sql_function import SqlFunction
 from changeover.tools.tool import Tool, as_tool
+from changeover.tools.variable import Variable, variable_faults
 
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """The form of a function's name that every provider accepts."""
@@ -67,7 +69,7 @@ def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[s
     yield from briefing_faults(member.briefing)
     yield from _answer_faults(member)
     if not isinstance(member.tools, Sequence):
-        yield f"has tools={member.tools!r}; give a list of functions"
+        yield f"has tools={member.tools!r}; give a list of tools"
     yield from _handoff_faults(member, ids)
     yield from _name_faults(member, handoffs and len(ids) > 1)
 
@@ -190,9 +192,7 @@ def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
 def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
     """The name of each function of this agent's model, and what it is."""
     yield FETCH, "which reads a stored context"
-    for declared in agent.tools if isinstance(agent.tools, Sequence) else ():
-        if isinstance(declared, Tool) or callable(declared):
-            yield as_tool(declared).name, "a function"
+    yield from _named_tools(agent.tools if isinstance(agent.tools, Sequence) else ())
     ways = listed_ways(agent)
     if (agent.handoffs is AUTO and generic) or any(isinstance(way, str) for way in ways or ()):
         yield GENERIC_TOOL, "the generic handoff"
@@ -203,6 +203,14 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
             yield way.name, "the way to a specialist"
         elif isinstance(way, Delegate):
             yield way.name, f"the delegate {way.receiver}"
+
+
+def _named_tools(tools: Sequence[object]) -> Iterator[tuple[str, str]]:
+    for declared in tools:
+        if isinstance(declared, HttpTool | SqlFunction):
+            yield str(declared.name), "an HTTP request" if isinstance(declared, HttpTool) else "an SQL function"
+        elif isinstance(declared, Tool) or callable(declared):
+            yield as_tool(declared).name, "a function"
 
 
 def _unknown(other: object, ids: Sequence[str]) -> str:

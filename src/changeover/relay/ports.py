@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
+from changeover.agent.moves import UseTool
 from changeover.agent.roster import Roster
 from changeover.facts import ApprovalRequest, Share, Ticket
 from changeover.guards.approval import Decision
 from changeover.guards.breaker import Circuit, Ended
-from changeover.messages import Message, Reply
+from changeover.messages import File, Message, Reply
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
@@ -64,18 +65,30 @@ class ToolOutcome(Struct, frozen=True):
     text: str
     ok: bool = True
     directive: Directive | None = None
+    files: tuple[File, ...] = ()
+    """Images and other files that the model reads beside the text."""
 
 
 class Toolkit(Protocol):
     """Runs the tools of one agent."""
 
-    def definitions(self) -> Sequence[ToolDefinition]: ...
+    def tools(self) -> Sequence[UseTool]:
+        """The tools that it offers now, each with the options of its declaration."""
+        ...
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
         """Why these arguments do not fit the tool, in words for the model; empty if they fit."""
         ...
 
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome: ...
+
+
+class Connections(Protocol):
+    """What tools reach out with: connection pools, and sessions with servers."""
+
+    async def close(self) -> None:
+        """Close all of them; the next call opens what it needs."""
+        ...
 
 
 class Clock(Protocol):
@@ -354,3 +367,5 @@ class World(Struct, frozen=True):
     directory: Directory | None = None
     """Current profiles, loads and experience; None outside an engine."""
     routing: Routing = Routing()
+    connections: Connections | None = None
+    """What the toolkits reach out with, if the team has tools that do."""

@@ -14,7 +14,7 @@ from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
 from changeover.handoffs.tokens import weight
 from changeover.ids import parent_of
-from changeover.messages import Message
+from changeover.messages import File, Message
 from changeover.relay import events
 from changeover.relay.commands import CleanUp
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
@@ -174,9 +174,11 @@ class State:
         if not covered:
             self.chapters = ()
 
-    def answer(self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True) -> None:
+    def answer(
+        self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True, files: tuple[File, ...] = ()
+    ) -> None:
         """Answer one call; when the turn has all its answers, the agent's reply is due."""
-        turn.answer(call, text, ok)
+        turn.answer(call, text, ok, files)
         if call.branch_of:
             calls.gather(self, run, turn, turn.calls[call.branch_of])
         elif turn.unanswered == 0:

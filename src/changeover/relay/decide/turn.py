@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool
 from changeover.agent.roster import Roster, Seat
@@ -107,7 +107,7 @@ def _listed(due: Record | SeekApproval) -> Record | Sequence[Command]:
     return due if isinstance(due, Record) else [due]
 
 
-Moves = dict[str, Move]
+Moves = Mapping[str, Move]
 LEADING = frozenset({Directed, Fanned})
 
 

@@ -8,6 +8,7 @@ from msgspec import field
 
 from changeover.facts import RequestKind
 from changeover.guards.approval import Decision, OnExpiry
+from changeover.messages import File
 from changeover.relay.events.runs import Recordable
 from changeover.tools.command import Directive
 
@@ -30,6 +31,7 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     """Whether it began before a crash, so that its effect is unknown."""
     dropped: tuple[str, ...] = ()
     directive: Directive | None = None
+    files: tuple[File, ...] = ()
 
 
 class CallRefused(Recordable, frozen=True, tag="call_refused"):

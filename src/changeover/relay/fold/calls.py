@@ -40,7 +40,7 @@ def finish(state: State, run: Run, event: ToolFinished) -> None:
         if directive.leads:
             turn.move(call, Directed(directive, text, turn.agent))
             return
-    state.answer(run, turn, call, text, event.ok)
+    state.answer(run, turn, call, text, event.ok, event.files)
 
 
 def refuse(state: State, run: Run, event: CallRefused) -> None:

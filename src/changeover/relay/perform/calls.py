@@ -195,7 +195,9 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     except TROUBLE as error:
         let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
-    return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive)
+    return ToolFinished(
+        command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive, files=outcome.files
+    )
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:
