@@ -177,7 +177,6 @@ async def test_options_of_a_run_are_checked_before_anything_is_recorded():
 
 
 @pytest.mark.parametrize("strategy", [Full(exclude=["tool:*"]), Recent(9, exclude=["tool:*"])], ids=["full", "recent"])
-@missing("the calls of a tool that is left out are still shown")
 async def test_what_leaves_out_tools_drops_calls_as_well_as_results(strategy: Any):
     def look(page: int) -> str:
         """Look."""

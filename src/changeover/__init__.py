@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from changeover.facts import HandoffResult as HandoffResult
     from changeover.facts import Ledger as Ledger
     from changeover.facts import Mode as Mode
-    from changeover.facts import Rollback as Rollback
     from changeover.facts import RunResult as RunResult
     from changeover.facts import Share as Share
     from changeover.facts import State as State
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.answers import Conditional as Conditional
     from changeover.handoffs.answers import Rejected as Rejected
     from changeover.handoffs.briefing import Brief as Brief
+    from changeover.handoffs.callback import Rollback as Rollback
     from changeover.handoffs.expectations import Expects as Expects
     from changeover.handoffs.package import Context as Context
     from changeover.handoffs.package import Expectations as Expectations
@@ -160,7 +160,7 @@ _HOMES = {
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
     "Respond": "guards.approval",
-    "Rollback": "facts",
+    "Rollback": "handoffs.callback",
     "Routing": "routing.routing",
     "Rule": "guards.rules",
     "RunContext": "tools.run_context",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Agent, Function, Member, Person
+from changeover.agent.agent import SLUG, Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
 from changeover.engines.clock import CheckedClock, SystemClock
@@ -26,9 +26,10 @@ from changeover.guards.switch import ON, Enabled, override_faults, switch_faults
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
+from changeover.ids import DEFAULT_TEAM
 from changeover.messages import File
 from changeover.models.resolver import NO_MODEL, Resolver
-from changeover.models.wrappers import calls_tools
+from changeover.models.wrappers import calls_tools, context_window
 from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
 from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Ask, Clock, Log, Model, World
@@ -49,6 +50,7 @@ class Declared:
 
     members: Sequence[Member]
     _: KW_ONLY
+    name: str = DEFAULT_TEAM
     start: str | None = None
     model: Any = None
     helper_model: Any = None
@@ -102,7 +104,8 @@ def assemble(declared: Declared, connections: Connections | None = None) -> Worl
     ]
     if faults:
         raise MisconfiguredError(*faults)
-    roster = _roster(declared, toolkits)
+    windows = {id: window for id, model in models.items() if (window := context_window(model)) is not None}
+    roster = replace(_roster(declared, toolkits), windows=windows)
     for id in sorted(id for id, model in models.items() if not calls_tools(model)):
         logger.warning("agent %r: its model calls no tools, so it is offered no tools and no handoffs", id)
     return World(
@@ -131,6 +134,7 @@ def _faults(declared: Declared) -> list[str]:
     ids = [member.id for member in _members(declared.members)]
     return [
         *team_faults(declared.members, declared.start, bool(declared.handoffs_enabled)),
+        *_name_faults(declared.name),
         *rule_faults(declared.rules, ids),
         *switch_faults(declared.handoffs_enabled, ids),
         *override_faults(HANDOFFS, os.environ.get(HANDOFFS, "")),
@@ -172,6 +176,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
         gotos=tuple(rule for rule in rules if rule.goto),
         judges=tuple(rule for rule in rules if not rule.goto),
         trials=trials_of(declared.experiments, members),
+        team=declared.name,
     )
 
 
@@ -196,6 +201,12 @@ def _members(declared: object) -> list[Member]:
     """The members that can be checked further: their faults are reported by id."""
     found = declared if isinstance(declared, Sequence) else []
     return [each for each in found if isinstance(each, Member) and isinstance(each.id, str)]
+
+
+def _name_faults(name: object) -> list[str]:
+    if isinstance(name, str) and SLUG.fullmatch(name):
+        return []
+    return [f"the team has the name {name!r}; use letters, digits, '-' and '_', at most 64"]
 
 
 def _judge_faults(limits: object, helper: Any) -> list[str]:

@@ -36,13 +36,18 @@ class Overseer(ABC):
 
     @property
     @abstractmethod
+    def name(self) -> str:
+        """The name of the team."""
+
+    @property
+    @abstractmethod
     def clock(self) -> Clock:
         """The clock of the team."""
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
-        """The requests that await a person's decision: of a conversation and its delegates, or of the whole store."""
+        """The requests that await a person's decision: of a conversation and its delegates, or of the whole team."""
         check_id(conversation=conversation)
-        found, prefix = await self.log.approvals(), below(conversation or "")
+        found, prefix = await self.log.approvals(self.name), below(conversation or "")
         return [
             each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(prefix)
         ]

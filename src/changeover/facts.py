@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from changeover.copies import copied, copy_of, original
-from changeover.ids import cleanup_key, request_id
+from changeover.ids import DEFAULT_TEAM, request_id
 
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
 """The first and last moment, in seconds since the epoch, that every time zone can show as a date."""
@@ -158,21 +158,6 @@ class Expected(Struct, frozen=True, omit_defaults=True, gc=False):
     """What makes the result a good one, in words."""
 
 
-class Rollback(Struct, frozen=True, gc=False):
-    """A handoff that was rolled back; the argument of `handoff(on_rollback=…)`."""
-
-    handoff: HandoffRecord
-    reason: str
-    by: str
-    partial_result: str
-    """The last text of the receiver."""
-
-    @property
-    def idempotency_key(self) -> str:
-        """A key that stays the same over all tries of this rollback."""
-        return cleanup_key(self.handoff.id)
-
-
 @copied("path")
 class Handed(Struct, frozen=True, gc=False):
     """The handoff on which the active agent works; the source of its metadata and metrics."""
@@ -264,6 +249,8 @@ class Ticket(Struct, frozen=True, kw_only=True, gc=False):
     """The conversation in which the agent works: for a delegate, one of its own."""
     root: str
     """The root of the tree of conversations."""
+    team: str = DEFAULT_TEAM
+    """The team whose workers may claim it."""
     priority: int = 0
     """Tickets with a higher priority are claimed first."""
     deadline: float | None = None

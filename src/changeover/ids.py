@@ -16,6 +16,8 @@ from hashlib import sha256
 
 FIRST_TASK = 2
 """Position of the first task in every conversation: behind `Started` and `UserSpoke`."""
+DEFAULT_TEAM = "default"
+"""The name of a team that declares none; conversations without a recorded team belong to it."""
 LONGEST_KEY = 512
 """Bytes of a caller's key that the log keeps as they are; a longer key is hashed."""
 
@@ -178,8 +180,9 @@ def command_id(call: str, mark: str) -> str:
     return f"{call}{mark}"
 
 
-def numbered_id(call: str, mark: str, number: int) -> str:
-    return f"{call}{mark}{number}"
+def is_callback(command: str) -> bool:
+    """True if a command calls a function of a handoff's declaration."""
+    return Mark.CLEANUP in command
 
 
 def topic_id(call: str | int, topic: str) -> str:

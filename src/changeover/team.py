@@ -29,6 +29,7 @@ from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
+from changeover.ids import DEFAULT_TEAM
 from changeover.inputs import RunOptions, brokered, check_id, check_texts, message, offered, package_of
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 class Team(Overseer):
     """Agents plus policy.
 
+    Several teams may share a store: `name` is kept with each conversation, and a team works only on its own.
     `engine` is a function that makes the engine from an `EngineSetup`; by default conversations are performed in this
     process. `model_retries` and `tool_retries` say how often a call that fails is tried again; `tool(retries=…)` wins.
     Raises one MisconfiguredError with all faults of the declarations.
@@ -61,6 +63,7 @@ class Team(Overseer):
         self,
         members: Sequence[Member],
         *,
+        name: str = DEFAULT_TEAM,
         start: str | None = None,
         model: Any = None,
         helper_model: Any = None,
@@ -84,6 +87,7 @@ class Team(Overseer):
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
+            name=name,
             start=start,
             model=model,
             helper_model=helper_model,
@@ -126,6 +130,11 @@ class Team(Overseer):
                     load()
                 self._log = self._open()
             return self._log
+
+    @property
+    def name(self) -> str:
+        """The name of the team, which its conversations have."""
+        return self.roster.team
 
     @property
     def engine(self) -> Engine:

@@ -132,6 +132,8 @@ ARITY: dict[str, Callable[[Any], Team]] = {
     "strategy": lambda own: desk({"handoffs": [handoff("billing", strategy=own)]}),
     "briefing": lambda own: desk(billing={"briefing": own}),
     "on_rollback": lambda own: desk({"handoffs": [handoff("billing", on_rollback=own)]}),
+    "on_rollback of a delegate": lambda own: desk({"handoffs": [delegate("billing", on_rollback=own)]}),
+    "when of a delegate": lambda own: desk({"handoffs": [delegate("billing", when=own)]}),
     "criterion": lambda own: desk({"handoffs": [handoff("billing", expects=own_criterion(own))]}),
     "ask": lambda own: desk(ask=own),
 }

@@ -24,9 +24,9 @@ from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
     AwaitClaim,
+    CallBack,
     CallModel,
     CancelChild,
-    CleanUp,
     Command,
     Effect,
     RunChild,
@@ -41,7 +41,7 @@ from changeover.relay.perform.handoffs import ask
 from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.projection.circuits import circuits_of
-from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled
+from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled, check_team
 from changeover.relay.result import head_of, result_of, returned_of, waiting_result
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
@@ -86,6 +86,7 @@ class StepEngine:
                 await asyncio.wait([self._pumping])
             return cancelled
         state = await self._state(input.conversation or self._new())
+        check_team(state, self._world)
         key = input.key(state)
         if key and (position := await self._log.find(state.id, key)) is not None:
             entry = (await self._log.read(state.id, position))[0] if input.rereads else None
@@ -127,7 +128,7 @@ class StepEngine:
         yield RunFinished(result)
 
     async def take_up(self) -> None:
-        for conversation in await self._log.unfinished():
+        for conversation in await self._log.unfinished(self._world.roster.team):
             await self._record(await self._state(conversation), "on", [])
         _ = self._pump()
 
@@ -241,7 +242,7 @@ class StepEngine:
             case AwaitClaim():
                 raise AssertionError("this engine has no claims")
             case _:
-                if isinstance(command, CleanUp | CallModel) and command.not_before:
+                if isinstance(command, CallBack | CallModel) and command.not_before:
                     await self._world.clock.sleep_until(command.not_before)
 
                 async def intend(event: Event) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from changeover.facts import Handed
 from changeover.handoffs.context import (
@@ -111,35 +112,45 @@ SEARCH = ToolResult("c2", "search", "triage", "found more")
 BILLING = Assistant("billing", "paying", calls=(Call("c3", "lookup"),))
 AGAIN = ToolResult("c3", "lookup", "billing", "found again")
 NOTE = Note("billing took over")
+LOOKING = replace(TRIAGE, calls=TRIAGE.calls[:1])
+SEARCHING = replace(TRIAGE, calls=TRIAGE.calls[1:])
+ONLY_SAID = replace(TRIAGE, calls=())
+PAYING = replace(BILLING, calls=())
 TALK: list[Message] = [USER, ANA, TRIAGE, LOOKUP, SEARCH, BILLING, AGAIN, NOTE]
 
 
 @pytest.mark.parametrize(
     ("include", "exclude", "shown"),
     [
-        (["tool:lookup"], [], [USER, ANA, TRIAGE, LOOKUP, BILLING, AGAIN, NOTE]),
-        ([], ["tool:lookup"], [USER, ANA, TRIAGE, SEARCH, BILLING, NOTE]),
+        (["tool:lookup"], [], [USER, ANA, LOOKING, LOOKUP, BILLING, AGAIN, NOTE]),
+        ([], ["tool:lookup"], [USER, ANA, SEARCHING, SEARCH, PAYING, NOTE]),
         (["author:user"], [], [USER]),
         (["author:user", "author:ana*"], [], [USER, ANA]),
         ([], ["author:triage"], [USER, ANA, BILLING, AGAIN, NOTE]),
         ([], ["author:changeover"], [USER, ANA, TRIAGE, LOOKUP, SEARCH, BILLING, AGAIN]),
-        (["author:triage"], ["tool:*"], [TRIAGE]),
+        (["author:triage"], ["tool:*"], [ONLY_SAID]),
         (["author:billing", "tool:lookup"], [], [BILLING, AGAIN]),
-        (["tool:s?arch"], [], [USER, ANA, TRIAGE, SEARCH, BILLING, NOTE]),
-        (["tool:lookup"], ["tool:look*"], [USER, ANA, TRIAGE, BILLING, NOTE]),
+        (["tool:s?arch"], [], [USER, ANA, SEARCHING, SEARCH, PAYING, NOTE]),
+        (["tool:lookup"], ["tool:look*"], [USER, ANA, ONLY_SAID, PAYING, NOTE]),
         ([], ["author:lookup"], TALK),
         (["variable:x"], ["variable:y"], TALK),
-        (["tool:LOOKUP"], [], [USER, ANA, TRIAGE, BILLING, NOTE]),
+        (["tool:LOOKUP"], [], [USER, ANA, ONLY_SAID, PAYING, NOTE]),
     ],
 )
-def test_messages_are_shown_by_who_speaks_and_which_tool_answers(
+def test_messages_are_shown_by_who_speaks_and_which_tool_is_called(
     include: list[str], exclude: list[str], shown: list[Message]
 ):
     assert select_messages(TALK, include, exclude) == shown
 
 
-def test_a_call_stays_where_its_result_is_left_out():
-    assert TRIAGE in select_messages(TALK, [], ["tool:*"])
+def test_a_reply_that_only_calls_hidden_tools_is_not_shown():
+    talk: list[Message] = [USER, Assistant("triage", calls=(Call("c1", "lookup"),)), LOOKUP, NOTE]
+    assert select_messages(talk, [], ["tool:*"]) == [USER, NOTE]
+
+
+def test_a_reply_without_some_of_its_calls_has_no_data_of_its_provider():
+    reply = replace(TRIAGE, extra={"openai": {"id": "r1"}})
+    assert select_messages([reply, LOOKUP, SEARCH], [], ["tool:search"]) == [LOOKING, LOOKUP]
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,13 @@ from changeover import (
     delegate,
     specialist,
 )
-from changeover.messages import Message
+from changeover.messages import Message, ToolResult
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 
 LONG = f"BEGIN {'x ' * 3_000} END"
 """A request of 6,000 characters."""
 WISH = {"specialist_type": "counting", "task": "count", "reason": "you can"}
 CLERK = Agent("clerk", capabilities=["counting"], handoffs=())
-
-cut = pytest.mark.xfail(strict=True, reason="what is quoted in a briefing is cut at 2,000 characters")
 
 
 def squeezed(text: str) -> str:
@@ -44,7 +42,6 @@ def has_whole(model: ScriptedModel, agent: str, text: str = LONG) -> bool:
 
 
 @pytest.mark.parametrize("strategy", [None, Full(), Recent(2)], ids=["default", "full", "recent"])
-@cut
 async def test_a_delegate_reads_the_whole_request(strategy: Any):
     model = ScriptedModel({"boss": [delegates("clerk", "count"), says("Done.")], "clerk": [says("Three.")]})
     team = Team([Agent("boss", handoffs=[delegate("clerk", strategy=strategy)]), CLERK], model=model)
@@ -52,7 +49,6 @@ async def test_a_delegate_reads_the_whole_request(strategy: Any):
     assert has_whole(model, "clerk")
 
 
-@cut
 async def test_a_specialist_reads_the_whole_request():
     script = {"boss": [calls(("handoff_to_specialist", WISH)), says("Done.")], "clerk": [says("Three.")]}
     model = ScriptedModel(script)
@@ -61,7 +57,6 @@ async def test_a_specialist_reads_the_whole_request():
 
 
 @pytest.mark.parametrize("mode", ["delegate", "transfer"])
-@cut
 async def test_the_receiver_of_an_offer_reads_the_whole_request(mode: str):
     model = ScriptedModel({"clerk": [says("Three.")]})
     about = Metadata(receiver="clerk", mode=mode)  # type: ignore[arg-type]
@@ -76,7 +71,6 @@ async def test_the_receiver_of_a_transfer_reads_the_whole_request(strategy: Any)
     assert has_whole(model, "clerk")
 
 
-@cut
 async def test_recent_messages_are_passed_on_whole():
     def look() -> str:
         """Look at the shelf."""
@@ -90,11 +84,9 @@ async def test_recent_messages_are_passed_on_whole():
 
 def narrow(script: Any, window: int) -> ScriptedModel:
     """A model that reads so many tokens at most: a model says so by its attribute `context_window`."""
-    options: Any = {"context_window": window}
-    return ScriptedModel(script, **options)
+    return ScriptedModel(script, context_window=window)
 
 
-@pytest.mark.xfail(strict=True, reason="models do not say how much they can read")
 async def test_a_briefing_that_does_not_fit_names_what_it_left_out_and_offers_to_fetch_it():
     def play(agent: str, messages: Sequence[Message], tools: Any) -> Any:
         return (
@@ -110,16 +102,16 @@ async def test_a_briefing_that_does_not_fit_names_what_it_left_out_and_offers_to
     assert "fetch_context" in [tool.name for tool in request.tools]
 
 
-@pytest.mark.xfail(strict=True, reason="models do not say how much they can read")
 async def test_what_a_briefing_left_out_can_be_fetched():
     fetched: list[str] = []
 
     def play(agent: str, messages: Sequence[Message], tools: Any) -> Any:
         if agent == "boss":
             return delegates("clerk", "count") if len(messages) == 1 else says("Done.")
-        if any(tool.name == "fetch_context" for tool in tools) and len(messages) == 1:
-            reference = next(word for word in messages[0].text.split() if word.startswith("context://"))
-            return calls(("fetch_context", {"ref": reference.rstrip(".,;)")}))
+        if not isinstance(messages[-1], ToolResult):
+            words = [word for message in messages for word in message.text.split()]
+            reference = next(word for word in words if word.startswith("context://"))
+            return calls(("fetch_context", {"ref": reference}))
         fetched.append(messages[-1].text)
         return says("Three.")
 

@@ -227,7 +227,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "expected": st.none() | st.sampled_from([Expected({"type": "object"}), Expected(criteria=("It is short.",))]),
     **dict.fromkeys(("problem", "partial"), TEXTS),
     "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
-    **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off"), st.booleans()),
+    **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off", "cleans"), st.booleans()),
     "no_takers": st.sampled_from([None, "return", "queue"]),
     "priority": st.integers(-1, 2),
     "timeout": st.none() | st.floats(0, 10),

@@ -5,11 +5,13 @@ These options do not exist yet, so they are given by way of `Any`.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 import changeover
 from changeover import Agent, Deny, Rule, RunContext, Team
-from changeover.errors import HandoffTimeoutError
+from changeover.errors import HandoffTimeoutError, IllegalTransition
 from changeover.messages import Message, ToolResult
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.public_api import public, recorded, soon
@@ -17,6 +19,7 @@ from tests.stories.answers import tries
 from tests.stories.cancellation import Hold
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import MODES, office, package
+from tests.stories.rollbacks import WHY, undo
 from tests.stories.service import brings, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_working, runs_out
@@ -81,16 +84,39 @@ async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) 
     assert (record.state, len(await cleaned_up(stage))) == ("RETURNED", 1)
 
 
-@wanted("delegate() has no on_rollback=")
+@story
 async def what_a_delegate_did_is_cleaned_up_when_it_is_rolled_back(stage: Stage) -> None:
     way = delegate("clerk", on_rollback=undone(stage))
     team = stage.team([Agent("boss", handoffs=[way]), pulled("clerk")], cast(boss=tries(delegates("clerk", "count"))))
     await stage.say(team, "how many?")
-    if stage.lives == 1:
+    if not await recorded(team, "RollbackRequested"):
         for claim in await stage.claim(team, "clerk"):
             await claim.accept()
         await team.rollback("story:3.0", reason="not now")
     assert await cleaned_up(stage) == ["undone: clerk: not now"]
+    [back] = came_back(await served(stage, team, "how many?"))
+    assert (back.success, back.error) == (False, "rolled back: not now")
+
+
+@story
+async def what_a_delegate_did_is_cleaned_up_when_its_failure_is_rolled_back(stage: Stage) -> None:
+    way = delegate("clerk", on_rollback=undone(stage))
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": fails("torn", retryable=False)}
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(**parts))
+    await stage.say(team, "how many?")
+    await undo(stage, team, "story:3.0")
+    assert await cleaned_up(stage) == [f"undone: clerk: {WHY}"]
+    assert len(await recorded(team, "RollbackDone")) == 1 or stage.lives > 1
+
+
+@story
+async def a_delegate_whose_result_came_before_the_rollback_is_not_cleaned_up(stage: Stage) -> None:
+    way = delegate("clerk", on_rollback=undone(stage))
+    team = stage.team([Agent("boss", handoffs=[way]), pulled("clerk")], cast(boss=tries(delegates("clerk", "count"))))
+    await stage.say(team, "how many?")
+    [back] = came_back(await served(stage, team, "how many?", clerk=brings("Three.")))
+    await error(IllegalTransition, team.rollback("story:3.0"))
+    assert (back.response, stage.did, await recorded(team, "RollbackRequested")) == ("Three.", [], [])
 
 
 @wanted("what is claimed and never answered waits for ever")
@@ -257,7 +283,7 @@ async def a_rollback_restores_the_variables_that_a_handoff_replaced(stage: Stage
     assert result.variables["plan"] == "gold"
 
 
-@wanted("delegate() has no when=")
+@story
 async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
     way = delegate("clerk", when=lambda ctx: ctx.variables.get("tier") == "gold")
     team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
@@ -268,7 +294,38 @@ async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> 
                 assert [tool.name for tool in request.tools] == offered
 
 
-@wanted("delegate() has no variables=")
+@story
+async def a_delegate_whose_condition_does_not_hold_is_refused(stage: Stage) -> None:
+    way = delegate("clerk", when=lambda ctx: False)
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=tries(delegates("clerk", "count"))))
+    result = await stage.say(team, "how many?")
+    assert (result.output, result.handoff_chain) == ("refused: its condition is not met now", [])
+
+
+class Shelf(BaseModel):
+    """Where the parts are."""
+
+    row: Literal["a", "b"]
+    number: int = 1
+
+
+@story
+async def a_delegate_takes_a_pydantic_model_as_variables(stage: Stage) -> None:
+    way = delegate("clerk", variables=Shelf)
+    clerk = changeover.Function("clerk", lambda ctx: f"{ctx.variables['row']}{ctx.variables['number']}")
+    bad = calls(("delegate_to_clerk", {"task": "count", "row": "z"}))
+    good = calls(("delegate_to_clerk", {"task": "count", "context": "all of them", "row": "b"}))
+    team = stage.team([Agent("boss", handoffs=[way]), clerk], cast(boss=tries(bad, good)))
+    result = await stage.say(team, "how many?")
+    assert "the arguments of delegate_to_clerk do not fit: row: " in result.output
+    assert '"response":"b1"' in result.output
+    for request in stage.requests("boss"):
+        [shown] = request.tools
+        assert list(shown.parameters["properties"]) == ["task", "context", "row", "number"]
+        assert shown.parameters["required"] == ["task", "row"]
+
+
+@story
 async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     way = delegate("clerk", variables=[changeover.Variable("shelf", "integer")])
     members: list[changeover.Member] = [

@@ -120,6 +120,9 @@ class Delegate:
     alternatives: tuple[str, ...]
     expects: Any
     guards: Sequence[Guard] = ()
+    variables: Variables = ()
+    when: Callable[[RunContext], bool] | None = None
+    on_rollback: Callable[..., Any] | None = None
 
 
 def delegate(
@@ -127,27 +130,34 @@ def delegate(
     *,
     name: str | None = None,
     description: str = "",
+    variables: Variables = (),
     instructions: str = "",
     strategy: Strategy | None = None,
+    when: Callable[[RunContext], bool] | None = None,
     final: bool = False,
     max_iterations: int = ITERATIONS,
     approval: Approvable = None,
     timeout: float | None = TIMEOUT,
     alternatives: Sequence[str] = (),
     expects: Any = None,
+    on_rollback: Callable[..., Any] | None = None,
     guards: Sequence[Guard] = (),
 ) -> Delegate:
     """Declare that an agent may give the agent `receiver` a task and get its result; the model sees it as a function.
 
     - `name`: the name of that function (default: `delegate_to_<receiver>`); `description`: what the model reads of it.
+    - `variables`: a list of Variable, or a pydantic model; the model fills them in beside the task and its context, and
+      they are context variables of the receiver.
     - `instructions`: instructions for the receiver, for this task.
     - `strategy`: how much of the conversation the receiver sees (default: the receiver's, else the team's).
+    - `when`: a pure function of the RunContext; while it is false, the model does not see the delegation.
     - `final`: True if the receiver's answer is the answer of the run.
     - `max_iterations`: how many replies of its model the receiver may take (default 15).
     - `approval`: True, a function or Approval(…), if a person has to approve it first.
     - `timeout`: how many seconds it may take from the offer to the result (default 300, None for no limit).
     - `alternatives`: ids of agents that get the offer, in this order, if the receiver declines.
     - `expects`: what the result must be: a type, a JSON schema, or Expects(…).
+    - `on_rollback`: a function of a Rollback that cleans up if the task is rolled back after the receiver accepted it.
     - `guards`: guards of this delegation, in addition to those of the team.
 
     `Team(…)` reports what is wrong with it as a MisconfiguredError.
@@ -165,4 +175,7 @@ def delegate(
         alternatives=tuple(alternatives),
         expects=expects,
         guards=tuple(guards) if isinstance(guards, list) else guards,
+        variables=variables if isinstance(variables, type) else tuple(variables),
+        when=when,
+        on_rollback=on_rollback,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -107,10 +107,23 @@ class TransferToAny(Struct, frozen=True):
         return Intent(receiver, message or text, variables)
 
 
+def closed(when: Callable[[RunContext], bool] | None, context: RunContext) -> str:
+    """Why a move with this condition is closed now, empty if it is open. A condition that raises counts as not met."""
+    if when is None:
+        return ""
+    try:
+        answer: object = when(context)
+        if is_awaitable(answer):
+            return "its condition could not be judged: it has to be awaited; give a plain function"
+        return "" if answer else "its condition is not met now"
+    except Exception as error:  # the user's code
+        return f"its condition could not be judged: {type(error).__name__}: {error}"
+
+
 class Transfer(Struct, frozen=True):
     """A declared handoff: a tool of its own for one receiver."""
 
-    handoff: Handoff
+    declared: Handoff
     definition: ToolDefinition
     check: Check
     approval: Approval | None = None
@@ -118,25 +131,13 @@ class Transfer(Struct, frozen=True):
 
     @property
     def guards(self) -> Sequence[Guard]:
-        return self.handoff.guards
-
-    def closed(self, context: RunContext) -> str:
-        """Why the handoff is closed now, empty if it is open. A condition that raises counts as not met."""
-        if self.handoff.when is None:
-            return ""
-        try:
-            answer: object = self.handoff.when(context)
-            if is_awaitable(answer):
-                return "its condition could not be judged: it has to be awaited; give a plain function"
-            return "" if answer else "its condition is not met now"
-        except Exception as error:  # the user's code
-            return f"its condition could not be judged: {type(error).__name__}: {error}"
+        return self.declared.guards
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         variables = self.check(args)
         if isinstance(variables, str):
             return BadArguments(variables)
-        declared = self.handoff
+        declared = self.declared
         return Intent(
             declared.receiver,
             text,
@@ -151,33 +152,41 @@ class Transfer(Struct, frozen=True):
         )
 
 
+EVERY_DELEGATE = ("task", "context")
+"""The parameters of every delegate's tool, beside its variables."""
+
+
 class DelegateTo(Struct, frozen=True):
     """A declared delegate: a tool of its own that brings a result back."""
 
-    delegate: Delegate
+    declared: Delegate
     definition: ToolDefinition
+    check: Check
     approval: Approval | None = None
     expected: Expected | None = None
 
     @property
     def guards(self) -> Sequence[Guard]:
-        return self.delegate.guards
+        return self.declared.guards
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         """The task in a model's arguments; a delegate is not given the text of the reply."""
         task, about = args.get("task"), args.get("context") or ""  # models write null for what they leave out
         if not isinstance(task, str) or not task:
             return BadArguments("task: say what is to be done, in words")
-        variables = about if isinstance(about, dict) else {}
+        known = about if isinstance(about, dict) else {}
         if not isinstance(about, str):
-            about = fence(about) if variables else str(about)
-        if extra := args.keys() - {"task", "context"}:
-            return BadArguments(f"it takes task and context, not {', '.join(sorted(extra))}")
-        declared = self.delegate
+            about = fence(about) if known else str(about)
+        declared, others = self.declared, {name: value for name, value in args.items() if name not in EVERY_DELEGATE}
+        if others and not declared.variables:
+            return BadArguments(f"it takes {' and '.join(EVERY_DELEGATE)}, not {', '.join(sorted(others))}")
+        variables = self.check(others)
+        if isinstance(variables, str):
+            return BadArguments(variables)
         return Intent(
             declared.receiver,
             task,
-            variables,
+            {**known, **variables},
             Mode.DELEGATE,
             declared.instructions,
             alternatives=declared.alternatives,
@@ -267,6 +276,7 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
 
 def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> DelegateTo:
     """The tool of one declared delegate."""
+    schema, check = compile_variables(declared.variables)
     about = declared.description or purpose(members[declared.receiver])
     lead = f"Give {declared.receiver} a task and get the result back; you stay in charge."
     definition = ToolDefinition(
@@ -278,18 +288,22 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
                 "task": {"type": "string", "description": "What is to be done, complete in itself."},
                 "context": _context_asked([members[declared.receiver]])
                 or {"type": "string", "description": "What that agent should know to do it."},
+                **schema["properties"],
             },
-            "required": ["task"],
+            "required": ["task", *schema.get("required", ())],
             "additionalProperties": False,
+            **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
         },
         receivers=(declared.receiver,),
         delegate=True,
     )
-    return DelegateTo(declared, definition, approval_of(declared.approval), expected_of(declared.expects))
+    return DelegateTo(declared, definition, check, approval_of(declared.approval), expected_of(declared.expects))
 
 
 TRANSFERS = (TransferToAny, Transfer)
 """Moves that pass the conversation on, as a tuple: a union would be built with every isinstance()."""
+DECLARED = (Transfer, DelegateTo)
+"""Moves of a declaration, which has guards, a condition and functions of its own."""
 
 
 def answer_time(declared: Handoff | Delegate) -> float | None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import (
+    DECLARED,
     DelegateTo,
     Move,
     Transfer,
@@ -27,7 +28,9 @@ from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
+from changeover.handoffs.callback import Rollback
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
+from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition
 from changeover.tools.variable import Check, compile_variables, misfit
 
@@ -75,7 +78,7 @@ class Seat(Struct, frozen=True):
     required: dict[str, Check] = {}
     """The check of each context variable that it requires."""
     conditional: frozenset[str] = frozenset()
-    """The names of its handoffs that have a `when`."""
+    """The names of its handoffs and delegations that have a `when`."""
     breakers: dict[str, CircuitBreaker] = {}
     """The circuit breakers of single handoffs, by the names of these handoffs."""
     seeks: str = ""
@@ -103,6 +106,10 @@ class Seat(Struct, frozen=True):
         """What is wrong with the required context variables that are there and do not fit, one text for each."""
         lacking = set(self.lacks(variables)) & variables.keys()
         return tuple(misfit(each, variables[each.name]) for each in self.agent.requires if each.name in lacking)
+
+
+BRIEFING = 2
+"""A briefing may take one part in so many of a context window; the rest is for instructions, tools and the work."""
 
 
 class Roster(Struct, frozen=True):
@@ -135,8 +142,12 @@ class Roster(Struct, frozen=True):
     """The rules that refuse handoffs, or have a person approve them."""
     trials: Trials = {}
     """The experiments."""
+    windows: Mapping[str, int] = {}
+    """The context windows of members' models in tokens, as far as they are known."""
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
+    team: str = DEFAULT_TEAM
+    """The name of the team; it works on the conversations of this name only."""
 
     @property
     def breaks(self) -> bool:
@@ -172,15 +183,20 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
+    def callback(self, about: Rollback) -> Callable[..., Any] | None:
+        """The function that the declaration of a handoff names for what happened to it, if there is one."""
+        move = self.move_of(about.handoff.sender, about.handoff.tool)
+        return move.declared.on_rollback if isinstance(move, DECLARED) else None
+
     def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None) -> ContextStrategy:
         """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else the
         team's, else the default of the mode."""
         seat = self.seats.get(receiver)
         declared: Strategy | None = None
         if isinstance(move, DelegateTo):
-            declared, mode = move.delegate.strategy, Mode.DELEGATE
+            declared, mode = move.declared.strategy, Mode.DELEGATE
         elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
-            declared = move.handoff.strategy
+            declared = move.declared.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
         for strategy in (declared, own, self.strategy):
             if strategy is not None:  # a function may count as false
@@ -188,6 +204,11 @@ class Roster(Struct, frozen=True):
         if mode is Mode.DELEGATE:
             return Recent()
         return MessageOnly() if sender == receiver else Full()
+
+    def briefing_room(self, receiver: str) -> int | None:
+        """Number of tokens that a briefing may take of the receiver's context window; None if that is unknown."""
+        window = self.windows.get(receiver)
+        return None if window is None else window // BRIEFING
 
     @property
     def template(self) -> str:
@@ -226,7 +247,9 @@ def seat(
         or agent.accepts is not None
         or bool(agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
-        frozenset(name for name, move in moves.items() if isinstance(move, Transfer) and move.handoff.when is not None),
+        frozenset(
+            name for name, move in moves.items() if isinstance(move, DECLARED) and move.declared.when is not None
+        ),
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
     )
@@ -237,7 +260,7 @@ def _receivers(definitions: Iterable[ToolDefinition]) -> tuple[str, ...]:
 
 
 def _own_breaker(move: Move) -> CircuitBreaker | None:
-    return breaker_among(move.guards) if isinstance(move, Transfer | DelegateTo) else None
+    return breaker_among(move.guards) if isinstance(move, DECLARED) else None
 
 
 def _is_shown(agent: str, move: Move, absent: frozenset[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from changeover.agent.moves import BadArguments, DelegateTo, Intent, NoSuchRecei
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
+from changeover.tools.variable import compile_variables
 
 NAME = "handoff_to_specialist"
 PARAMETERS = ("specialist_type", "task", "reason", "context", "required_capabilities")
@@ -34,11 +36,13 @@ def specialist(
     instructions: str = "",
     among: Sequence[str] = (),
     strategy: Strategy | None = None,
+    when: Callable[[RunContext], bool] | None = None,
     final: bool = False,
     max_iterations: int = ITERATIONS,
     approval: Approvable = None,
     timeout: float | None = TIMEOUT,
     expects: Any = None,
+    on_rollback: Callable[..., Any] | None = None,
     guards: Sequence[Guard] = (),
 ) -> Specialist:
     """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
@@ -59,6 +63,8 @@ def specialist(
         alternatives=(),
         expects=expects,
         guards=tuple(guards) if isinstance(guards, list) else guards,
+        when=when,
+        on_rollback=on_rollback,
         among=tuple(among),
     )
 
@@ -79,8 +85,8 @@ class ToSpecialist(DelegateTo, frozen=True):
     @property
     def among(self) -> tuple[str, ...]:
         """The agents that may be chosen; any agent if empty."""
-        assert isinstance(self.delegate, Specialist)
-        return self.delegate.among
+        assert isinstance(self.declared, Specialist)
+        return self.declared.among
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         """The task in a model's arguments; its receiver is empty until the router has found one."""
@@ -127,7 +133,8 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
         },
         delegate=True,
     )
-    return ToSpecialist(declared, definition, approval_of(declared.approval), expected_of(declared.expects))
+    _, check = compile_variables(declared.variables)
+    return ToSpecialist(declared, definition, check, approval_of(declared.approval), expected_of(declared.expects))
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ from math import inf
 
 from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
 from changeover.agent.handoff import Delegate, Handoff
-from changeover.agent.moves import GENERIC_TOOL
+from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
 from changeover.guards.approval import approval_faults
 from changeover.guards.guard import guard_faults
@@ -20,7 +20,7 @@ from changeover.handoffs.strategies import FETCH, strategy_faults
 from changeover.tools.http_tool import HttpTool
 from changeover.tools.sql_function import SqlFunction
 from changeover.tools.tool import Tool, as_tool
-from changeover.tools.variable import Variable, variable_faults
+from changeover.tools.variable import Variable, Variables, compile_variables, variable_faults
 
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """The form of a function's name that every provider accepts."""
@@ -138,18 +138,24 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     if way.merge not in ("merge", "replace"):
         yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
     yield from _common_faults(way, ids)
-    if way.on_rollback is not None and not callable(way.on_rollback):
-        yield f"has on_rollback={way.on_rollback!r}; give a function"
-    yield from arity_faults("on_rollback", way.on_rollback, "rollback")
-    if way.when is not None:
-        yield from condition_faults("when", way.when)
 
 
 def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
     if not isinstance(way.max_iterations, int) or way.max_iterations < 1:
         yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
+    yield from variable_faults(way.variables) or _beside_faults(way.variables)
     yield from strategy_faults(way.strategy)
     yield from _common_faults(way, ids)
+
+
+def _beside_faults(variables: Variables) -> Iterator[str]:
+    """Why these variables, which are valid, cannot be parameters of a delegate beside those that all delegates have."""
+    properties = compile_variables(variables)[0].get("properties")
+    if properties is None:
+        yield "has variables=, a pydantic model without fields of its own; give one with fields, or Variable(…)s"
+    for name in EVERY_DELEGATE:
+        if properties and name in properties:
+            yield f"has a variable called {name!r}, which is a parameter of every delegate; give it another name"
 
 
 def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
@@ -177,6 +183,15 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
     for other in way.alternatives:
         if other not in ids:
             yield f"has the alternative {_unknown(other, ids)}"
+    yield from _function_faults(way)
+
+
+def _function_faults(way: Handoff | Delegate) -> Iterator[str]:
+    if way.when is not None:
+        yield from condition_faults("when", way.when)
+    if way.on_rollback is not None and not callable(way.on_rollback):
+        yield f"has on_rollback={way.on_rollback!r}; give a function"
+    yield from arity_faults("on_rollback", way.on_rollback, "rollback")
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:

@@ -64,6 +64,7 @@ class _TeamReader:
         self.ids: list[str] = []
         self.team: dict[str, Reader] = {
             "agents": lambda value: value.items("a list of agents"),
+            "name": YamlValue.text,
             "start": self._agent,
             **dict.fromkeys(("model", "helper_model"), _model),
             "strategy": self._strategy,
@@ -95,10 +96,10 @@ class _TeamReader:
             "alternatives": lambda value: [self._agent(item) for item in value.items("a list of ids")],
             "timeout": _timeout,
             "strategy": self._strategy,
+            "variables": _variables,
         }
         self._transfer = {
             **either,
-            "variables": _variables,
             "return_to": self._agent,
             "merge": lambda value: value.one_of("merge", "replace"),
         }

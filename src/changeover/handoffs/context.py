@@ -10,14 +10,14 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from changeover.facts import Expected, Handed
 from changeover.messages import Assistant, Message, ToolResult
 
 KINDS = ("variable", "tool", "author")
 
 ALLOWED = "a selector is 'variable:NAME', 'tool:NAME' or 'author:NAME', and in a name * and ? stand for any characters"
-
-LEFT_OUT = "[this result is not shown to you]"
 
 Admits = Callable[[str], bool]
 
@@ -28,12 +28,14 @@ def selector_faults(include: Sequence[str], exclude: Sequence[str]) -> list[str]
 
 
 def select_messages(messages: Sequence[Message], include: Sequence[str], exclude: Sequence[str]) -> Sequence[Message]:
-    """The messages that the selectors show; the same sequence if they show all."""
+    """The messages that the selectors show, without the calls of hidden tools; the same sequence if they show all."""
     if not any(_patterns(kind, [*include, *exclude]) for kind in ("author", "tool")):
         return messages
     said_by, came_from = _admits("author", include, exclude), _admits("tool", include, exclude)
-    shown = [message for message in messages if said_by(_speaker(message)) and _admitted(message, came_from)]
-    return messages if len(shown) == len(messages) else shown
+    admitted = [_admitted(message, came_from) if said_by(_speaker(message)) else None for message in messages]
+    if all(shown is message for shown, message in zip(admitted, messages, strict=True)):
+        return messages
+    return [message for message in admitted if message is not None]
 
 
 def select_variables(variables: Mapping[str, Any], include: Sequence[str], exclude: Sequence[str]) -> Mapping[str, Any]:
@@ -51,25 +53,20 @@ def last_messages(messages: Sequence[Message], count: int) -> list[Message]:
     return list(messages[first:])
 
 
-def with_results(messages: Sequence[Message]) -> list[Message]:
-    """The messages with a result for every call; a placeholder stands for a result that is not among them."""
-    shown: list[Message] = []
-    answered = {message.call for message in messages if isinstance(message, ToolResult)}
-    for message in messages:
-        shown.append(message)
-        if isinstance(message, Assistant):
-            missing = [call for call in message.calls if call.id not in answered]
-            shown += [ToolResult(call.id, call.name, message.agent, LEFT_OUT) for call in missing]
-    return shown
-
-
 def _speaker(message: Message) -> str:
     # A result is part of the turn of the agent that called for it.
     return message.agent if isinstance(message, ToolResult) else message.author
 
 
-def _admitted(message: Message, came_from: Admits) -> bool:
-    return not isinstance(message, ToolResult) or came_from(message.name)
+def _admitted(message: Message, came_from: Admits) -> Message | None:
+    """The message without results and calls of hidden tools; None if nothing is left of it."""
+    if isinstance(message, ToolResult):
+        return message if came_from(message.name) else None
+    if not isinstance(message, Assistant) or all(came_from(call.name) for call in message.calls):
+        return message
+    calls = tuple(call for call in message.calls if came_from(call.name))
+    # Without the provider's extra data, which belongs to the whole reply.
+    return replace(message, calls=calls, extra={}) if calls or message.text else None
 
 
 def _admits(kind: str, include: Sequence[str], exclude: Sequence[str]) -> Admits:

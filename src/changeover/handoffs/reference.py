@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from changeover.handoffs.strategies import Chapter, ContextStrategy, Effects, Handover, PackedContext, count_faults
-from changeover.handoffs.tokens import count, weight
+from changeover.handoffs.tokens import beginning, count, weight
 from changeover.messages import Assistant, File, Message, Note, ToolResult, User, with_labels
 
 CHUNK = 20
@@ -164,18 +164,16 @@ def overview(document: Document, most: int) -> str:
     if count(whole) <= most:
         return whole
     contents = "\n".join(f"- {section}" for section in sections_of(document))
-    return f"It has these sections:\n{contents}\n\nIt begins:\n{cut(whole, max(1, most - count(contents)))}"
+    room = max(2, most - count(contents)) // 2
+    # The end holds what was said last, which is asked for most often.
+    end = beginning(whole[::-1], room)[::-1]
+    return f"It has these sections:\n{contents}\n\nIt begins:\n{cut(whole, room)}\n\nIt ends:\n{end}"
 
 
 def cut(text: str, most: int) -> str:
     """The text, cut to `most` tokens with a mark."""
-    if count(text) <= most:
-        return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(text[:middle]) <= most else (low, middle - 1)
-    return f"{text[:low]}\n[… cut: it goes on; ask for a section of it, or with a query]"
+    shown = beginning(text, most)
+    return text if shown == text else f"{shown}\n[… cut: it goes on; ask for a section of it, or with a query]"
 
 
 def _worded(message: Message) -> str:

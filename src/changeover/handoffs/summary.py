@@ -14,7 +14,7 @@ from changeover.errors import ModelError
 from changeover.handoffs.essentials import SENTENCE
 from changeover.handoffs.reference import Kept
 from changeover.handoffs.strategies import Effects, Handover, PackedContext, count_faults
-from changeover.handoffs.template import CUT, quoted, render
+from changeover.handoffs.template import CUT, quota, quoted, render
 from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
 
@@ -142,21 +142,11 @@ def _transcript(items: Iterable[tuple[str, str]]) -> str:
     """Authors and texts as quotations inside a quotation, so that no text can pass for an author."""
     said = [(who, text) for who, text in items if text.strip()]
     shown = said[-MANY:]
-    longest = _quota([len(text) for _, text in shown])
+    longest = min(LONGEST, quota((len(text) for _, text in shown), WHOLE))
     lines = [f"{_named(who)}:\n{quoted(text, longest)}" for who, text in shown]
     if before := len(said) - len(shown):
         lines = [f"[{before} before that are left out]", *lines]
-    return _marked("\n".join(lines))
-
-
-def _quota(lengths: Sequence[int]) -> int:
-    """Number of characters of each text that are quoted, so that all together stay within the bound."""
-    left = WHOLE
-    for number, length in enumerate(sorted(lengths)):
-        if (share := left // (len(lengths) - number)) < length:
-            return min(share, LONGEST)
-        left -= length
-    return LONGEST
+    return quoted("\n".join(lines))
 
 
 def _items(message: Message) -> Iterator[tuple[str, str]]:
@@ -175,10 +165,6 @@ def _items(message: Message) -> Iterator[tuple[str, str]]:
             yield message.author, message.text
         case _:
             assert_never(message)
-
-
-def _marked(text: str) -> str:
-    return quoted(text, len(text))
 
 
 def _listed(items: Iterable[str]) -> str:

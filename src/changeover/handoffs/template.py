@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from unicodedata import category
 
 CUT = " […]"
 """Marks the place where a text was cut."""
+
+PLAIN = re.compile(r"[\w.@+-]+")
+CONTROLS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Categories of characters that end a line, turn its direction, or cannot be seen."""
 
 BLANK = re.compile(r"\n(?:[^\S\n]*\n)+")
 BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}\n]*)\}|[{}]")
@@ -28,12 +34,36 @@ def template_faults(template: str, known: Collection[str]) -> list[str]:
     return [fault for line, text in enumerate(template.split("\n"), 1) for fault in _faults(line, text, known)]
 
 
-def quoted(text: str, longest: int) -> str:
-    """The text with a mark before every line, so that nothing in it can pass for the text around it."""
+def quoted(text: str, longest: int | None = None) -> str:
+    """The text with a mark before every line, so that nothing in it can pass for the text around it; cut after
+    `longest` characters."""
     if not text.strip():
         return ""
-    shown = text if len(text) <= longest else f"{text[:longest]}{CUT}"
+    shown = text if longest is None or len(text) <= longest else f"{text[:longest]}{CUT}"
     return "\n".join(f"> {line}" for line in shown.splitlines())
+
+
+def inline(text: str, longest: int = 80) -> str:
+    """Words from outside within a line of ours: as they are if they are a plain name, else in quotation marks, on one
+    line, and cut after `longest` characters."""
+    if PLAIN.fullmatch(text) and len(text) <= longest:
+        return text
+    shown = text if len(text) <= longest else f"{text[:longest]}…"
+    return "".join(map(_visible, json.dumps(shown, ensure_ascii=False)))
+
+
+def _visible(character: str) -> str:
+    """The character, or its code if it controls how a text is shown."""
+    return f"\\u{ord(character):04x}" if category(character) in CONTROLS else character
+
+
+def quota(sizes: Iterable[int], room: int) -> int:
+    """The size to which the largest of several texts have to be cut, so that all together fit into the room."""
+    for number, size in enumerate(rising := sorted(sizes)):
+        if (share := room // (len(rising) - number)) < size:
+            return share
+        room -= size
+    return max(rising, default=0)
 
 
 def _paragraphs(template: str) -> list[str]:

@@ -18,6 +18,9 @@ ENVELOPE = 4
 WARM_UP = "delegate_to_clerk {}"
 """Encoding the first word outside the vocabulary builds tables for all such words, which takes longer than loading."""
 
+LONG = 40
+"""Number of characters of a long token; it bounds how much of an endless text is counted."""
+
 ENCODER = msgspec.json.Encoder(enc_hook=str)
 
 Encode = Callable[[str], list[int]]
@@ -33,6 +36,17 @@ def count(text: str) -> int:
         return len(encode(text))
     except UnicodeEncodeError:
         return len(encode(_encodable(text)))
+
+
+def beginning(text: str, most: int) -> str:
+    """As much of a text as fits into `most` tokens."""
+    if count(text) <= most:
+        return text
+    fitting, over = 0, min(len(text), most * LONG) + 1
+    while over - fitting > 1:
+        middle = (fitting + over) // 2
+        fitting, over = (middle, over) if count(text[:middle]) <= most else (fitting, middle)
+    return text[:fitting]
 
 
 def weight(*messages: Message) -> int:

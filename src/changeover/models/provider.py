@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers import Provider
 from pydantic_ai.settings import ModelSettings
 
@@ -119,10 +120,19 @@ class PydanticAIModel:
     @property
     def calls_tools(self) -> bool:
         """False if the profile of the model says that it calls no tools."""
+        return bool(self._profile.get("supports_tools", True))
+
+    @property
+    def context_window(self) -> int | None:
+        """Number of tokens that the model can read at once, as its profile says."""
+        return self._profile.get("context_window")
+
+    @property
+    def _profile(self) -> ModelProfile:
         try:
-            return bool(self.clients.example.profile.get("supports_tools", True))
+            return self.clients.example.profile
         except NotImplementedError:  # a fallback of pydantic-ai's own: each of its models has a profile
-            return True
+            return ModelProfile()
 
     async def close_clients(self) -> None:
         """Close the connections of the running event loop."""

@@ -71,6 +71,10 @@ class LimitedModel:
     def calls_tools(self) -> bool:
         return calls_tools(self.model)
 
+    @property
+    def context_window(self) -> int | None:
+        return context_window(self.model)
+
     async def close_clients(self) -> None:
         await close_clients(self.model)
 
@@ -127,6 +131,10 @@ class FallbackModel:
     def calls_tools(self) -> bool:
         return any(map(calls_tools, self.models))
 
+    @property
+    def context_window(self) -> int | None:
+        return min((window for model in self.models if (window := context_window(model)) is not None), default=None)
+
     async def close_clients(self) -> None:
         for model in self.models:
             await close_clients(model)
@@ -153,6 +161,10 @@ class TypedModel:
     @property
     def calls_tools(self) -> bool:
         return calls_tools(self.model)
+
+    @property
+    def context_window(self) -> int | None:
+        return context_window(self.model)
 
     async def close_clients(self) -> None:
         await close_clients(self.model)
@@ -200,6 +212,11 @@ def setting_faults(model: Model, settings: Mapping[str, Any]) -> list[str]:
 def calls_tools(model: Model) -> bool:
     """Whether the model can call tools; a model that does not say so can."""
     return bool(getattr(model, "calls_tools", True))
+
+
+def context_window(model: Model) -> int | None:
+    """Number of tokens that the model can read at once; None if it does not say so."""
+    return getattr(model, "context_window", None)
 
 
 async def close_clients(model: Model) -> None:

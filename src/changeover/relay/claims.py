@@ -83,7 +83,13 @@ def _ticket_of_run(state: State, run: int) -> Ticket:
         raise HandoffNotFound(ref)
     place = child_id(state.id, split_handoff(record.id)[1]) if record.mode is Mode.DELEGATE else state.id
     ticket = Ticket(
-        id=record.id, agent=record.receiver, conversation=state.id, place=place, root=state.root, at=record.at
+        id=record.id,
+        agent=record.receiver,
+        conversation=state.id,
+        place=place,
+        root=state.root,
+        team=state.team,
+        at=record.at,
     )
     if (found := offer_in(state, ticket)) is None or not found[2].offer.queued:
         return ticket

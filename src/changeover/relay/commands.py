@@ -8,13 +8,23 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.agent.specialist import Wish
-from changeover.facts import ApprovalRequest, Expected, Rollback, Ticket
+from changeover.facts import ApprovalRequest, Expected, Ticket
 from changeover.guards.approval import Approval
 from changeover.guards.limits import Choice, Limits
 from changeover.handoffs.briefing import Brief, Briefing
+from changeover.handoffs.callback import Rollback
 from changeover.handoffs.strategies import ContextStrategy, Handover
+from changeover.ids import split_handoff
 from changeover.messages import Call, Message, View
-from changeover.relay.events import ContextPacked, Event, HandoffOffered, Started, UserSpoke
+from changeover.relay.events import (
+    ContextPacked,
+    Event,
+    HandoffOffered,
+    RollbackDone,
+    RollbackFailed,
+    Started,
+    UserSpoke,
+)
 from changeover.tools.run_context import RunContext
 
 
@@ -116,13 +126,38 @@ class JudgeTask(Struct, frozen=True, gc=False):
     """The tier by the words of the task."""
 
 
-class CleanUp(Struct, frozen=True, gc=False):
-    """Call the on_rollback function of a handoff that was rolled back."""
+class CallBack(Struct, frozen=True, gc=False):
+    """Call the function that the declaration of a handoff names for what happened to it."""
 
-    id: str
-    rollback: Rollback
+    about: Rollback
     attempt: int = 1
     not_before: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return f"{self.key}{self.attempt}"
+
+    @property
+    def key(self) -> str:
+        """What all attempts have in common."""
+        return split_handoff(self.about.idempotency_key)[1]
+
+    @property
+    def call(self) -> str:
+        """The call of the handoff."""
+        return split_handoff(self.about.handoff.id)[1]
+
+    def again(self, at: float) -> CallBack:
+        """The next attempt, at this time."""
+        return CallBack(self.about, self.attempt + 1, at)
+
+    def done(self) -> RollbackDone:
+        """The event of a call that returned, or that is not wanted any more."""
+        return RollbackDone(self.call)
+
+    def failed(self, reason: str, retry_at: float) -> RollbackFailed:
+        """The event of a call that failed."""
+        return RollbackFailed(self.call, reason, retry_at)
 
 
 class AwaitApproval(Struct, frozen=True, gc=False):
@@ -167,6 +202,8 @@ class PackContext(Struct, frozen=True, gc=False):
     """Number of calls of the helper model before this one, in this conversation."""
     fallback: int
     """Number of tokens that the receiver gets if packing fails."""
+    room: int | None = None
+    """Number of tokens that the briefing may take; None for no limit."""
 
 
 class FetchContext(Struct, frozen=True, gc=False):
@@ -228,7 +265,7 @@ Effect = (
     | JudgeResult
     | PackContext
     | FetchContext
-    | CleanUp
+    | CallBack
 )
 """Effects that `perform` carries out, the same for every engine."""
 

@@ -223,16 +223,16 @@ class Log(Protocol):
         """The position at which a cause was recorded; None if it was not."""
         ...
 
-    async def unfinished(self) -> list[str]:
-        """The conversations that have outstanding work and no live owner, and their roots."""
+    async def unfinished(self, team: str | None = None) -> list[str]:
+        """The conversations of a team, or of all, that have outstanding work and no live owner, and their roots."""
         ...
 
-    async def approvals(self) -> list[ApprovalRequest]:
-        """The approval requests that await a decision, in all conversations, oldest first."""
+    async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
+        """The approval requests that await a decision, in all conversations of a team or of all, oldest first."""
         ...
 
-    async def at_work(self, agent: str) -> list[str]:
-        """The conversations in which this agent is active now."""
+    async def at_work(self, agent: str, team: str | None = None) -> list[str]:
+        """The conversations in which this agent of a team, or of any, is active now."""
         ...
 
     async def claim(self, conversation: str) -> bool:

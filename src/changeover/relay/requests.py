@@ -50,7 +50,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.fold.approvals import pending_request
-from changeover.relay.fold.rollback import under_way
+from changeover.relay.fold.rollback import is_back, under_way
 from changeover.relay.perform.approvals import misfit
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim
@@ -128,7 +128,18 @@ class Once:
         raise AssertionError("a request without a key is never found")
 
 
+def check_team(state: State, world: World) -> None:
+    """Raise MisconfiguredError if the conversation belongs to another team."""
+    if state.team and state.team != (mine := world.roster.team):
+        raise MisconfiguredError(f"{state.id!r} belongs to the team {state.team!r}, and this team is {mine!r}")
+
+
 ROOT = Started()
+
+
+def _signed(opening: Started, world: World) -> Started:
+    """The opening of a conversation, with the name of the team that works on it."""
+    return opening if opening.team == world.roster.team else replace(opening, team=world.roster.team)
 
 
 class Say(Struct, frozen=True, gc=False):
@@ -153,7 +164,7 @@ class Say(Struct, frozen=True, gc=False):
             raise Busy(state.id)
         if world.roster.absent and not (state.run or state.inbox):
             self._check_start(state, world.roster)
-        events: list[Event] = [self.spoken] if state.position else [self.opening, self.spoken]
+        events: list[Event] = [self.spoken] if state.position else [_signed(self.opening, world), self.spoken]
         run = state.position or 1  # position 0 of a log is its opening
         return Append(key_cause(self.given_key) if self.given_key else input_cause("said", run), events, run)
 
@@ -232,8 +243,9 @@ class CancelRun(Once, Struct, frozen=True, gc=False):
             return Settled(None)
         if not state.position and self.opening is None:
             raise ConversationNotFound(state.id)
-        opens = self.opening is not None and not state.position
-        events: list[Event] = [self.opening, self.request] if opens and self.opening else [self.request]
+        events: list[Event] = [self.request]
+        if self.opening is not None and not state.position:
+            events = [_signed(self.opening, world), self.request]
         return Append(input_cause("cancel", state.position), events, run or (under_way[0] if under_way else 0))
 
     def outcome(self, state: State, append: Append) -> int | None:
@@ -312,7 +324,7 @@ class RollBack(Once, Struct, frozen=True, gc=False):
         if state.run is not None and isinstance(state.run.phase, Stopping):
             return Later()  # a run that is stopping ignores the request
         cause = input_cause(command_id(call, Mark.CLEANUP), state.position)
-        return Append(cause, [RollbackRequested(call, self.reason, self.by)])
+        return Append(cause, [RollbackRequested(call, self.reason, self.by, is_back(record))])
 
     def outcome(self, state: State, append: Append) -> HandoffRecord:
         return self._record(state)

@@ -82,7 +82,7 @@ def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
 
 def head_of(state: State, working: bool, due: float | None = None) -> Head:
     """The head of a conversation, as readers of the store see it."""
-    if state.run is not None or state.inbox or state.rollbacks:
+    if state.run is not None or state.inbox or state.callbacks:
         return Head("running" if working else "waiting", state.agent, working, due)
     return Head(_status(state.last) if state.last else "completed", state.agent, working)
 

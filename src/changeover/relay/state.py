@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
 from changeover.faults import Fault, LimitName
+from changeover.handoffs.callback import Rollback
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
@@ -16,7 +17,7 @@ from changeover.handoffs.tokens import weight
 from changeover.ids import parent_of
 from changeover.messages import File, Message
 from changeover.relay import events
-from changeover.relay.commands import CleanUp
+from changeover.relay.commands import CallBack
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
 from changeover.relay.fold import answers, approvals, calls, handoffs, rollback, runs
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Task, Thinking
@@ -51,6 +52,7 @@ class State:
         "agent",
         "artifacts",
         "at",
+        "callbacks",
         "called_off",
         "chapters",
         "covered",
@@ -70,13 +72,13 @@ class State:
         "return_to",
         "returned",
         "returning",
-        "rollbacks",
         "root",
         "run",
         "scale",
         "seq",
         "summaries",
         "task",
+        "team",
         "thread",
         "unreadable",
         "variables",
@@ -87,6 +89,8 @@ class State:
 
     def __init__(self, id: str) -> None:
         self.id = self.root = id
+        self.team = ""
+        """The team that works on it; empty until its opening is folded."""
         self.position = self.task = self.depth = 0
         self.seq = 0
         """Sequence number of the last event in the root's tree."""
@@ -119,8 +123,8 @@ class State:
         """Results of the branches that a Function member sent out last."""
         self.returning: RollbackRequested | None = None
         """The requested rollback of a transfer."""
-        self.rollbacks: dict[str, CleanUp] = {}
-        """Cleanups that are due after rollbacks, by call."""
+        self.callbacks: dict[str, CallBack] = {}
+        """Functions of declarations that have to be called, by the key that all attempts have in common."""
         self.path: list[str] = []
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
@@ -207,6 +211,11 @@ class State:
             self.carry(self.travelling, [directive])
         else:
             self.carry(base, [turn.updates[place] for place in sorted(turn.updates)])
+
+    def owe(self, about: Rollback) -> None:
+        """A function of the handoff's declaration has to be called about this, until it succeeds."""
+        due = CallBack(about)
+        self.callbacks[due.key] = due
 
     def carry(self, before: Travelling, directives: list[Directive]) -> None:
         """Set the shared context to `before` with these updates."""

@@ -65,14 +65,14 @@ class PassingLog:
     async def find(self, conversation: str, cause: str) -> int | None:
         return await self._log.find(conversation, cause)
 
-    async def unfinished(self) -> list[str]:
-        return await self._log.unfinished()
+    async def unfinished(self, team: str | None = None) -> list[str]:
+        return await self._log.unfinished(team)
 
-    async def approvals(self) -> list[ApprovalRequest]:
-        return await self._log.approvals()
+    async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
+        return await self._log.approvals(team)
 
-    async def at_work(self, agent: str) -> list[str]:
-        return await self._log.at_work(agent)
+    async def at_work(self, agent: str, team: str | None = None) -> list[str]:
+        return await self._log.at_work(agent, team)
 
     async def claim(self, conversation: str) -> bool:
         return await self._log.claim(conversation)

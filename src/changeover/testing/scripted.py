@@ -169,12 +169,14 @@ class ScriptedModel:
 
     Each conversation reads a list from its beginning. The position in the list comes from the conversation's log, so a
     script continues at the right line after a restart, and several models may share it. `latency` delays each reply by
-    that many seconds. A request without a line raises ModelError.
+    that many seconds. A request without a line raises ModelError. `context_window` is how many tokens it says that it
+    can read, which limits the briefings that its agents get.
     """
 
-    def __init__(self, script: Lines | Play, *, latency: float = 0.0) -> None:
+    def __init__(self, script: Lines | Play, *, latency: float = 0.0, context_window: int | None = None) -> None:
         self._read = _reader(script)
         self._latency = latency
+        self.context_window = context_window
         self.requests: list[Request] = []
         """Every request to this model, in order; the messages are read-only views, not copies."""
 

@@ -195,7 +195,7 @@ class WorkerProcess:
         now, most, log = self._team.clock.now(), self._team.roster.attempts, self._team.log
         for queued in await log.queue.tickets():
             ticket, deadline = queued.ticket, queued.ticket.deadline
-            if ticket.agent not in self._agents or queued.rests:
+            if ticket.agent not in self._agents or ticket.team != self._team.name or queued.rests:
                 continue
             lost = queued.attempts >= most or (deadline is not None and deadline <= now)
             if queued.owner.startswith(f"{self._worker.name}#") or not (queued.owner or lost):

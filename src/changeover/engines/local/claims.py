@@ -39,7 +39,7 @@ from changeover.relay.decide.answers import question
 from changeover.relay.decide.delegates import run_child
 from changeover.relay.events import Event, HandoffAccepted, HandoffExpired, TicketLapsed, TicketTaken
 from changeover.relay.package import package_of, task_of
-from changeover.relay.queue import Claim, Taken
+from changeover.relay.queue import Claim, Take, Taken
 from changeover.relay.sanitize import text_of
 from changeover.relay.tickets import ticket_of
 from changeover.relay.turn import Delegated
@@ -63,7 +63,9 @@ class Claims:
     async def take(self, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
         """Claim the most urgent tickets; if fewer than `limit` wait, look for those that were claimed too often."""
         world, token = self._directory.world, claim_token(text_of(by), os.urandom(6).hex())
-        taken = await self._log.queue.take(agents, token, lease, limit, world.roster.attempts, world.clock.now())
+        attempts, team = world.roster.attempts, world.roster.team
+        take = Take(agents, token, lease, limit, attempts, world.clock.now(), team)
+        taken = await self._log.queue.take(take)
         if len(taken) < limit:
             async with self.returned_unless_kept(taken):
                 await self.sweep()
@@ -232,7 +234,8 @@ class Claims:
 
     async def sweep(self) -> None:
         """Ask a person about tickets that were claimed too often."""
-        for queued in await self._log.queue.worn_out(self._directory.world.roster.attempts):
+        roster = self._directory.world.roster
+        for queued in await self._log.queue.worn_out(roster.attempts, roster.team):
             ticket, reason = queued.ticket, f"{queued.attempts} workers took it, and none finished it"
             # Left to a newer version, or over meanwhile: the other tickets must not wait for that.
             with suppress(*UNREADABLE, ClaimLost):

@@ -36,7 +36,7 @@ from changeover.errors import (
 from changeover.facts import RunResult
 from changeover.ids import input_cause, intent_cause, is_root
 from changeover.relay.claims import End
-from changeover.relay.commands import AwaitClaim, CallModel, CleanUp, Command, RunChild
+from changeover.relay.commands import AwaitClaim, CallBack, CallModel, Command, RunChild
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
@@ -46,7 +46,7 @@ from changeover.relay.state import State
 T = TypeVar("T")
 logger = logging.getLogger("changeover.engine")
 
-DELAYED = (CallModel, CleanUp)
+DELAYED = (CallModel, CallBack)
 """Commands that may have to wait before they are retried."""
 LOST = (Conflict, Owned, LeaseLost, ClaimLost)
 """Errors of an append after which another process, loop or worker goes on with the conversation."""
@@ -151,7 +151,7 @@ class Dispatcher:
 
     async def recover(self) -> None:
         """Go on with unfinished conversations that no live process works on."""
-        for conversation in await self.log.unfinished():
+        for conversation in await self.log.unfinished(self.directory.world.roster.team):
             with undamaged(conversation):
                 if is_root(conversation) or not await self._is_run_by_parent(conversation):
                     await self.go_on_with(conversation)
@@ -285,7 +285,7 @@ class Dispatcher:
                 await self.conversations.refresh(live)
             live.abandon()
             state = live.state
-            if state.unreadable or not (state.run or state.inbox or state.rollbacks):
+            if state.unreadable or not (state.run or state.inbox or state.callbacks):
                 live.halted = False
                 return
             try:

@@ -18,10 +18,10 @@ from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
     AwaitClaim,
+    CallBack,
     CallFunction,
     CallModel,
     CancelChild,
-    CleanUp,
     Command,
     FetchContext,
     FindReceiver,
@@ -43,7 +43,7 @@ UNCLAIMED = "no worker claimed it before the deadline"
 
 EFFECTS = (
     *(CallModel, CallFunction, RunTool, SeekApproval, FindReceiver, JudgeTask, JudgeResult, PackContext, FetchContext),
-    CleanUp,
+    CallBack,
 )
 """Commands that every engine performs alike."""
 

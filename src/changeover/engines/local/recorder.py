@@ -37,12 +37,12 @@ from changeover.relay.events import (
 )
 from changeover.relay.history import Witness, late_witness
 from changeover.relay.ports import Head, Observer
-from changeover.relay.projection.changes import FAILURES, Change, Reading
+from changeover.relay.projection.changes import Change, Reading, may_blame
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
-from changeover.relay.requests import Append, Input, Later, Settled
+from changeover.relay.requests import Append, Input, Later, Settled, check_team
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
@@ -92,6 +92,7 @@ class Recorder:
             fresh = fresh or live.stale
             if live.stale or live.state.unreadable:
                 await self._conversations.ensure_readable(live)
+            check_team(live.state, self._directory.world)
             key = input.key(live.state)
             if key and (position := await self._log.find(live.state.id, key)) is not None:
                 return await self._repeated(live, input, position)
@@ -198,7 +199,7 @@ class Recorder:
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
         head = self._head(live, commands, tickets, ended)
         circuits = None
-        if roster.breaks and not (calm and FAILURES.isdisjoint(map(type, batch))):
+        if roster.breaks and (not calm or may_blame(batch)):
             changes = reading.changes if reading else await self._changes(entry)
             circuits = circuits_of(state.id, changes, roster, calm)
         rows = reading.finish() if isinstance(reading, Projection) else None

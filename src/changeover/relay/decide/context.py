@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import Agent, purpose
 from changeover.agent.moves import TRANSFERS
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import Mode
+from changeover.facts import Expected, Mode
 from changeover.handoffs.briefing import TEMPLATE, Brief, brief_of, briefed_by
 from changeover.handoffs.context import last_messages, merge_variables, select_messages, select_variables
 from changeover.handoffs.package import HandoffPackage
@@ -39,6 +39,7 @@ def with_context(
     made = strategy.made or (briefs and not isinstance(roster.briefing_for(offer.receiver), str))
     offer = replace(
         offer,
+        after=0,
         strategy=strategy.logged_as,
         recent=strategy.recent,
         include=tuple(strategy.include),
@@ -46,7 +47,11 @@ def with_context(
         packs=made and isinstance(seat, Seat),
         before=state.scale.weigh(state.thread),
     )
-    return offer if offer.packs else replace(offer, after=_weight(state, run, turn, call, offer, roster))
+    if offer.packs:
+        return offer
+    after, room = _weight(state, run, turn, call, offer, roster), roster.briefing_room(offer.receiver)
+    too_long = briefs and isinstance(seat, Seat) and room is not None and after > room
+    return replace(offer, packs=True) if too_long else replace(offer, after=after)
 
 
 def _weight(state: State, run: Run, turn: Turn, call: OpenCall, offer: HandoffOffered, roster: Roster) -> int:
@@ -74,9 +79,9 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move)
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
-    brief = _brief(state, run, turn, offer, roster)
+    brief = brief_for(state, run, turn, offer, roster)
     if not strategy.made and not turn.code:
-        brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
+        brief = replace(brief, recent_messages=_recent(state, run, turn, offer, strategy.recent, roster))
     return PackContext(
         command_id(offer.call, Mark.PACK),
         state.task,
@@ -101,6 +106,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
         covered,
         state.summaries,
         _weight(state, run, turn, call, offer, roster),
+        roster.briefing_room(offer.receiver),
     )
 
 
@@ -112,8 +118,8 @@ def briefing_of(state: State, run: Run, turn: Turn, phase: Delegated, roster: Ro
     if turn.code:
         return offer.about  # the package is the whole context
     template = roster.briefing_for(offer.receiver)
-    brief = _brief(state, run, turn, offer, roster)
-    brief = replace(brief, recent_messages=_recent(state, run, turn, offer, roster))
+    brief = brief_for(state, run, turn, offer, roster)
+    brief = replace(brief, recent_messages=_recent(state, run, turn, offer, offer.shown, roster))
     return briefed_by(template if isinstance(template, str) else roster.template, brief)
 
 
@@ -122,29 +128,47 @@ def task_of(run: Run, offer: HandoffOffered) -> str:
     return offer.message or run.spoken.text
 
 
-def _brief(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> Brief:
+def brief_for(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> Brief:
     """The brief of a task without messages."""
+    brief = _brief(run, turn, offer, roster)
+    if not turn.code and roster.briefing_for(offer.receiver) == TEMPLATE:
+        return brief  # between agents, the default template does not tell what is left
+    limits = run.limits or roster.limits
+    times = [
+        # A transfer has to be accepted by its deadline, a delegate to return.
+        *([offer.deadline - state.at] if offer.deadline is not None and offer.mode is Mode.DELEGATE else ()),
+        *([offer.timeout] if offer.timeout is not None else ()),  # begins with the claim
+        *([limits.timeout - (state.at - run.at)] if limits.timeout is not None else ()),
+    ]
+    tokens = None if limits.max_tokens is None else max(0, limits.max_tokens - run.tokens)
+    return replace(brief, time_left=max(0.0, min(times)) if times else None, tokens_left=tokens)
+
+
+def _brief(run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> Brief:
     if turn.code and run.spoken.package is not None:
         return brief_of(HandoffPackage.from_dict(run.spoken.package))
+    task, request, expected = task_of(run, offer), run.spoken.text, Expected()
+    if roster.briefing_for(offer.receiver) != TEMPLATE:
+        # The default template leaves these to the receiver's instructions; another says where it wants them.
+        expected = offer.expected or expected
+    elif offer.mode is Mode.DELEGATE:
+        task = ""  # the default template leaves it to the next message
+    brief = Brief(your_task=task, expected_output=expected.schema, success_criteria=expected.criteria)
     if offer.mode is Mode.TRANSFER:
-        return Brief(your_task=offer.message)  # the receiver reads the user's request beside it
-    request = (
-        "" if task_of(run, offer) == run.spoken.text else run.spoken.text
-    )  # a request that is the task is read once
-    return Brief(
-        original_request=request,
+        return replace(brief, your_task=offer.message)  # the receiver reads the user's request beside it
+    return replace(
+        brief,
+        original_request="" if task_of(run, offer) == request else request,  # a request that is the task is read once
         why_you=offer.reason,
-        # The default template leaves the task to the next message; a template of the user's says where it wants it.
-        your_task="" if roster.briefing_for(offer.receiver) == TEMPLATE else task_of(run, offer),
         required_capabilities=offer.required,
         key_information=offer.about,
     )
 
 
-def _recent(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> list[Message]:
-    """The last messages for a brief, without those that the brief holds already."""
+def _recent(state: State, run: Run, turn: Turn, offer: HandoffOffered, shown: int, roster: Roster) -> list[Message]:
+    """The last `shown` messages for a brief, without those that the brief holds already; all if negative."""
     # Without the reply that delegates: its words for this receiver are the task.
-    end, shown = len(state.thread) - (0 if turn.quiet else 1), offer.shown
+    end = len(state.thread) - (0 if turn.quiet else 1)
     # Only the end of the thread: the cost of a delegate must not grow with the conversation.
     first = 0 if shown < 0 or offer.include or offer.exclude else max(0, end - 2 * shown)
     before = [each for each in state.thread[first:end] if _is_informative(each, run, roster)]

@@ -13,7 +13,7 @@ from changeover.guards.approval import Edit, Reject, Respond
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
 from changeover.handoffs.strategies import can_fetch
-from changeover.ids import Mark, Topic, call_of, command_id, split_handoff, topic_id, topic_of
+from changeover.ids import Mark, Topic, call_of, command_id, is_callback, split_handoff, topic_id, topic_of
 from changeover.messages import View
 from changeover.relay.budget import spent_up, with_limit
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
@@ -98,7 +98,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     run = state.run
     if state.unreadable:
         return ()  # a newer version wrote it, and goes on with it
-    rolls_back = state.rollbacks or state.returning is not None
+    rolls_back = state.callbacks or state.returning is not None
     decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
     return record_first(state, decision, roster) if roster.trials else decision
 
@@ -122,7 +122,7 @@ def _roll_back(state: State, run: Run | None, roster: Roster) -> Record | Sequen
     if state.returning is not None and (run is None or not rollback.busy(run)):
         return rollback.returned(state, state.returning, roster)
     following = _next(state, run, roster)
-    return following if isinstance(following, Record) else [*following, *state.rollbacks.values()]
+    return following if isinstance(following, Record) else [*following, *state.callbacks.values()]
 
 
 def first_agent(state: State, spoken: UserSpoke, roster: Roster) -> str:
@@ -306,8 +306,8 @@ def after_refusal(
 
 def awaits(state: State, command: str) -> bool:
     """Whether this command is outstanding."""
-    if "<" in command:
-        return any(wanted.id == command for wanted in state.rollbacks.values())
+    if is_callback(command):
+        return any(wanted.id == command for wanted in state.callbacks.values())
     if topic_of(command) == Topic.TIER:
         return _awaits_tier(state, command)
     match state.run.phase if state.run else None:

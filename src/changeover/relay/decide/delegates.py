@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from changeover.agent.roster import Roster
+from changeover.handoffs.strategies import Chapter
 from changeover.ids import Mark, child_id, command_id, handoff_id
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.decide.context import briefing_of, task_of
-from changeover.relay.events import Given, HandoffOffered, Started, UserSpoke
+from changeover.relay.events import ContextPacked, Given, HandoffOffered, Started, UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, OpenCall, Turn
@@ -37,7 +38,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             state.workflow_state,
             offer.expected,
             handoff_id(state.id, offer.call) if offer.queued else "",
-            state.chapters if packed is not None and packed.retold else (),
+            _chapters(state, packed) if packed is not None else (),
             offer.include,
             offer.exclude,
             state.variants,
@@ -47,6 +48,12 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
     opening = Started(state.root, state.id, state.depth + 1)
     child = child_id(state.id, offer.call)
     return RunChild(offer.call, state.task, child, opening, spoken, offer.receiver, phase.deadline, offer.queued)
+
+
+def _chapters(state: State, packed: ContextPacked) -> tuple[Chapter, ...]:
+    """The chapters that a delegate can read."""
+    told = state.chapters if packed.retold else ()
+    return told if packed.left_out is None else (*told, packed.left_out)
 
 
 def call_back(state: State, offer: HandoffOffered, reason: str = "cancelled") -> CancelChild:

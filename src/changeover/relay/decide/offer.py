@@ -27,18 +27,18 @@ from changeover.agent.roster import Roster, Seat
 from changeover.facts import Expected, Mode
 from changeover.faults import ReceiverFault
 from changeover.guards.approval import Approval
-from changeover.handoffs.briefing import brief_of, briefed_by
+from changeover.handoffs.briefing import briefed_by
 from changeover.handoffs.context import strip_forged
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Full
 from changeover.ids import Mark, command_id, handoff_id, next_offer, reply_of, split_handoff
 from changeover.relay.budget import crowded, exceeded
 from changeover.relay.commands import Record, SeekApproval
-from changeover.relay.decide.context import with_context
+from changeover.relay.decide.context import brief_for, with_context
 from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit
 from changeover.relay.decide.rules import guarded
 from changeover.relay.decide.variants import receiver_variant, strategy_variant
-from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered, ReceiverChosen, UserSpoke
+from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Declined, OpenCall, Turn, way_of
@@ -268,7 +268,7 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         required=intent.required,
     )
     if turn.code and run.spoken.package is not None:
-        return _from_package(state, offer, run.spoken, found, roster)
+        return _from_package(state, run, proposal, offer, roster)
     offer = _with_deadline(state, offer, intent.timeout, roster)
     follows = run.declined and proposal.origin != "branch"
     return _as_retry(state, run, proposal.call, offer) if follows else offer
@@ -318,16 +318,15 @@ def _within(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
     return offer if due is None else replace(offer, deadline=min(due.timestamp(), offer.deadline or inf))
 
 
-def _from_package(
-    state: State, offer: HandoffOffered, spoken: UserSpoke, found: ReceiverChosen | None, roster: Roster
-) -> HandoffOffered:
+def _from_package(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> HandoffOffered:
     """The offer with the fields of the package that code hands over, and with the receivers found for it."""
-    package = HandoffPackage.from_dict(spoken.package)
+    package, found = HandoffPackage.from_dict(run.spoken.package), proposal.call.chosen
     metadata, expects = package.metadata, package.expectations
-    offer = _within(package, _with_deadline(state, replace(offer, queued=spoken.queued), expects.timeout, roster))
+    offer = _within(package, _with_deadline(state, replace(offer, queued=run.spoken.queued), expects.timeout, roster))
     wanted = expects.output_schema or expects.success_criteria
     template = roster.briefing_for(offer.receiver)
-    about = briefed_by(template, brief_of(package)) if isinstance(template, str) else ""
+    brief = brief_for(state, run, proposal.turn, offer, roster)
+    about = briefed_by(template, brief) if isinstance(template, str) else ""
     return replace(
         offer,
         message=offer.message if offer.mode is Mode.DELEGATE else about or offer.message,

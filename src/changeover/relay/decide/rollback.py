@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from changeover.agent.moves import Transfer
 from changeover.agent.roster import Roster
 from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import split_handoff
 from changeover.relay.commands import Record
-from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackRequested
+from changeover.relay.events import HandoffRolledBack, RollbackRequested
 from changeover.relay.fold.handoffs import last_words
 from changeover.relay.fold.rollback import record_at
 from changeover.relay.run import Run, Stopping
@@ -47,14 +46,8 @@ def _undone(state: State, first: HandoffRecord) -> Iterator[str]:
 
 
 def settled(state: State, roster: Roster) -> Record | None:
-    """The end of a rollback that needs no cleanup, if there is one."""
-    for call, command in state.rollbacks.items():
-        if not has_cleaner(command.rollback.handoff, roster):
-            return Record(RollbackDone(call))
+    """The end of a callback whose function is not declared, if there is one."""
+    for callback in state.callbacks.values():
+        if roster.callback(callback.about) is None:
+            return Record(callback.done())
     return None
-
-
-def has_cleaner(handoff: HandoffRecord, roster: Roster) -> bool:
-    """Whether the declaration of this handoff has an on_rollback function."""
-    move = roster.move_of(handoff.sender, handoff.tool)
-    return isinstance(move, Transfer) and move.handoff.on_rollback is not None

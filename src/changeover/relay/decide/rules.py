@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from changeover.agent.moves import DelegateTo, Move, Transfer
+from changeover.agent.moves import DECLARED, Move, closed
 from changeover.agent.roster import Roster
 from changeover.faults import RefusalFault
 from changeover.guards.approval import approval_of
@@ -116,8 +116,6 @@ def _rule_failed(state: State, rule: Rule, held: Misjudged) -> Record:
 
 
 NEEDS_APPROVAL = "a person would have to say yes first"
-GUARDED_MOVES = (Transfer, DelegateTo)
-"""Moves with guards of their own; a tuple, because a union would be built with every isinstance()."""
 
 
 def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> Record | SeekApproval:
@@ -125,8 +123,9 @@ def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, r
     call that first asks for a handoff can wait for a person: branches and alternatives are refused instead."""
     call, move = proposal.call, proposal.move
     waits = proposal.origin in ("call", "command")
-    if waits and isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
-        return _denied(state, run, proposal, offer, closed)
+    when = move.declared.when if waits and isinstance(move, DECLARED) else None
+    if when is not None and (shut := closed(when, context_of(state, run, call.id))):
+        return _denied(state, run, proposal, offer, shut)
     answer = _ask_guards(state, run, call, offer, move, roster)
     if isinstance(answer, Deny):
         return _denied(state, run, proposal, offer, answer.reason)
@@ -165,7 +164,7 @@ def _ask_people(
 def _ask_guards(
     state: State, run: Run, call: OpenCall, offer: HandoffOffered, move: Move | None, roster: Roster
 ) -> Answer:
-    own = move.guards if isinstance(move, GUARDED_MOVES) else ()
+    own = move.guards if isinstance(move, DECLARED) else ()
     if not roster.guards and not own:
         return ALLOW
     variables = merge_variables(state.variables, offer.variables, offer.merge)

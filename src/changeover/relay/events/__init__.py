@@ -183,3 +183,9 @@ class Entry(Struct, gc=False):
     seq: int = 0
     """Sequence number of its first event in the root's tree, assigned by the log."""
     schema: int = SCHEMA
+
+    @property
+    def opening(self) -> Started:
+        """How the conversation began, of which this is the first entry."""
+        first = self.events[0]
+        return first if isinstance(first, Started) else Started()

@@ -129,6 +129,8 @@ class ContextPacked(Recordable, frozen=True, tag="context_packed"):
     """Why packing failed; the receiver gets the last messages instead."""
     usage: Usage | None = None
     """Usage of the model call, if there was one."""
+    left_out: Chapter | None = None
+    """Parts of the briefing that did not fit into the receiver's context window."""
 
 
 class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
@@ -246,6 +248,9 @@ class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
     call: str
     reason: str = ""
     by: str = ""
+    cleans: bool = False
+    """Whether the sender has the task again without a HandoffRolledBack, and cleanup follows: of a delegate, or of a
+    transfer that was not answered in time. In older logs no cleanup followed for these."""
 
 
 class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):

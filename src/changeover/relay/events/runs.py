@@ -10,6 +10,7 @@ from changeover.facts import Expected, NoTakers, Usage
 from changeover.faults import Fault, LimitName
 from changeover.guards.limits import Limits, Tier
 from changeover.handoffs.strategies import Chapter
+from changeover.ids import DEFAULT_TEAM
 from changeover.messages import Call, File
 from changeover.tools.command import Directive
 
@@ -24,6 +25,8 @@ class Started(Recordable, frozen=True, tag="started"):
     root: str = ""
     parent: str = ""
     depth: int = 0
+    team: str = DEFAULT_TEAM
+    """The team that works on it."""
 
 
 class Given(Struct, frozen=True, omit_defaults=True, gc=False):

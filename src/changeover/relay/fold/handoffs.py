@@ -13,7 +13,8 @@ from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
-from changeover.handoffs.context import last_messages, merge_variables, select_messages, with_results
+from changeover.handoffs.callback import Rollback
+from changeover.handoffs.context import last_messages, merge_variables, select_messages
 from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, User
@@ -153,7 +154,7 @@ def view_of(
         return list(packed.messages)
     if packed is not None and packed.briefing:
         return [request, Note(packed.briefing, offer.sender)]
-    shown = with_results(last_messages(select_messages(said, offer.include, offer.exclude), offer.shown))
+    shown = last_messages(select_messages(said, offer.include, offer.exclude), offer.shown)
     if not any(isinstance(each, User) and each.text == request.text for each in shown):
         shown = [request, *shown]
     return [*shown, Note(offer.message, offer.sender)] if offer.message else shown
@@ -255,6 +256,8 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
     if not whole:
         state.see(view, len(view) if state.chapters and offered.packed and offered.packed.retold else 0)
+        if offered.packed is not None and offered.packed.left_out is not None:
+            state.chapters, state.covered = (*state.chapters, offered.packed.left_out), len(view)
     elif offered.commanded and offer.message:
         state.add(Note(offer.message, offer.sender))
 
@@ -269,7 +272,7 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     run.take_back(event.spent)
     run.progress += event.success
     if not isinstance(delegated, Declined):
-        _note_end(state, delegated.index, event)
+        _note_end(state, delegated, event)
     note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()
     call.result = result = _result(state.id, event, note)
     text = msgspec.json.encode(result).decode()
@@ -286,13 +289,15 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
         state.answer(run, turn, call, text, event.success)
 
 
-def _note_end(state: State, index: int, event: HandoffReturned) -> None:
-    record = state.handoffs[index]
+def _note_end(state: State, phase: Delegated | Offered, event: HandoffReturned) -> None:
+    record, recalled = state.handoffs[phase.index], phase.recalled if isinstance(phase, Delegated) else None
     if event.success:
         standing = concluded(record.state, Signal.COMPLETE, Signal.RETURN)
     else:
         standing = concluded(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
-    state.handoffs[index] = replace(record, state=standing, error=event.error)
+    state.handoffs[phase.index] = back = replace(record, state=standing, error=event.error)
+    if recalled is not None and recalled.cleans and not event.success:
+        state.owe(Rollback(back, recalled.reason, recalled.by, event.response))
 
 
 def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.facts import HandoffRecord, Mode, Rollback
+from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
+from changeover.handoffs.callback import Rollback
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
-from changeover.ids import Mark, handoff_id, numbered_id, split_handoff
+from changeover.ids import Mark, command_id, handoff_id, split_handoff
 from changeover.messages import Note
-from changeover.relay.commands import CleanUp
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
 from changeover.relay.fold.answers import end_offer, open_offers
 from changeover.relay.fold.handoffs import undone_words
@@ -42,10 +42,15 @@ def request_idle(state: State, event: RollbackRequested) -> None:
     record = record_at(state, event.call)
     if record is None or Signal.RETURN not in TRANSITIONS[record.state]:
         return
-    if record.mode is Mode.TRANSFER:
-        state.returning = event
-    else:
+    if is_back(record) and (event.cleans or record.mode is Mode.DELEGATE):
         _mark(state, event)
+    else:
+        state.returning = event
+
+
+def is_back(record: HandoffRecord) -> bool:
+    """Whether the sender has the task of a handoff that ended: of a delegate, or of a transfer without an answer."""
+    return record.mode is Mode.DELEGATE or record.state is HandoffState.TIMEOUT
 
 
 def record_at(state: State, call: str) -> HandoffRecord | None:
@@ -72,11 +77,13 @@ def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackR
 
 
 def _mark(state: State, event: RollbackRequested) -> None:
-    """Mark the handoff of a delegate that has ended as rolled back; its sender keeps the result."""
+    """Mark a handoff as rolled back whose sender has the task."""
     for index, record in enumerate(state.handoffs):
         if record.id == handoff_id(state.id, event.call):
-            standing = advance(record.state, Signal.RETURN)
-            state.handoffs[index] = replace(record, state=standing, error=record.error or undone_words(event.reason))
+            standing, why = advance(record.state, Signal.RETURN), record.error or undone_words(event.reason)
+            state.handoffs[index] = back = replace(record, state=standing, error=why)
+            if event.cleans:
+                state.owe(Rollback(back, event.reason, event.by, ""))
 
 
 def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
@@ -113,7 +120,7 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
         ref = split_handoff(record.id)[1]
         if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
             state.handoffs[index] = back = replace(record, state=HandoffState.RETURNED, error=event.reason)
-            state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
+            state.owe(Rollback(back, event.reason, event.by, event.partial))
     state.returning, state.handed, state.leg = None, None, -1
     state.see(state.record)
     state.return_to, state.agent = "", event.agent
@@ -124,11 +131,10 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
 
 
 def try_again(state: State, event: RollbackFailed) -> None:
-    if before := state.rollbacks.get(event.call):
-        attempt = before.attempt + 1
-        again = CleanUp(numbered_id(event.call, Mark.CLEANUP, attempt), before.rollback, attempt, event.retry_at)
-        state.rollbacks[event.call] = again
+    key = command_id(event.call, Mark.CLEANUP)
+    if before := state.callbacks.get(key):
+        state.callbacks[key] = before.again(event.retry_at)
 
 
 def finish(state: State, event: RollbackDone) -> None:
-    state.rollbacks.pop(event.call, None)
+    state.callbacks.pop(command_id(event.call, Mark.CLEANUP), None)

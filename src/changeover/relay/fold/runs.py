@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def open_up(state: State, event: Started) -> None:
-    state.root, state.depth = event.root or state.id, event.depth
+    state.root, state.depth, state.team = event.root or state.id, event.depth, event.team
 
 
 def hear(state: State, event: UserSpoke) -> None:

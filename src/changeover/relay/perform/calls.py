@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from changeover.agent.agent import Function, Instructions
-from changeover.agent.moves import Transfer, misfit_words, not_json
+from changeover.agent.moves import DECLARED, closed, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
 from changeover.copies import original
@@ -18,9 +18,9 @@ from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
 from changeover.messages import Reply
 from changeover.relay.commands import (
+    CallBack,
     CallFunction,
     CallModel,
-    CleanUp,
     Effect,
     FetchContext,
     FindReceiver,
@@ -44,7 +44,7 @@ from changeover.relay.perform.approvals import seek_approval
 from changeover.relay.perform.broker import described, find_receiver
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go, words_of
 from changeover.relay.perform.context import DEFINITION, fetch_context, pack_context
-from changeover.relay.perform.handoffs import clean_up, judge_result
+from changeover.relay.perform.handoffs import call_back, judge_result
 from changeover.relay.perform.judge import judge_task
 from changeover.relay.ports import Emit, Intend, Model, Request, World
 from changeover.relay.sanitize import reply_of, text_of
@@ -75,7 +75,7 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         instructions = await _written(tried.get("instructions", seat.agent.instructions), command)
         model = world.models[tried.get("model", agent)]
         tools = _tools(seat, command) if getattr(model, "calls_tools", True) else ()
-        if seat.seeks and tools and command.handoffs:
+        if seat.seeks and command.handoffs and any(tool.name == seat.seeks for tool in tools):
             instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
         request = _request(seat, command, instructions, tools)
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
@@ -155,7 +155,7 @@ def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
 def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
     """Whether the condition of a handoff lets the model see it."""
     move = seat.moves[name]
-    if not isinstance(move, Transfer) or not (why := move.closed(context)):
+    if not isinstance(move, DECLARED) or not (why := closed(move.declared.when, context)):
         return True
     if "could not be judged" in why:
         logger.warning("the handoff %s is not shown: %s", name, why)
@@ -232,6 +232,6 @@ PLAIN: dict[type[Effect], Callable[[World, Any], Awaitable[Event]]] = {
     JudgeResult: judge_result,
     PackContext: pack_context,
     FetchContext: fetch_context,
-    CleanUp: clean_up,
+    CallBack: call_back,
 }
 """Effects that stream nothing and commit no intent."""

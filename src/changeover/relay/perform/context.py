@@ -11,9 +11,20 @@ from msgspec.structs import replace
 from changeover.agent.moves import misfit_words
 from changeover.errors import ModelError
 from changeover.facts import Mode
-from changeover.handoffs.briefing import briefed_by
-from changeover.handoffs.reference import SCHEME, Document, cut, overview, read_body, read_section, search, sections_of
-from changeover.handoffs.strategies import FETCH, PackedContext, Recent
+from changeover.handoffs.briefing import cut_part, too_large
+from changeover.handoffs.reference import (
+    SCHEME,
+    Document,
+    body_of,
+    cut,
+    overview,
+    read_body,
+    read_section,
+    search,
+    sections_of,
+)
+from changeover.handoffs.strategies import FETCH, Chapter, PackedContext, Recent
+from changeover.handoffs.template import render
 from changeover.handoffs.tokens import count, weight
 from changeover.ids import context_id, root_of
 from changeover.messages import Note, Reply, User, copied_messages
@@ -74,7 +85,7 @@ async def pack_context(world: World, command: PackContext) -> ContextPacked:
         if packed.messages and offer.mode is Mode.TRANSFER:
             return replace(event, messages=packed.messages, after=weight(*packed.messages))
         packed = _storable(packed)
-        briefing = text_of(await _briefing(command, packed, effects))
+        briefing, left_out = await _briefing(command, packed, effects)
     except TROUBLE as error:
         let_go(error)
         return replace(event, strategy=Recent.name, after=command.fallback, error=words_of(error))
@@ -86,6 +97,7 @@ async def pack_context(world: World, command: PackContext) -> ContextPacked:
         covered=command.covered if packed.chapter else 0,
         retold=strategy.retells,
         usage=packed.usage,
+        left_out=left_out,
     )
 
 
@@ -97,8 +109,8 @@ def _storable(packed: PackedContext) -> PackedContext:
     return replace(packed, chapter=replace(packed.chapter, facts=facts))
 
 
-async def _briefing(command: PackContext, packed: PackedContext, effects: PackEffects) -> str:
-    """The text that the receiver is told."""
+async def _briefing(command: PackContext, packed: PackedContext, effects: PackEffects) -> tuple[str, Chapter | None]:
+    """The text that the receiver is told, and what did not fit into it."""
     brief = replace(command.brief, story=packed.text or command.brief.story)
     if command.strategy.retells:
         chapters = command.handover.chapters
@@ -106,12 +118,28 @@ async def _briefing(command: PackContext, packed: PackedContext, effects: PackEf
     if packed.messages:
         brief = replace(brief, recent_messages=packed.messages)
     if isinstance(command.briefing, str):
-        return briefed_by(command.briefing, brief)
+        parts, left_out = await _fitting(command, brief.parts(), effects)
+        return text_of(render(command.briefing, parts)), left_out
     brief = replace(brief, recent_messages=copied_messages(brief.recent_messages))
     text = await effects.call(command.briefing, brief)
     if not isinstance(text, str):
         raise TypeError(f"a briefing must be a text, not {type(text).__name__}")
-    return text
+    return text_of(text), None
+
+
+async def _fitting(
+    command: PackContext, parts: dict[str, str], effects: PackEffects
+) -> tuple[dict[str, str], Chapter | None]:
+    """The parts of a briefing, of which the largest are cut and stored if all do not fit."""
+    if command.room is None:
+        return parts, None
+    whole, most = too_large(parts, command.room)
+    if not whole:
+        return parts, None
+    document = Document(tuple(map(text_of, whole.values())))
+    ref = f"{SCHEME}{await effects.store(body_of(document), None)}"
+    cut = {name: cut_part(name, text, most, ref) for name, text in whole.items()}
+    return {**parts, **cut}, Chapter(ref=ref, sections=sections_of(document), messages=len(whole))
 
 
 def _weight(command: PackContext, briefing: str) -> int:

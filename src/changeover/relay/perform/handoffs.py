@@ -1,4 +1,4 @@
-"""The effects of a handoff: ask the receiver, judge its result, clean up after a rollback."""
+"""The effects of a handoff: ask the receiver, judge its result, call the functions of its declaration."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import logging
 from functools import partial
 from typing import Any, assert_never
 
-from changeover.agent.moves import DelegateTo, Transfer
+from changeover.agent.moves import DECLARED
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, answer_of
-from changeover.ids import Mark
-from changeover.relay.commands import AskReceiver, CleanUp, JudgeResult
+from changeover.relay.commands import AskReceiver, CallBack, JudgeResult
 from changeover.relay.events import (
     HandoffAccepted,
     HandoffConditional,
@@ -77,13 +76,8 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
 def _expects(roster: Roster, command: JudgeResult) -> Any:
     """The declared expectations with their functions; those of the event if the declaration is gone."""
     move = roster.move_of(command.sender, command.tool)
-    declared: Any = None
-    if isinstance(move, Transfer):
-        declared = move.handoff.expects
-    elif isinstance(move, DelegateTo):
-        declared = move.delegate.expects
-    if declared is not None:
-        return declared
+    if isinstance(move, DECLARED) and move.declared.expects is not None:
+        return move.declared.expects
     from changeover.handoffs.package import Expectations
 
     return Expectations(output_schema=command.expected.schema, success_criteria=command.expected.criteria)
@@ -93,18 +87,16 @@ LONGEST = 300.0
 """Longest pause in seconds before a retry."""
 
 
-async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFailed:
-    """Call the on_rollback function; a retry has the same idempotency key."""
-    call, handoff = command.id.partition(Mark.CLEANUP)[0], command.rollback.handoff
-    move = world.roster.move_of(handoff.sender, handoff.tool)
-    clean = move.handoff.on_rollback if isinstance(move, Transfer) else None
-    if clean is None:
-        return RollbackDone(call)
+async def call_back(world: World, command: CallBack) -> RollbackDone | RollbackFailed:
+    """Call a function of a handoff's declaration; a retry has the same idempotency key."""
+    function = world.roster.callback(command.about)
+    if function is None:
+        return command.done()
     try:
-        await called(clean, command.rollback)
+        await called(function, command.about)
     except TROUBLE as error:
         let_go(error)
-        logger.exception("cleaning up after %s failed and is tried again", handoff.id)
+        logger.exception("a function of the handoff %s failed and is tried again", command.about.handoff.id)
         wait = min(world.backoff * 2.0 ** (command.attempt - 1), LONGEST)
-        return RollbackFailed(call, words_of(error), world.clock.now() + wait)
-    return RollbackDone(call)
+        return command.failed(words_of(error), world.clock.now() + wait)
+    return command.done()

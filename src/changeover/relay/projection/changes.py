@@ -6,7 +6,7 @@ from the log again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from msgspec import Struct
 from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
 from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault, WorkerFault
-from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import FIRST_TASK, branching_call, call_of, child_id, split_handoff, task_id
 from changeover.relay.events import (
     Entry,
@@ -35,7 +34,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.fold.answers import open_offers
 from changeover.relay.fold.handoffs import undone_words
-from changeover.relay.fold.rollback import record_at
+from changeover.relay.fold.rollback import is_back, record_at
 from changeover.relay.run import TURNING, Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, Offered, OpenCall, handoff_of
@@ -177,13 +176,13 @@ def _recall(state: State, event: RollbackRequested) -> Iterator[Change]:
     reason = undone_words(event.reason)
     if open_offer(state, event.call):
         yield _change(state, event.call, "", HandoffState.RETURNED, reason=reason, counted=False)
-    elif (record := record_at(state, event.call)) and _goes_back(record):
+    elif (record := record_at(state, event.call)) and _goes_back(record, event):
         yield _of_record(record, HandoffState.RETURNED, reason=record.error or reason, counted=False)
 
 
-def _goes_back(record: HandoffRecord) -> bool:
-    ended = record.state in (HandoffState.FAILED, HandoffState.TIMEOUT)
-    return record.mode is Mode.DELEGATE and ended and Signal.RETURN in TRANSITIONS[record.state]
+def _goes_back(record: HandoffRecord, event: RollbackRequested) -> bool:
+    over = record.state in (HandoffState.FAILED, HandoffState.TIMEOUT)
+    return over and is_back(record) and (event.cleans or record.mode is Mode.DELEGATE)
 
 
 def _roll_back(state: State, event: HandoffRolledBack) -> Iterator[Change]:
@@ -211,7 +210,13 @@ MEANINGS: dict[type[Any], Callable[[State, Any], Iterable[Change]]] = {
 """What each event means for handoffs; any other means nothing."""
 
 FAILURES = frozenset({HandoffExpired, HandoffReturned, RunFailed})
-"""Events that may say that a receiver failed."""
+
+
+def may_blame(events: Sequence[Event]) -> bool:
+    """True if one of these events may say that a receiver failed."""
+    return not FAILURES.isdisjoint(map(type, events)) and any(
+        type(event) in FAILURES and not (isinstance(event, HandoffReturned) and event.success) for event in events
+    )
 
 
 def _change(state: State, call: str, receiver: str, over: HandoffState, **more: Any) -> Change:
