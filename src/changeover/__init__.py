@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from changeover.tools.http_tool import Basic as Basic
     from changeover.tools.http_tool import Bearer as Bearer
     from changeover.tools.http_tool import HttpTool as HttpTool
+    from changeover.tools.mcp_server import McpServer as McpServer
     from changeover.tools.run_context import Received as Received
     from changeover.tools.run_context import RunContext as RunContext
     from changeover.tools.sql_function import SqlFunction as SqlFunction
@@ -142,6 +143,7 @@ _HOMES = {
     "Ledger": "facts",
     "LimitedModel": "models.wrappers",
     "Limits": "guards.limits",
+    "McpServer": "tools.mcp_server",
     "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",
     "Metadata": "handoffs.package",

@@ -1,4 +1,4 @@
-"""Stories of tools that are no Python functions: HTTP requests and SQL functions."""
+"""Stories of tools that are no Python functions: HTTP requests, SQL functions, tools of MCP servers."""
 
 import os
 from collections.abc import Iterator
@@ -8,12 +8,13 @@ from typing import Any
 
 import psycopg
 
-from changeover import Agent, Approve, Bearer, HttpTool, SqlFunction, Variable
+from changeover import Agent, Approve, Bearer, HttpTool, McpServer, SqlFunction, Variable
 from changeover.relay.events import ToolFinished, ToolStarted
 from changeover.testing import ScriptedModel, calls, says
 from tests.databases import fresh_schema
 from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.toolkits.http_server import Server, serving
+from tests.toolkits.mcp_process import shared_shop
 
 SECRET = "planted-in-stories"
 LEDGER = """
@@ -121,3 +122,40 @@ async def an_sql_function_knows_the_key_of_its_call(stage: Stage) -> None:
     assert (await stage.say(team, "30 euros back, please")).output == "Done."
     done = [each.text for each in await events(team, ToolFinished)]
     assert done == ['"refunded 30"', '[{"id":"story:3.0","euros":30}]']
+
+
+def number_of(stage: Stage) -> int:
+    """A number that only this story uses, in all of its lives: the server serves all stories."""
+    return id(stage.effects) % 1_000_000_007
+
+
+@story
+async def a_tool_of_an_mcp_server_is_offered_and_called(stage: Stage) -> None:
+    url, log = shared_shop()
+    number = number_of(stage)
+    script = [
+        calls(("shop_find_order", {"number": number}), ("shop_refund", {"number": number})),
+        says("Refunded."),
+    ]
+    server = McpServer("shop", url=url, include=["find_order", "refund"])
+    team = stage.team([Agent("solo", tools=[server])], ScriptedModel({"solo": script}))
+    assert (await stage.say(team, "send it back")).output == "Refunded."
+    done = [each.text for each in await events(team, ToolFinished)]
+    assert done == [f'{{"number":{number},"note":""}}', f"refunded {number}"]
+    assert {line for line in log.read_text().splitlines() if str(number) in line} == {f"refund {number} story:3.1"}
+    for request in stage.requests("solo"):
+        assert [tool.name for tool in request.tools] == ["shop_find_order", "shop_refund"]
+
+
+@story
+async def a_tool_of_an_mcp_server_that_is_at_most_once_is_called_once(stage: Stage) -> None:
+    url, log = shared_shop()
+    number = number_of(stage)
+    script = [calls(("shop_refund", {"number": number})), says("Refunded.")]
+    server = McpServer("shop", url=url, include=["refund"], at_most_once=True)
+    team = stage.team([Agent("solo", tools=[server])], ScriptedModel({"solo": script}))
+    assert (await stage.say(team, "send it back")).output == "Refunded."
+    assert log.read_text().count(f"refund {number} ") <= 1
+    assert len(await events(team, ToolStarted)) == 1
+    [done] = await events(team, ToolFinished)
+    assert done.text == f"refunded {number}" or (done.unknown and stage.lives > 1)

@@ -13,6 +13,7 @@ from changeover.agent.handoff import Delegate, Handoff
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.http_tool import HttpTool
+from changeover.tools.mcp_server import McpServer
 from changeover.tools.run_context import RunContext
 from changeover.tools.sql_function import SqlFunction
 from changeover.tools.tool import Fn, Tool
@@ -52,8 +53,8 @@ class Agent:
     """The system prompt: a text, or a function of the RunContext, sync or async."""
     model: Any = None
     """A name such as "openai:gpt-5", or a Model; None takes the model of the team."""
-    tools: Sequence[Tool | HttpTool | SqlFunction | Fn] = ()
-    """What the model may call: functions, with or without `@tool`, HttpTool(…) and SqlFunction(…)."""
+    tools: Sequence[Tool | HttpTool | SqlFunction | McpServer | Fn] = ()
+    """What the model may call: functions, with or without `@tool`, HttpTool(…), SqlFunction(…) and McpServer(…)."""
     handoffs: Auto | Sequence[str | Handoff | Delegate] = AUTO
     """To whom it may hand off: AUTO for all members, or a list of ids, handoff(…), delegate(…) and specialist(…)."""
     skills: Sequence[Any] = ()

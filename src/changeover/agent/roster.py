@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
@@ -253,6 +254,16 @@ def seat(
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
     )
+
+
+def retooled(roster: Roster, tools: Mapping[str, Iterable[UseTool]]) -> Roster:
+    """The roster with the tools that the toolkits of its agents offer now."""
+    members = {id: each.agent if isinstance(each, Seat) else each for id, each in roster.seats.items()}
+    seats: dict[str, Seat | Function | Person] = dict(roster.seats)
+    for id, member in members.items():
+        if isinstance(member, Agent) and id in tools:
+            seats[id] = seat(member, members, tools[id], roster.handoffs_enabled, roster.absent)
+    return replace(roster, seats=seats)
 
 
 def _receivers(definitions: Iterable[ToolDefinition]) -> tuple[str, ...]:

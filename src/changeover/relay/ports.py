@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct
 
 from changeover.agent.moves import UseTool
-from changeover.agent.roster import Roster
+from changeover.agent.roster import Roster, retooled
 from changeover.facts import ApprovalRequest, Share, Ticket
 from changeover.guards.approval import Decision
 from changeover.guards.breaker import Circuit, Ended
@@ -85,6 +85,20 @@ class Toolkit(Protocol):
 
 class Connections(Protocol):
     """What tools reach out with: connection pools, and sessions with servers."""
+
+    @property
+    def serves(self) -> bool:
+        """True if tools come from servers, which have to be asked for them."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Grows whenever the tools that servers offer have changed."""
+        ...
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        """Connect to the servers and list their tools; `changed` is called, in any thread, when these have changed."""
+        ...
 
     async def close(self) -> None:
         """Close all of them; the next call opens what it needs."""
@@ -369,3 +383,10 @@ class World(Struct, frozen=True):
     routing: Routing = Routing()
     connections: Connections | None = None
     """What the toolkits reach out with, if the team has tools that do."""
+
+    @property
+    def current_roster(self) -> Roster:
+        """The roster with the tools that servers offer now."""
+        if self.connections is None or not self.connections.serves:
+            return self.roster
+        return retooled(self.roster, {id: toolkit.tools() for id, toolkit in self.toolkits.items()})

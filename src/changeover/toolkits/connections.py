@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +14,9 @@ from changeover.messages import File
 from changeover.toolkits.vault import Vault
 
 if TYPE_CHECKING:
+    from changeover.toolkits.mcp import McpConnection
     from changeover.toolkits.network import CheckedTransport
+    from changeover.tools.mcp_server import McpServer
 
 T = TypeVar("T")
 Attach = Callable[[Sequence[File]], tuple[File, ...]]
@@ -36,6 +39,49 @@ class Connections:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._transports: dict[bool, CheckedTransport] = {}
+        self._servers: list[McpConnection] = []
+        self._opening: Future[None] | None = None
+        self._listeners: set[Callable[[], None]] = set()
+        self.version = 0
+        """Grows whenever the tools that servers offer have changed."""
+
+    @property
+    def serves(self) -> bool:
+        """True if tools come from servers, which have to be asked for them."""
+        return bool(self._servers)
+
+    def server(self, declared: McpServer) -> McpConnection:
+        """The connection to a server, which all agents with an equal declaration share."""
+        from changeover.toolkits.mcp import McpConnection
+
+        for each in self._servers:
+            if each.declared == declared:
+                return each
+        self._servers.append(connection := McpConnection(declared, self.vault, self.run, self._change))
+        self._opening = None
+        return connection
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        """Connect to all servers and list their tools; a server that is not available is logged and left out.
+
+        `changed` is called, in another thread, whenever their tools have changed; also if a server comes back.
+        """
+        self._listeners.add(changed)
+        with self._lock:
+            opening = self._opening
+        if opening is None:
+            loop = self._running()
+            with self._lock:
+                opening = self._opening = self._opening or asyncio.run_coroutine_threadsafe(self._open_all(), loop)
+        await asyncio.wrap_future(opening)
+
+    async def _open_all(self) -> None:
+        await asyncio.gather(*(each.start() for each in self._servers))
+
+    def _change(self) -> None:
+        self.version += 1
+        for changed in list(self._listeners):
+            changed()
 
     async def run(self, work: Work[T]) -> T:
         """Do this work on the loop of the connections."""
@@ -59,6 +105,9 @@ class Connections:
             self._stop()
 
     async def _close_all(self) -> None:
+        self._opening = None
+        self._listeners.clear()
+        await asyncio.gather(*(each.close() for each in self._servers))
         transports, self._transports = self._transports, {}
         for transport in transports.values():
             await transport.aclose()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -20,15 +21,19 @@ from changeover.toolkits.http import HttpCallee
 from changeover.toolkits.result_text import CallFailed, TemporaryFailure, words
 from changeover.toolkits.sql_function import SqlCallee
 from changeover.tools.http_tool import HttpTool
+from changeover.tools.mcp_server import McpServer
 from changeover.tools.run_context import RunContext
 from changeover.tools.sql_function import SqlFunction
 from changeover.tools.tool import CallOptions, Fn, Tool, as_tool
+
+if TYPE_CHECKING:
+    from changeover.toolkits.mcp import McpConnection
 
 LONGEST_PAUSE = 5.0
 LONGEST_WAIT = 60.0
 """Seconds that a retry is put off because a server asks for it; a call that has to wait longer fails."""
 
-Declared = Tool | HttpTool | SqlFunction | Fn
+Declared = Tool | HttpTool | SqlFunction | McpServer | Fn
 
 
 class Callee(Protocol):
@@ -72,23 +77,36 @@ class AgentToolkit:
         self._retries, self._backoff = retries, backoff
         self._connections = connections or Connections()
         self._callees: dict[str, Callee] = {}
+        self._servers: list[McpConnection] = []
         for each in declared:
             self._declare(each)
 
     def tools(self) -> tuple[UseTool, ...]:
         """The tools that it offers now, in the order of declaration."""
-        return tuple(callee.tool for callee in self._callees.values())
+        listed = {name: callee for server in self._servers for name, callee in server.tools.items()}
+        # A declared tool wins over one that a server happens to call by the same name.
+        return tuple(callee.tool for callee in (self._callees | listed | self._callees).values())
+
+    def _find(self, name: str) -> Callee | None:
+        """The tool of this name; None if the server that offered it has withdrawn it."""
+        offered = (server.tools[name] for server in self._servers if name in server.tools)
+        return self._callees.get(name) or next(offered, None)
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
         """What is wrong with these arguments, for the model; empty if they fit."""
-        return self._callees[name].misfit(args, context)
+        callee = self._find(name)
+        return callee.misfit(args, context) if callee else ""
 
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
         """Call a tool, with as many retries as its declaration allows; an exception becomes a failed outcome.
 
         No secret is in the outcome: where the answer of a server repeats one, its reference stands instead.
         """
-        outcome = await self._called(name, self._callees[name], args, context)
+        if (callee := self._find(name)) is None:
+            return ToolOutcome(
+                f"{name} is not available any more: the server that offered it has withdrawn it", ok=False
+            )
+        outcome = await self._called(name, callee, args, context)
         if outcome.files:
             outcome = self._with_files(outcome)
         return self._connections.vault.redacted(outcome)
@@ -124,6 +142,9 @@ class AgentToolkit:
         return self._retries if callee.repeatable and not options.at_most_once else 0
 
     def _declare(self, declared: Declared) -> None:
+        if isinstance(declared, McpServer):
+            self._connect(declared)
+            return
         if isinstance(declared, HttpTool | SqlFunction):
             self._add(declared, _connected(declared, self._connections))
             return
@@ -139,6 +160,15 @@ class AgentToolkit:
             self._callees[tool.name] = compiled
         else:
             self.faults += compiled
+
+    def _connect(self, declared: McpServer) -> None:
+        faults = list(declared.faults())
+        if find_spec("fastmcp") is None:
+            faults.append("needs the packages of the extra mcp: pip install 'changeover[mcp]'")
+        if faults:
+            self.faults += [f"MCP server {declared.name!r} {fault}" for fault in faults]
+        else:
+            self._servers.append(self._connections.server(declared))
 
     def _add(self, declared: HttpTool | SqlFunction, callee: Callee | list[str]) -> None:
         if isinstance(callee, list):
