@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from changeover.facts import Ticket as Ticket
     from changeover.facts import TicketStatus as TicketStatus
     from changeover.facts import Usage as Usage
+    from changeover.faults import Circuit as Circuit
     from changeover.guards.approval import Approval as Approval
     from changeover.guards.approval import Approve as Approve
     from changeover.guards.approval import Edit as Edit
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
-    from changeover.guards.breaker import Circuit as Circuit
     from changeover.guards.breaker import CircuitBreaker as CircuitBreaker
+    from changeover.guards.checks import Content as Content
+    from changeover.guards.checks import Replace as Replace
     from changeover.guards.deadlock import Deadlock as Deadlock
     from changeover.guards.guard import Allow as Allow
     from changeover.guards.guard import Ask as Ask
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from changeover.observe.metrics import Metrics as Metrics
     from changeover.observe.metrics import PairMetrics as PairMetrics
     from changeover.observe.metrics import Times as Times
+    from changeover.relay.stream import AgentChanged as AgentChanged
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
@@ -104,6 +107,7 @@ _HOMES = {
     "AUTO": "agent.agent",
     "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
+    "AgentChanged": "relay.stream",
     "AgentMetrics": "observe.metrics",
     "Allow": "guards.guard",
     "ApiKey": "tools.http_tool",
@@ -115,10 +119,11 @@ _HOMES = {
     "Bearer": "tools.http_tool",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.strategies",
-    "Circuit": "guards.breaker",
+    "Circuit": "faults",
     "CircuitBreaker": "guards.breaker",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",
+    "Content": "guards.checks",
     "Context": "handoffs.package",
     "Deadlock": "guards.deadlock",
     "DelegateResult": "facts",
@@ -161,6 +166,7 @@ _HOMES = {
     "Reference": "handoffs.reference",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
+    "Replace": "guards.checks",
     "Respond": "guards.approval",
     "Rollback": "handoffs.callback",
     "Routing": "routing.routing",

@@ -32,7 +32,7 @@ from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.models.wrappers import calls_tools, context_window
 from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
 from changeover.relay.engine import EngineFactory
-from changeover.relay.ports import Ask, Clock, Log, Model, World
+from changeover.relay.ports import Ask, Clock, Log, Model, Override, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
 from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry
@@ -173,9 +173,10 @@ def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
         breaker=breaker_among(guards),
         own_breakers=any(isinstance(seat, Seat) and seat.breakers for seat in seats.values()),
         switch=None if switch.is_off or switch == ON else switch,
-        gotos=tuple(rule for rule in rules if rule.goto),
-        judges=tuple(rule for rule in rules if not rule.goto),
+        leads=tuple(rule for rule in rules if rule.goto or rule.end),
+        judges=tuple(rule for rule in rules if not (rule.goto or rule.end)),
         trials=trials_of(declared.experiments, members),
+        names={member.id: member.name for member in members if member.name},
         team=declared.name,
     )
 
@@ -195,6 +196,15 @@ def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple
         clock=world.clock,
         helper=world.helper,
     )
+
+
+def override_of(declared: Declared, strategy: Strategy | None, model: Any) -> Override:
+    """What the caller of a run gives in place of the team's strategy and model; raises one MisconfiguredError."""
+    agents = [each for each in declared.members if isinstance(each, Agent) and not each.model]
+    models, faults = _models(agents, model) if model is not None else ({}, [])
+    if faults := [*(f"the run {fault}" for fault in strategy_faults(strategy)), *faults]:
+        raise MisconfiguredError(*faults)
+    return Override(strategy, models)
 
 
 def _members(declared: object) -> list[Member]:

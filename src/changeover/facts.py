@@ -142,6 +142,9 @@ class HandoffRecord(Struct, frozen=True, gc=False):
     """The tokens of the context that the receiver got."""
     strategy_error: str = ""
     """Why the context strategy failed, so that the receiver got the last messages instead."""
+    sender_name: str = ""
+    receiver_name: str = ""
+    """The names of sender and receiver for display; their ids if they have none."""
 
     @property
     def timestamp(self) -> datetime:
@@ -311,6 +314,8 @@ class HandoffResult(Struct, frozen=True, kw_only=True):
     conversation_id: str = ""
     pending: list[ApprovalRequest | Ticket] = field(default_factory=list)
     """What it waits for: decisions of people, and claims of workers."""
+    agent_name: str = ""
+    """The name of `agent` for display; its id if it has none."""
 
     @property
     def requests(self) -> list[ApprovalRequest]:
@@ -347,7 +352,7 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     conversation_id: str
     status: Status
     handoff_chain: list[HandoffRecord] = field(default_factory=list)
-    """The handoffs of this run, in order."""
+    """The handoffs of this run and of its delegates, in order."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The context variables."""
     handed: Handed | None = None
@@ -364,6 +369,8 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     """True if a handoff could not be made and the sender went on alone."""
     returned: tuple[DelegateResult, ...] = ()
     """The results of the branches, if code delegated."""
+    final_agent_name: str = ""
+    """The name of `final_agent` for display; its id if it has none."""
 
     @property
     def requests(self) -> list[ApprovalRequest]:

@@ -85,6 +85,11 @@ def is_root(conversation: str) -> bool:
     return "/" not in conversation
 
 
+def descent(conversation: str) -> list[list[int]]:
+    """The calls that lead from the root of a tree to a conversation, each as its `call_path`; empty for a root."""
+    return [call_path(call) for call in conversation.split("/")[1:]]
+
+
 def below(conversation: str) -> str:
     """The prefix of the ids of all conversations below this one."""
     return f"{conversation}/"
@@ -105,6 +110,12 @@ def split_run(run: str) -> tuple[str, str]:
 
 def task_id(conversation: str, position: int | str) -> str:
     return f"{conversation}#{position}"
+
+
+def split_task(task: str) -> tuple[str, str]:
+    """The conversation of a task, and its position there."""
+    conversation, _, position = task.rpartition("#")
+    return conversation, position
 
 
 def handoff_id(conversation: str, call: str | int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from msgspec import Struct, field
@@ -106,6 +106,32 @@ class Reply(Struct, frozen=True, kw_only=True):
 def with_labels(text: str, files: Sequence[File]) -> str:
     """The text, followed by a line for each file."""
     return "\n".join([*([text] if text else ()), *(file.label for file in files)])
+
+
+def with_texts(message: Message, replaced: Mapping[str, str]) -> Message:
+    """The message with these texts replaced, also where an agent wrote them into the arguments of a call."""
+    text = _with_texts(message.text, replaced)
+    if not isinstance(message, Assistant):
+        return message if text == message.text else replace(message, text=text)
+    calls = tuple(
+        replace(call, args=_with_texts(call.args, replaced), malformed=_with_texts(call.malformed, replaced))
+        for call in message.calls
+    )
+    return message if text == message.text and calls == message.calls else replace(message, text=text, calls=calls)
+
+
+def _with_texts(value: Any, replaced: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            for old, new in replaced.items():
+                value = value.replace(old, new) if old else value
+            return value
+        case dict():
+            return {name: _with_texts(each, replaced) for name, each in value.items()}
+        case list():
+            return [_with_texts(each, replaced) for each in value]
+        case _:
+            return value
 
 
 def copied_messages(messages: Sequence[Any]) -> list[Any]:

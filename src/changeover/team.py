@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from changeover.agent.agent import Member
 from changeover.agent.roster import Roster
-from changeover.assembly import Declared, assemble, joined
+from changeover.assembly import Declared, assemble, joined, override_of
 from changeover.control import Overseer
 from changeover.engines.local import open_engine
 from changeover.errors import HandoffTimeoutError, MisconfiguredError, UnknownAgentError
@@ -30,15 +30,16 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
 from changeover.ids import DEFAULT_TEAM
-from changeover.inputs import RunOptions, brokered, check_id, check_texts, message, offered, package_of
+from changeover.inputs import RunOptions, brokered, check_id, check_seq, check_texts, message, offered, package_of
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks
 from changeover.relay.claims import Submit
 from changeover.relay.engine import Engine, EngineFactory, EngineSetup
+from changeover.relay.history import ActiveAgents
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Ask, Clock, Log, World
 from changeover.relay.requests import Resume, Say
-from changeover.relay.stream import StreamItem
+from changeover.relay.stream import Recorded, StreamItem
 from changeover.router import Router
 from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
@@ -188,17 +189,16 @@ class Team(Overseer):
         Raises a ChangeoverError if the run fails, which carries the result so far. If a person or a worker has to act
         first, the result says so by its status.
         """
-        return await self._engine.result(message(self.roster, text, **options))
+        return await self._engine.result(self._message(text, options))
 
     def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for synchronous code: scripts, threads, notebooks."""
-        return self._engine.result_sync(message(self.roster, text, **options))
+        return self._engine.result_sync(self._message(text, options))
 
-    async def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
-        """`run` as a stream: pieces of text, recorded events, and last the result. Closing it cancels nothing."""
-        async with aclosing(self._engine.stream(message(self.roster, text, **options))) as items:
-            async for item in items:
-                yield item
+    def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
+        """`run` as a stream: pieces of text, recorded events, changes of the active agent, and last the result.
+        Closing it cancels nothing."""
+        return _read(self._engine.stream(self._message(text, options)))
 
     async def offer(self, package: HandoffPackage | Mapping[str, Any] | str) -> HandoffResult:
         """Hand a package, which may be given as JSON, to its receiver and wait for the result.
@@ -245,15 +245,24 @@ class Team(Overseer):
         check_id(ticket=id)
         return await status_of(self.log, id)
 
-    async def result(self, ticket: Ticket | str, *, timeout: float | None = None) -> HandoffResult:
+    async def result(
+        self, ticket: Ticket | str, *, timeout: float | None = None, cancel: bool = False
+    ) -> HandoffResult:
         """Wait for the result of a ticket, which any process may work on.
 
-        Raises TimeoutError after `timeout` seconds, HandoffNotFound, and HandoffTimeoutError if no worker took it
-        before its deadline or the worker took too long.
+        Raises TimeoutError after `timeout` seconds, and with `cancel=True` cancels the ticket then. Raises
+        HandoffNotFound, and HandoffTimeoutError if no worker took it before its deadline or the worker took too long.
         """
         id = ticket.id if isinstance(ticket, Ticket) else ticket
         check_id(ticket=id)
-        return _in_time(await result_of_ticket(self.log, id, timeout))
+        try:
+            return _in_time(await result_of_ticket(self.log, id, timeout))
+        except TimeoutError:
+            if not cancel:
+                raise
+        if await self.cancel(id, reason="its result did not come in time"):
+            raise TimeoutError(f"{id} did not end within {timeout} s and is cancelled")
+        return _in_time(await result_of_ticket(self.log, id))  # it ended just before it was to be cancelled
 
     async def resume(self, conversation: str) -> RunResult:
         """Wait for the current run, in any process; else return the last result. A failed run retries its failed step.
@@ -261,17 +270,17 @@ class Team(Overseer):
         check_id(conversation=conversation)
         return await self._engine.result(Resume(conversation))
 
-    async def follow(
-        self, conversation: str, first: Callable[[], Awaitable[None]] | None = None
+    def follow(
+        self, conversation: str, first: Callable[[], Awaitable[None]] | None = None, *, after: int = 0
     ) -> AsyncGenerator[StreamItem, None]:
-        """`resume` as a stream: the run from its beginning, new events, and last the result.
+        """`resume` as a stream: the run from its beginning, new events, and last the result. A reader that has read a
+        part of the run gives the `seq` of its last event as `after`, and gets the events that follow.
 
         `first` is awaited once no event can be missed; a decision belongs there.
         """
         check_id(conversation=conversation)
-        async with aclosing(self._engine.stream(Resume(conversation), first)) as items:
-            async for item in items:
-                yield item
+        check_seq(after=after)
+        return _read(self._engine.stream(Resume(conversation), first), after)
 
     async def experiments(self, measure: str = "success") -> list[Verdict]:
         """The verdicts of the team's experiments so far, by success, tokens, cost, seconds, or your own measure."""
@@ -299,9 +308,32 @@ class Team(Overseer):
     ) -> None:
         await self.close()
 
+    def _message(self, text: str, options: RunOptions) -> Say:
+        """The input of a run with these options."""
+        strategy, model = options.pop("strategy", None), options.pop("model", None)
+        say = message(self.roster, text, **options)
+        if strategy is None and model is None:
+            return say
+        return replace(say, override=override_of(self._declared, strategy, model))
+
     async def _handed(self, say: Say, package: HandoffPackage) -> HandoffResult:
         run = await self._engine.result(say)
         return _in_time(handoff_of(run, package, say.spoken.no_takers is not None))
+
+
+async def _read(stream: AsyncGenerator[StreamItem, None], after: int = 0) -> AsyncGenerator[StreamItem, None]:
+    """The stream of an engine without the events up to a seq, and with an item for each change of the active agent."""
+    active = ActiveAgents()
+    async with aclosing(stream) as items:
+        async for item in items:
+            if not isinstance(item, Recorded):
+                yield item
+                continue
+            changed = active.change(item)
+            if item.seq > after:
+                yield item
+                if changed is not None:
+                    yield changed
 
 
 def _in_time(handoff: HandoffResult) -> HandoffResult:

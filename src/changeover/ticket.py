@@ -11,7 +11,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from changeover.errors import UNREADABLE, ClaimLost, EngineError, HandoffNotFound, MisconfiguredError, error_of
+from changeover.errors import UNREADABLE, ClaimLost, EngineError, HandoffNotFound, MisconfiguredError
 from changeover.facts import HandoffRecord, HandoffResult, Mode, Ticket, TicketStatus
 from changeover.facts import State as HandoffState
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, checked
@@ -24,7 +24,7 @@ from changeover.relay.engine import Engine
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Log
 from changeover.relay.queue import Taken
-from changeover.relay.result import handoff_in, result_of
+from changeover.relay.result import error_of, handoff_in, result_of
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State
 from changeover.relay.tickets import is_offered
@@ -224,6 +224,7 @@ def _of_handoff(record: HandoffRecord, conversation: str, outcome: Outcome | Non
     return HandoffResult(
         handoff_id=record.id,
         agent=record.receiver,
+        agent_name=record.receiver_name,
         state=record.state,
         result=outcome.output if outcome else "",
         error=record.error or (_error(conversation, outcome) if outcome else ""),
@@ -237,6 +238,7 @@ def _of_message(state: State, id: str, outcome: Outcome) -> HandoffResult:
     return HandoffResult(
         handoff_id=id,
         agent=outcome.agent,
+        agent_name=outcome.name,
         state=_state_of(outcome),
         result=outcome.output,
         error=_error(state.id, outcome),

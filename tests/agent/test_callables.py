@@ -93,6 +93,7 @@ class Late:
 ASYNC = {"a function": late, "a partial": partial(late), "an object": Late()}
 CONDITIONS: dict[str, Callable[[Any], Team]] = {
     "when of a handoff": lambda own: desk({"handoffs": [handoff("billing", when=own)]}),
+    "when of a tool": lambda own: desk({"tools": [tool(when=own, name="look")(str)]}),
     "if_ of a rule": lambda own: desk(rules=[Rule("x", if_=own, goto="billing")]),
 }
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from changeover.engines.lessons import Recollection
 from changeover.engines.local.approvals import asked
-from changeover.errors import ChangeoverError, CircuitsOpen, EngineError, Exhausted, error_of
+from changeover.errors import ChangeoverError, CircuitsOpen, EngineError, Exhausted
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.guards.guard import Tripped
 from changeover.ids import below, effect_key, input_cause, intent_cause, offer_of
@@ -42,7 +42,7 @@ from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled, check_team
-from changeover.relay.result import head_of, result_of, returned_of, waiting_result
+from changeover.relay.result import error_of, head_of, result_of, returned_of, waiting_result, whole_chain
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
 from changeover.relay.stream import RunFinished, StreamItem
@@ -111,8 +111,9 @@ class StepEngine:
             await self._record(state, input_cause("on", state.position), [])
             await asyncio.shield(self._pump())
         if (outcome := state.outcomes.get(ref.run)) is None:
-            return waiting_result(state, ref.run, list(self._pending(state.id)))
-        result = result_of(state.id, outcome)
+            waiting = waiting_result(state, ref.run, list(self._pending(state.id)))
+            return replace(waiting, handoff_chain=await whole_chain(waiting.handoff_chain, self._state))
+        result = result_of(state.id, outcome, await whole_chain(outcome.handoffs, self._state))
         if outcome.fault is not None:
             raise error_of(outcome.fault, result)
         return result

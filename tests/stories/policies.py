@@ -10,13 +10,14 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Deny, Rule, RunContext, Team
+from changeover import Agent, Content, Deny, Replace, Rule, RunContext, Team
 from changeover.errors import HandoffTimeoutError, IllegalTransition
+from changeover.events import CancelRequested
 from changeover.messages import Message, ToolResult
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
-from tests.public_api import public, recorded, soon
+from tests.public_api import recorded, soon
 from tests.stories.answers import tries
-from tests.stories.cancellation import Hold
+from tests.stories.cancellation import Hold, first_of, told
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import MODES, office, package
 from tests.stories.rollbacks import WHY, undo
@@ -170,7 +171,7 @@ async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_do
     assert (result.output, stage.did) == ("Refunded.", ["triage → billing: 1 key"])
 
 
-@wanted("cancel() has no after_turn=")
+@story
 async def a_run_that_is_cancelled_after_its_turn_finishes_the_turn(stage: Stage) -> None:
     hold = Hold()
 
@@ -185,31 +186,60 @@ async def a_run_that_is_cancelled_after_its_turn_finishes_the_turn(stage: Stage)
         stage.effects.append("counted")
         return "3"
 
-    team: Any = stage.team([Agent("desk", tools=[count])], cast(desk=slow))
-    saying = asyncio.ensure_future(stage.say(team, "go"))
-    if stage.lives == 1:
-        await asyncio.wait_for(hold.begun.wait(), 5)
-        cancelling = asyncio.ensure_future(team.cancel(CONVERSATION, after_turn=True))
-        await asyncio.sleep(0.02)
+    team = stage.team([Agent("desk", tools=[count])], cast(desk=slow))
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        if not await recorded(team, "CancelRequested"):  # from an earlier life
+            cancelling = group.create_task(team.cancel(CONVERSATION, after_turn=True))
+            await told(team, CancelRequested)
+            assert not cancelling.done()
         hold.let_go.set()
-        assert await cancelling
-    hold.let_go.set()
-    result = await saying
+    result = saying.result()
     assert (result.status, stage.did) == ("cancelled", ["counted"])
     assert [each.text for each in await recorded(team, "ToolFinished")] == ["3"]
+
+
+@story
+async def a_turn_that_gives_the_answer_completes_the_run_though_it_was_to_be_cancelled_after_it(stage: Stage) -> None:
+    hold = Hold()
+
+    async def slow(messages: Sequence[Message]) -> Reply:
+        await hold.on()
+        return says("Three.")
+
+    team = stage.team([Agent("desk")], cast(desk=slow))
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        if not await recorded(team, "CancelRequested"):
+            group.create_task(team.cancel(CONVERSATION, after_turn=True))
+            await told(team, CancelRequested)
+        hold.let_go.set()
+    assert (saying.result().status, saying.result().output) == ("completed", "Three.")
 
 
 def night(ctx: RunContext) -> bool:
     return bool(ctx.variables.get("hour", 12) < 6)
 
 
-@wanted("Rule has no end=")
+@story
 async def a_rule_may_end_a_run_with_an_answer(stage: Stage) -> None:
-    team = stage.team([Agent("desk")], cast(desk=says("Awake.")), rules=[rule(if_=night, end="We sleep until six.")])
+    team = stage.team([Agent("desk")], cast(desk=says("Awake.")), rules=[Rule(if_=night, end="We sleep until six.")])
     result = await stage.say(team, "hello", context={"hour": 3})
     assert (result.output, result.status, result.usage.requests) == ("We sleep until six.", "completed", 0)
     assert (await stage.say(team, "hello", context={"hour": 9})).output == "Awake."
     assert len(await recorded(team, "RuleFired")) == 1
+
+
+@story
+async def a_rule_answers_for_a_delegate_that_it_names(stage: Stage) -> None:
+    rules = [Rule(if_=lambda ctx: True, end="Closed.", agents=["clerk"])]
+    ways = [changeover.delegate("clerk")]
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": says("Three.")}
+    team = stage.team([Agent("boss", handoffs=ways), Agent("clerk")], cast(**parts), rules=rules)
+    [back] = came_back(await stage.say(team, "how many?"))
+    assert (back.success, back.response) == (True, "Closed.")
 
 
 @story
@@ -221,44 +251,82 @@ async def a_rule_needs_no_name(stage: Stage) -> None:
     assert (result.output, fired.rule) == ("Night.", "goto guard")
 
 
-def replace(text: str) -> Any:
-    return public(changeover, "Replace")(text)
-
-
-def hides_cards(content: Any) -> Any:
+def hides_cards(content: Content) -> Deny | Replace | None:
     """A check: what it returns decides about the text, before a model reads it and before an answer leaves."""
     if "1234" in content.text:
-        return replace(content.text.replace("1234", "****"))
+        return Replace(content.text.replace("1234", "****"))
     if content.direction == "input" and "attack" in content.text:
         return Deny("We do not do that.")
     return Deny("I cannot say.") if content.direction == "output" and "secret" in content.text else None
 
 
 def checking(stage: Stage, answer: Any) -> Team:
-    return stage.team([agent("desk", checks=[hides_cards])], cast(desk=answer))
+    return stage.team([Agent("desk", checks=[hides_cards])], cast(desk=answer))
 
 
-@wanted("agents have no checks=")
+@story
 async def a_check_replaces_what_a_model_reads_and_what_it_answers(stage: Stage) -> None:
     team = checking(stage, lambda messages: says(f"{messages[-1].text} and 1234"))
     assert (await stage.say(team, "card 1234")).output == "card **** and ****"
 
 
-@wanted("agents have no checks=")
+@story
 async def a_check_that_denies_answers_in_the_place_of_the_model(stage: Stage) -> None:
     team = checking(stage, says("Done."))
     result = await stage.say(team, "an attack")
     assert (result.output, result.usage.requests) == ("We do not do that.", 0)
 
 
-@wanted("agents have no checks=")
+@story
 async def a_check_that_denies_an_answer_answers_in_its_place(stage: Stage) -> None:
     team = checking(stage, says("the secret"))
     result = await stage.say(team, "hello")
     assert (result.output, result.usage.requests) == ("I cannot say.", 1)
 
 
-@wanted("agents have no checks=")
+@story
+async def what_a_check_held_back_is_in_no_record_that_a_model_reads(stage: Stage) -> None:
+    team = checking(stage, lambda messages: says("the secret" if len(messages) == 1 else repr(messages)))
+    await stage.say(team, "hello")
+    await stage.say(team, "an attack")
+    result = await stage.say(team, "card 1234")
+    held_back = ("secret", "attack", "1234")
+    assert [word for word in held_back if word in result.output] == []
+    assert ("I cannot say." in result.output, "[withheld]" in result.output) == (True, True)
+
+
+@story
+async def what_a_sender_writes_is_checked_before_the_receivers_model_reads_it(stage: Stage) -> None:
+    members = [Agent("triage"), Agent("desk", checks=[hides_cards], handoffs=())]
+    parts: dict[str, Any] = {"triage": hands_off("desk", "it is 1234"), "desk": lambda messages: says(repr(messages))}
+    team = stage.team(members, cast(**parts))
+    result = await stage.say(team, "card 1234")
+    shown = [text in result.output for text in ("1234", "card ****", "it is ****")]
+    assert shown == [False, True, True]
+    for request in stage.requests("desk"):
+        assert "1234" not in request.instructions
+
+
+@story
+async def what_a_delegate_is_asked_is_checked_before_its_model_reads_it(stage: Stage) -> None:
+    members = [Agent("boss", handoffs=[changeover.delegate("desk")]), Agent("desk", checks=[hides_cards])]
+    parts: dict[str, Any] = {"boss": tries(delegates("desk", "an attack")), "desk": says("Done.")}
+    [back] = came_back(await stage.say(stage.team(members, cast(**parts)), "go"))
+    assert (back.success, back.response) == (True, "We do not do that.")
+    assert [request for request in stage.seen if request.agent == "desk"] == []
+
+
+@story
+async def a_check_that_fails_denies(stage: Stage) -> None:
+    async def fails(content: Content) -> None:
+        raise OSError("the line is busy")
+
+    team = stage.team([Agent("desk", checks=[fails])], cast(desk=says("Done.")))
+    result = await stage.say(team, "hello")
+    assert (result.output, result.usage.requests) == ("This could not be checked, so it is withheld.", 0)
+
+
+@story
 async def every_check_that_changes_something_is_recorded(stage: Stage) -> None:
     team = checking(stage, says("the secret"))
     await stage.say(team, "card 1234")
@@ -337,11 +405,9 @@ async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     assert (back.success, back.response) == (True, "shelf 4")
 
 
-@wanted("tool() has no when=")
+@story
 async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    declare: Any = changeover.tool
-
-    @declare(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    @changeover.tool(when=lambda ctx: ctx.variables.get("tier") == "gold")
     def refund() -> str:
         """Send money back."""
         stage.effects.append("refunded")

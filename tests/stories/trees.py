@@ -248,17 +248,13 @@ async def a_failure_three_deep_comes_back_step_by_step(stage: Stage) -> None:
 
 
 @story
-async def delegates_that_nest_deeper_than_they_may_end_the_run(stage: Stage) -> None:
+async def a_delegate_that_would_nest_deeper_than_it_may_fails_and_its_sender_goes_on(stage: Stage) -> None:
     parts: dict[str, Line | Says] = {"a": passes_on("b"), "b": passes_on("c"), "c": passes_on("d"), "d": says("never")}
     team = stage.team(row("a", "b", "c", "d"), cast(**parts), limits=Limits(max_depth=2))
-    error = await stage.error(EconomicLimitExceeded, team, "go down")
-    assert not isinstance(error, MaxHandoffsExceededError)
-    assert (error.limit_name, error.limit) == ("max_depth", 2)
-    assert error.result is not None
-    assert error.result.status == "failed"
-    assert [h.receiver for h in await team.handoffs(CONVERSATION)] == ["b", "c"]
-    assert [reply.agent for reply in await events(team, ModelReplied)] == ["a", "b", "c"]
-    assert [h.state for h in await team.handoffs(CONVERSATION)] == ["FAILED", "FAILED"]
+    result = await stage.say(team, "go down")
+    assert (result.status, "the run needs more than max_depth=2" in result.output) == ("completed", True)
+    assert [(h.receiver, h.state) for h in await team.handoffs(CONVERSATION)] == [("b", "RETURNED"), ("c", "FAILED")]
+    assert [reply.agent for reply in await events(team, ModelReplied)] == ["a", "b", "c", "b", "a"]
 
 
 @story
@@ -280,9 +276,10 @@ async def delegates_nest_five_deep_if_nothing_is_said(stage: Stage) -> None:
         return says("Back.") if isinstance(last, ToolResult) else delegates("solo", f"{last.text} down")
 
     team = stage.team([Agent("solo", handoffs=down)], cast(solo=play))
-    error = await stage.error(EconomicLimitExceeded, team, "go")
-    assert (error.limit_name, error.limit) == ("max_depth", 5)
+    assert (await stage.say(team, "go")).output == "Back."
     assert len(await events(team, HandoffAccepted)) == 5
+    deepest = (await team.handoffs(CONVERSATION))[-1]
+    assert (deepest.state, "max_depth=5" in deepest.error) == ("FAILED", True)
 
 
 @story

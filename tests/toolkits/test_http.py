@@ -174,9 +174,9 @@ async def test_the_idempotency_key_is_sent_with_writes(caller: Caller):
 @pytest.mark.parametrize(("method", "read_only"), [("GET", True), ("HEAD", True), ("POST", False), ("DELETE", False)])
 def test_get_and_head_are_read_only(method: str, read_only: bool):
     [tool] = AgentToolkit([HttpTool("act", url="https://example.org/", method=method)]).tools()
-    assert tool.tool.read_only is read_only
+    assert tool.declared.read_only is read_only
     [declared] = AgentToolkit([HttpTool("act", url="https://example.org/", method=method, read_only=True)]).tools()
-    assert declared.tool.read_only is True
+    assert declared.declared.read_only is True
 
 
 async def test_only_what_is_selected_is_read(caller: Caller):

@@ -86,7 +86,7 @@ async def test_tools_are_listed_with_a_prefix_and_names_that_providers_take(shop
     [find] = [tool for tool in shop.toolkit.tools() if tool.definition.name == "shop_find_order"]
     assert find.definition.description == "Find an order by its number."
     assert find.definition.parameters["required"] == ["number"]
-    reading = {tool.definition.name for tool in shop.toolkit.tools() if tool.tool.read_only}
+    reading = {tool.definition.name for tool in shop.toolkit.tools() if tool.declared.read_only}
     assert reading == {"shop_find_order"}
 
 

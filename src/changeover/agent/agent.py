@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from changeover.agent.handoff import Delegate, Handoff
+from changeover.guards.checks import Check
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.http_tool import HttpTool
@@ -84,6 +85,8 @@ class Agent:
     """How a handoff to it is introduced: a template of named parts, or a function of a Brief; None takes the team's."""
     parallel_tools: bool = False
     """True if all tool calls of one reply may run in parallel; those of read-only tools always do."""
+    checks: Sequence[Check] = ()
+    """Functions that judge a user's or sender's message before the model reads it, and an answer before it leaves."""
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Settings of the model, such as {"temperature": 0}."""
 

@@ -26,13 +26,13 @@ GENERIC_TOOL = "handoff"
 class UseTool(Struct, frozen=True):
     """Call a tool and go on."""
 
-    tool: CallOptions
+    declared: CallOptions
     definition: ToolDefinition
 
     @property
     def approval(self) -> Approval | None:
         """The approval that its declaration demands before a call, if any."""
-        return approval_of(self.tool.approval)
+        return approval_of(self.declared.approval)
 
 
 class Intent(Struct, frozen=True):
@@ -304,6 +304,8 @@ TRANSFERS = (TransferToAny, Transfer)
 """Moves that pass the conversation on, as a tuple: a union would be built with every isinstance()."""
 DECLARED = (Transfer, DelegateTo)
 """Moves of a declaration, which has guards, a condition and functions of its own."""
+CONDITIONAL = (UseTool, *DECLARED)
+"""Moves that may have a `when`."""
 
 
 def answer_time(declared: Handoff | Delegate) -> float | None:

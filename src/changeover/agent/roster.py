@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import (
+    CONDITIONAL,
     DECLARED,
     DelegateTo,
     Move,
@@ -79,7 +80,7 @@ class Seat(Struct, frozen=True):
     required: dict[str, Check] = {}
     """The check of each context variable that it requires."""
     conditional: frozenset[str] = frozenset()
-    """The names of its handoffs and delegations that have a `when`."""
+    """The names of its moves that have a `when`."""
     breakers: dict[str, CircuitBreaker] = {}
     """The circuit breakers of single handoffs, by the names of these handoffs."""
     seeks: str = ""
@@ -137,8 +138,8 @@ class Roster(Struct, frozen=True):
     """True if a handoff has a circuit breaker of its own."""
     switch: Switch | None = None
     """In which conversations handoffs are enabled; None for all."""
-    gotos: tuple[Rule, ...] = ()
-    """The rules with `goto`."""
+    leads: tuple[Rule, ...] = ()
+    """The rules that hand over or end the run before the active agent's model is asked."""
     judges: tuple[Rule, ...] = ()
     """The rules that refuse handoffs, or have a person approve them."""
     trials: Trials = {}
@@ -147,6 +148,10 @@ class Roster(Struct, frozen=True):
     """The context windows of members' models in tokens, as far as they are known."""
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
+    names: dict[str, str] = {}
+    """The names of members for display, of those that have one."""
+    strategies: dict[int, Strategy] = {}
+    """The strategies of runs of one conversation that have their own, by run."""
     team: str = DEFAULT_TEAM
     """The name of the team; it works on the conversations of this name only."""
 
@@ -189,9 +194,9 @@ class Roster(Struct, frozen=True):
         move = self.move_of(about.handoff.sender, about.handoff.tool)
         return move.declared.on_rollback if isinstance(move, DECLARED) else None
 
-    def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None) -> ContextStrategy:
-        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else the
-        team's, else the default of the mode."""
+    def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None, run: int) -> ContextStrategy:
+        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else that of
+        the run, else the team's, else the default of the mode."""
         seat = self.seats.get(receiver)
         declared: Strategy | None = None
         if isinstance(move, DelegateTo):
@@ -199,7 +204,7 @@ class Roster(Struct, frozen=True):
         elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
             declared = move.declared.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
-        for strategy in (declared, own, self.strategy):
+        for strategy in (declared, own, self.strategies.get(run) if self.strategies else None, self.strategy):
             if strategy is not None:  # a function may count as false
                 return as_strategy(strategy)
         if mode is Mode.DELEGATE:
@@ -249,7 +254,7 @@ def seat(
         or bool(agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
         frozenset(
-            name for name, move in moves.items() if isinstance(move, DECLARED) and move.declared.when is not None
+            name for name, move in moves.items() if isinstance(move, CONDITIONAL) and move.declared.when is not None
         ),
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),

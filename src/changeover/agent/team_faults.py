@@ -13,6 +13,7 @@ from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
 from changeover.guards.approval import approval_faults
+from changeover.guards.checks import check_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
 from changeover.handoffs.callback import arity_faults, condition_faults
@@ -97,6 +98,7 @@ def _answer_faults(agent: Agent) -> Iterator[str]:
     if agent.accepts is not None and not callable(agent.accepts):
         yield f"has accepts={agent.accepts!r}; give a function of the package that is offered"
     yield from arity_faults("accepts", agent.accepts, "package")
+    yield from check_faults(agent.checks)
     if not isinstance(agent.requires, Sequence) or not all(isinstance(each, Variable) for each in agent.requires):
         yield f"has requires={agent.requires!r}; give a list of Variable(…)s"
     else:

@@ -139,7 +139,7 @@ class AnswerOffer(Once, Struct, frozen=True, gc=False):
 
     def _event(self, asked: AskReceiver) -> Answered | HandoffExpired:
         if isinstance(self.answer, Answer):
-            return signed(answered(asked, self.answer), self.by)
+            return signed(answered(asked, self.answer, own=True), self.by)
         return self.answer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from changeover.agent.specialist import Wish
 from changeover.facts import ApprovalRequest, Expected, Ticket
 from changeover.guards.approval import Approval
+from changeover.guards.checks import Check
 from changeover.guards.limits import Choice, Limits
 from changeover.handoffs.briefing import Brief, Briefing
 from changeover.handoffs.callback import Rollback
@@ -48,6 +49,10 @@ class CallModel(Struct, frozen=True, gc=False):
     """Whether the agent can fetch earlier messages."""
     variants: Mapping[str, str] = {}
     """Variants of this tree, by experiment."""
+    checks: Sequence[Check] = ()
+    """The checks that the agent declares."""
+    unchecked: tuple[str, ...] = ()
+    """Texts that the model would read, and that were not checked yet."""
 
 
 class CallFunction(Struct, frozen=True, gc=False):
@@ -68,6 +73,7 @@ class RunTool(Struct, frozen=True, gc=False):
     at_most_once: bool = False
     begun: bool = False
     """Whether its intent is recorded: a process began it, and its outcome may be unknown."""
+    read_only: bool = False
 
 
 class SeekApproval(Struct, frozen=True, gc=False):

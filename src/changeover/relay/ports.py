@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.agent.moves import UseTool
 from changeover.agent.roster import Roster, retooled
 from changeover.facts import ApprovalRequest, Share, Ticket
+from changeover.faults import Circuit
 from changeover.guards.approval import Decision
-from changeover.guards.breaker import Circuit, Ended
+from changeover.guards.breaker import Ended
+from changeover.handoffs.strategies import Strategy
 from changeover.messages import File, Message, Reply
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
@@ -390,3 +393,16 @@ class World(Struct, frozen=True):
         if self.connections is None or not self.connections.serves:
             return self.roster
         return retooled(self.roster, {id: toolkit.tools() for id, toolkit in self.toolkits.items()})
+
+
+class Override(Struct, frozen=True, gc=False):
+    """What the caller of one run gives in place of the team's declarations. It is not recorded: a process that takes
+    up the run later goes on with what the team declares."""
+
+    strategy: Strategy | None = None
+    models: Mapping[str, Model] = {}
+    """The models of agents that declare none of their own."""
+
+    def applied_to(self, world: World) -> World:
+        """The world in which the run is performed."""
+        return replace(world, models={**world.models, **self.models}) if self.models else world

@@ -52,7 +52,7 @@ from changeover.relay.events import (
 from changeover.relay.fold.approvals import pending_request
 from changeover.relay.fold.rollback import is_back, under_way
 from changeover.relay.perform.approvals import misfit
-from changeover.relay.ports import World
+from changeover.relay.ports import Override, World
 from changeover.relay.queue import Claim
 from changeover.relay.result import handoff_in
 from changeover.relay.run import Stopping
@@ -70,6 +70,8 @@ class Append(Struct, frozen=True, gc=False):
     run: int = 0
     """The run that the request is about."""
     claim: Claim | None = None
+    override: Override | None = None
+    """What holds for that run in place of the team's declarations."""
 
 
 class Settled(Struct, Generic[T_co], frozen=True, gc=False):
@@ -154,6 +156,8 @@ class Say(Struct, frozen=True, gc=False):
     opening: Started = ROOT
     alone: bool = False
     """Raise Busy if anything else is under way in the conversation."""
+    override: Override | None = None
+    """What holds for its run in place of the team's declarations, in the process that takes this input."""
 
     def key(self, state: State) -> str:
         # A conversation without entries has no keys. If that changes meanwhile, the append raises Conflict.
@@ -166,7 +170,8 @@ class Say(Struct, frozen=True, gc=False):
             self._check_start(state, world.roster)
         events: list[Event] = [self.spoken] if state.position else [_signed(self.opening, world), self.spoken]
         run = state.position or 1  # position 0 of a log is its opening
-        return Append(key_cause(self.given_key) if self.given_key else input_cause("said", run), events, run)
+        cause = key_cause(self.given_key) if self.given_key else input_cause("said", run)
+        return Append(cause, events, run, override=self.override)
 
     def _check_start(self, state: State, roster: Roster) -> None:
         """Raise MisconfiguredError if the run would begin with a start agent that is disabled."""
@@ -194,9 +199,9 @@ def _said(state: State, run: int) -> UserSpoke | None:
     if (waiting := dict(state.inbox).get(run)) is not None:
         return waiting
     if state.run is not None and state.run.id == run:
-        return state.run.spoken
+        return state.run.said
     outcome = state.outcomes.get(run)
-    return outcome.run.spoken if outcome else None
+    return outcome.run.said if outcome else None
 
 
 def _meant(spoken: UserSpoke) -> tuple[object, ...]:
@@ -265,6 +270,7 @@ class Cancel(Struct, frozen=True, gc=False):
     id: str
     by: str = ""
     reason: str = ""
+    after_turn: bool = False
 
     @property
     def conversation(self) -> str:
@@ -272,7 +278,7 @@ class Cancel(Struct, frozen=True, gc=False):
 
     def target(self, state: State) -> CancelRun | RollBack | None:
         """The request that ends it; None if nothing is under way. Raises ConversationNotFound for an unknown id."""
-        request = CancelRequested(by=self.by, reason=self.reason)
+        request = CancelRequested(by=self.by, reason=self.reason, after_turn=self.after_turn)
         if split_handoff(self.id)[0]:
             return self._handoff(state, request)
         run = split_run(self.id)[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
 from changeover.handoffs.tokens import weight
 from changeover.ids import parent_of
-from changeover.messages import File, Message
+from changeover.messages import File, Message, User, with_texts
 from changeover.relay import events
 from changeover.relay.commands import CallBack
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
@@ -65,6 +65,7 @@ class State:
         "leg",
         "limits",
         "model_calls",
+        "names",
         "outcomes",
         "path",
         "position",
@@ -126,6 +127,8 @@ class State:
         self.callbacks: dict[str, CallBack] = {}
         """Functions of declarations that have to be called, by the key that all attempts have in common."""
         self.path: list[str] = []
+        self.names: dict[str, str] = {}
+        """Display names by agent, of those that have one."""
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.limits: dict[LimitName, LimitReached] = {}
@@ -177,6 +180,18 @@ class State:
         self.thread, self.covered = thread, covered
         if not covered:
             self.chapters = ()
+
+    def rewrite(self, run: Run, replaced: Mapping[str, str]) -> None:
+        """Replace texts in all that is new to the active agent: the request, the handoff, and the messages since the
+        request with the one before it, which may be a briefing."""
+        run.spoken = replace(run.spoken, text=replaced.get(run.spoken.text, run.spoken.text))
+        if self.handed is not None:
+            self.handed = replace(self.handed, message=replaced.get(self.handed.message, self.handed.message))
+        for messages in [self.record] if self.thread is self.record else [self.record, self.thread]:
+            said = (index for index in range(len(messages) - 1, -1, -1) if isinstance(messages[index], User))
+            for index in range(max(0, next(said, 0) - 1), len(messages)):
+                messages[index] = with_texts(messages[index], replaced)
+        self.scale = Scale()
 
     def answer(
         self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True, files: tuple[File, ...] = ()
@@ -241,7 +256,17 @@ class State:
         chain = self.handoffs[run.first :]
         who = agent or self.agent
         self.outcomes[run.id] = Outcome(
-            run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled, self.returned
+            run,
+            who,
+            output,
+            chain,
+            fault,
+            self.at,
+            self.travelling,
+            self.handed,
+            cancelled,
+            self.returned,
+            name=self.names.get(who, who),
         )
         self.run, self.leg, self.returned = None, -1, ()
 
@@ -271,6 +296,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.UserSpoke: runs.hear_meanwhile,
     events.ModelReplied: runs.reply,
     events.ModelFailed: runs.retry_or_break,
+    events.ContentChecked: runs.check,
     events.FunctionReturned: runs.give_back,
     events.FunctionFailed: runs.give_up,
     events.ToolStarted: calls.intend,

@@ -238,7 +238,7 @@ class McpCallee:
 
     def __init__(self, connection: McpConnection, name: str, tool: UseTool) -> None:
         self._connection, self.name, self.tool = connection, name, tool
-        self.repeatable = bool(tool.tool.read_only)
+        self.repeatable = bool(tool.declared.read_only)
         form = form_of(tool.definition.parameters)
         self._form: Form | None = None if form.fault() else form
 
@@ -251,7 +251,7 @@ class McpCallee:
         """Call the tool once."""
         connection, key = self._connection, context.idempotency_key
         result = await connection.run(lambda: connection.call(self.name, args, key))
-        return _outcome(result, self.tool.tool.max_result)
+        return _outcome(result, self.tool.declared.max_result)
 
 
 def _offered(declared: McpServer, listed: Sequence[Tool]) -> dict[str, UseTool]:

@@ -124,7 +124,7 @@ class AgentToolkit:
         return replace(outcome, text=text, files=tuple(files))
 
     async def _called(self, name: str, callee: Callee, args: dict[str, Any], context: RunContext) -> ToolOutcome:
-        options = callee.tool.tool
+        options = callee.tool.declared
         retries, attempt = self._retries_of(options, callee), 1
         while True:
             try:

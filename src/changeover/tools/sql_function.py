@@ -104,4 +104,5 @@ class SqlFunction(CallOptions):
             at_most_once=self.at_most_once,
             max_result=self.max_result,
             approval=self.approval,
+            when=self.when,
         )

@@ -9,6 +9,7 @@ from typing import Any, overload
 from msgspec import Struct
 
 from changeover.guards.approval import Approvable, approval_faults
+from changeover.handoffs.callback import condition_faults
 
 Fn = Callable[..., Any]
 
@@ -30,6 +31,8 @@ class CallOptions:
     """How many characters of the result the model reads."""
     approval: Approvable = None
     """Which calls a person has to approve first: True, a function of context and arguments, or Approval(…)."""
+    when: Callable[[Any], bool] | None = None
+    """A plain function of the RunContext: the model may call the tool only while it is true; None for always."""
 
     def option_faults(self) -> Iterator[str]:
         """What is wrong with these options, one text for each fault."""
@@ -43,6 +46,8 @@ class CallOptions:
         if not isinstance(most, int) or most < 1:
             yield f"has max_result={most!r}; use a number of characters, 1 or more"
         yield from approval_faults(self.approval)
+        if self.when is not None:
+            yield from condition_faults("when", self.when)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +65,7 @@ class Tool(CallOptions):
 
 
 @overload
-def tool(function: Fn, /, *, approval: Approvable = None) -> Tool: ...
+def tool(function: Fn, /, *, approval: Approvable = None, when: Callable[[Any], bool] | None = None) -> Tool: ...
 @overload
 def tool(
     *,
@@ -72,6 +77,7 @@ def tool(
     at_most_once: bool = False,
     max_result: int = 50_000,
     approval: Approvable = None,
+    when: Callable[[Any], bool] | None = None,
 ) -> Callable[[Fn], Tool]: ...
 def tool(function: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Tool | Callable[[Fn], Tool]:
     """Declare a function as a tool, as a decorator with or without options.
@@ -81,7 +87,8 @@ def tool(function: Fn | None = None, /, *, name: str | None = None, **options: A
     the `tool_retries` of the team; an `at_most_once` tool is not).
     `read_only` says that it changes nothing. `at_most_once` says that it must not be repeated after a crash.
     `max_result` is how many characters of the result a model reads (default 50,000). `approval` says which calls a
-    person has to approve first. Options that do not fit are reported by `Team(…)` as a MisconfiguredError.
+    person has to approve first. `when` is a plain function of the RunContext: while it is not true, the model neither
+    sees the tool nor can call it. Options that do not fit are reported by `Team(…)` as a MisconfiguredError.
     """
 
     def declare(fn: Fn) -> Tool:

@@ -18,6 +18,7 @@ from changeover.messages import Call
 from changeover.relay.events import (
     AlternativeRefused,
     CallRefused,
+    ContentChecked,
     ContextPacked,
     FellBack,
     HandoffConditional,
@@ -41,7 +42,7 @@ from changeover.relay.events import (
     TierChosen,
     ToolFinished,
 )
-from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+from changeover.relay.stream import AgentChanged, Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 RUN_ENDED = (RunCompleted, RunFailed, RunCancelled)
 LONGEST = 400
@@ -94,6 +95,7 @@ NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     LimitReached: _limited,
     TierChosen: lambda agent, event: Note(f"a {event.tier} task: {event.reason}"),
     RuleFired: lambda agent, event: Note(event.words),
+    ContentChecked: lambda agent, event: Note(event.words, "yellow"),
     RuleFailed: lambda agent, event: Note(event.words, "red"),
     FellBack: lambda agent, event: Note(f"{agent} continues alone: {event.reason}", "yellow"),
     RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),
@@ -147,7 +149,7 @@ class Transcript:
                 self._event(item)
             case RunFinished():
                 self._end(item.result)
-            case ThinkingDelta():
+            case ThinkingDelta() | AgentChanged():
                 pass  # the log has it
 
     def recall(self, recorded: Recorded) -> None:

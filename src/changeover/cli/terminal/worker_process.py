@@ -16,11 +16,11 @@ from rich.text import Text
 
 from changeover.cli.exits import error_text, one_line
 from changeover.cli.terminal.render import console, json_time, print_hanging, when
-from changeover.errors import ChangeoverError, error_of
+from changeover.errors import ChangeoverError
 from changeover.facts import State as HandoffState
 from changeover.facts import Ticket
 from changeover.relay.claims import End
-from changeover.relay.result import result_of
+from changeover.relay.result import error_of, result_of
 from changeover.relay.state import State
 from changeover.worker import News, Worker
 

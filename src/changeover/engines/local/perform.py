@@ -75,8 +75,10 @@ class Performer:
                 assert_never(command)
 
     def _effect(self, live: Conversation, command: Effect) -> Awaitable[Event]:
-        intend = partial(self._dispatcher.intend, live, command.id)
-        return perform(self._directory.world, command, intend, live.emit if live.readers else None)
+        intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
+        if live.overrides and (override := live.override) is not None:
+            world = override.applied_to(world)
+        return perform(world, command, intend, live.emit if live.readers else None)
 
     async def _effect_after_look(self, live: Conversation, command: Effect) -> Event:
         """Tools have changed since the last decision: the model is offered those that there are now."""

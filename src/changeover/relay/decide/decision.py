@@ -10,11 +10,12 @@ from changeover.agent.roster import Roster, Seat
 from changeover.errors import CircuitsOpen, Exhausted
 from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
 from changeover.guards.approval import Edit, Reject, Respond
+from changeover.guards.checks import Check
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
 from changeover.handoffs.strategies import can_fetch
 from changeover.ids import Mark, Topic, call_of, command_id, is_callback, split_handoff, topic_id, topic_of
-from changeover.messages import View
+from changeover.messages import Note, View
 from changeover.relay.budget import spent_up, with_limit
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
 from changeover.relay.decide import answers, delegates, rollback, rules
@@ -25,6 +26,7 @@ from changeover.relay.decide.worn_out import REASON, given_up
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
+    ContentChecked,
     Event,
     FellBack,
     FunctionReturned,
@@ -40,7 +42,7 @@ from changeover.relay.events import (
 from changeover.relay.fold.handoffs import sender_of
 from changeover.relay.run import TURNING, Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State, context_of
-from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import Asked, Begun, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
 from changeover.tools.command import Directive
 
 
@@ -141,12 +143,15 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return Record(RunStarted(run, sender_of(spoken.package), code=True))
     agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
-    return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
+    queued, name = roster.pulls(agent) and not claimed, roster.names.get(agent, "")
+    return Record(RunStarted(run, agent, queued=queued, name=name))
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
     seat = roster.seats.get(state.agent)
     limits = run.limits or roster.limits
+    if run.last_turn and run.last_turn != phase.due:
+        return Record(RunCancelled(run.id))
     if run.struck is not None and limits.on_limit == "raise":
         return fail(run, run.struck)
     if seat is None:
@@ -160,14 +165,16 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
             return Record(FellBack(state.task, f"no agent is called {mistaken.receiver!r}"))
         return fail(run, mistaken)
-    return _ask_model(state, run, phase, limits, roster)
+    return _ask_model(state, run, phase, limits, seat.agent.checks, roster)
 
 
-def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: Roster) -> Record | Sequence[Command]:
+def _ask_model(
+    state: State, run: Run, phase: Thinking, limits: Limits, checks: Sequence[Check], roster: Roster
+) -> Record | Sequence[Command]:
     last = _is_last_call(state, run, limits)
     if isinstance(last, Record):
         return last
-    if roster.gotos and (led := rules.lead(state, run, phase, roster)) is not None:
+    if roster.leads and (led := rules.lead(state, run, phase, roster)) is not None:
         return led
     return [
         CallModel(
@@ -182,8 +189,17 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
             last,
             bool(state.chapters) and can_fetch(state.chapters),
             state.variants,
+            checks,
+            _news(state, run) if checks and run.checked != state.task else (),
         )
     ]
+
+
+def _news(state: State, run: Run) -> tuple[str, ...]:
+    """What is new to the agent that begins to work: the request, the sender's message, and a briefing."""
+    handed, notes = state.handed, [each.text for each in state.thread[-2:] if isinstance(each, Note)]
+    texts = (run.spoken.text, handed.message if handed else "", *notes)
+    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
@@ -213,6 +229,8 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 
 
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
+    if (checked := phase.checked) is not None:
+        return Record(ContentChecked(state.agent, state.task, "output", checked.verdict, checked.reason))
     if state.handed is None and run.spoken.given is None:  # no handoff, so no expectations
         return Record(RunCompleted(run.id))
     return answers.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
@@ -237,7 +255,7 @@ def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
     """The fault of a model whose calls were wrong too often."""
     mistake = run.mistake
     if mistake is not None and mistake.why == "guard":
-        return RefusalFault(state.agent, mistake.reason)
+        return RefusalFault(state.agent, mistake.reason, mistake.cycle)
     if mistake is not None and mistake.why in ("receiver", "command"):
         # A model can hand off to the receivers of its tools, code to any member.
         possible = seat.transfers if mistake.why == "receiver" else roster.present
@@ -283,7 +301,8 @@ def settle(
         batch.append(decision.event)
         if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
             # Right after its offer: any other place would shift the ids that the store checked.
-            batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
+            known = (found.receiver, found.failures, found.until, found.opened_at)
+            batch.append(verdict := CircuitFound(offer.call, offer.task, *known))
             apply(verdict)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
@@ -299,7 +318,8 @@ def after_refusal(
     if isinstance(refusal, Exhausted):
         return with_limit(events, refusal), NO_CIRCUITS  # other ids may follow, so circuits are checked again
     found = {
-        split_handoff(handoff)[1]: Tripped(who, failures, until) for handoff, who, failures, until in refusal.offers
+        split_handoff(handoff)[1]: Tripped(who, failures, until, since)
+        for handoff, who, failures, until, since in refusal.offers
     }
     return events, {**tripped, **found}
 
@@ -340,7 +360,7 @@ def _wanted(call: OpenCall, command: str) -> bool:
         case Mark.CHECK:
             return isinstance(phase, Fresh | Directed)
         case Mark.SEARCH:
-            return isinstance(phase, Fresh | Directed) and call.chosen is None
+            return isinstance(phase, Fresh | Directed | Declined) and call.chosen is None
         case Mark.DECISION:
             return isinstance(phase, Asked) and command_id(phase.request.call, Mark.DECISION) == command
         case Mark.QUESTION:

@@ -39,10 +39,13 @@ from changeover.relay.events.handoffs import (
 )
 from changeover.relay.events.runs import (
     CancelRequested,
+    Checked,
+    ContentChecked,
     FellBack,
     FunctionFailed,
     FunctionReturned,
     Given,
+    Hop,
     LimitReached,
     ModelFailed,
     ModelReplied,
@@ -68,7 +71,9 @@ __all__ = [
     "ApprovalWaived",
     "CallRefused",
     "CancelRequested",
+    "Checked",
     "CircuitFound",
+    "ContentChecked",
     "ContextPacked",
     "Entry",
     "Event",
@@ -83,6 +88,7 @@ __all__ = [
     "HandoffRejected",
     "HandoffReturned",
     "HandoffRolledBack",
+    "Hop",
     "LimitReached",
     "ModelFailed",
     "ModelReplied",
@@ -166,6 +172,7 @@ Event = (
     | TierChosen
     | TicketLapsed
     | VariantChosen
+    | ContentChecked
 )
 """Every event that this version can write."""
 

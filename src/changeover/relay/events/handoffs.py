@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import field
 
 from changeover.facts import Expected, Mode, Spent, Usage
-from changeover.faults import Fault
+from changeover.faults import Circuit, Fault
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import ALL, FALLBACK, Chapter, Full, MessageOnly
 from changeover.messages import Message
@@ -73,6 +73,9 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
     """Capabilities that the receiver must have."""
+    sender_name: str = ""
+    receiver_name: str = ""
+    """Display names of sender and receiver, if they have one."""
 
     @property
     def is_whole(self) -> bool:
@@ -163,6 +166,8 @@ class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
     by: str = ""
     worn_out: bool = False
     """Whether workers claimed it too often without an answer."""
+    own: bool = False
+    """Whether the receiver itself said no, and is not asked the same again; otherwise it was only busy or absent."""
 
 
 class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
@@ -175,6 +180,13 @@ class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
     """Number of failures in a row."""
     until: float | None = None
     """When the receiver is tried again; None if a person has to reset the circuit."""
+    opened_at: float = 0.0
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit, as far as it is recorded."""
+        known = (self.opened_at, self.until)
+        return Circuit(self.receiver, self.failures, 0, *known, forced=self.until is None)
 
 
 class AlternativeRefused(Recordable, frozen=True, tag="alternative_refused"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from math import isfinite
 from typing import Any
 
 from changeover.agent.agent import Function, Instructions
-from changeover.agent.moves import DECLARED, closed, misfit_words, not_json
+from changeover.agent.moves import CONDITIONAL, closed, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
 from changeover.copies import original
@@ -43,6 +44,7 @@ from changeover.relay.events import (
 from changeover.relay.perform.approvals import seek_approval
 from changeover.relay.perform.broker import described, find_receiver
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go, words_of
+from changeover.relay.perform.checks import call_checked
 from changeover.relay.perform.context import DEFINITION, fetch_context, pack_context
 from changeover.relay.perform.handoffs import call_back, judge_result
 from changeover.relay.perform.judge import judge_task
@@ -60,6 +62,8 @@ LAST_WORD = "This is the last reply this run may take: no tool is left, answer t
 def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
     """Perform one command. `intend` commits an intent; `emit` receives text deltas, if a reader wants them."""
     if isinstance(command, CallModel):
+        if command.checks:  # nothing is streamed: an answer must not leave before it is checked
+            return call_checked(command, partial(_call_model, world, command, None))
         return _call_model(world, command, emit)
     if isinstance(command, RunTool):
         return _run_tool(world, command, intend)
@@ -147,18 +151,18 @@ def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
     if command.last:
         return ()
     definitions = seat.definitions if command.handoffs else seat.alone
-    if seat.conditional and command.handoffs:
+    if seat.conditional:
         definitions = tuple(each for each in definitions if _is_open(seat, each.name, command.context))
     return (*definitions, DEFINITION) if command.fetches else definitions
 
 
 def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
-    """Whether the condition of a handoff lets the model see it."""
+    """Whether the condition of a tool, a handoff or a delegate lets the model see it."""
     move = seat.moves[name]
-    if not isinstance(move, DECLARED) or not (why := closed(move.declared.when, context)):
+    if not isinstance(move, CONDITIONAL) or not (why := closed(move.declared.when, context)):
         return True
     if "could not be judged" in why:
-        logger.warning("the handoff %s is not shown: %s", name, why)
+        logger.warning("%s is not shown to the model: %s", name, why)
     return False
 
 
@@ -195,9 +199,8 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     except TROUBLE as error:
         let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
-    return ToolFinished(
-        command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive, files=outcome.files
-    )
+    came = (outcome.text, outcome.ok, False, dropped, outcome.directive)
+    return ToolFinished(command.id, task, *came, command.read_only, outcome.files)
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:

@@ -189,7 +189,8 @@ async def fetch_context(world: World, command: FetchContext) -> ToolFinished | C
     if found is None:
         known = ", ".join(sections_of(document))
         return _refused(command, f"there is no section {section!r} in {ref}; its sections: {known}")
-    return ToolFinished(command.id, command.task, found or f"nothing in {ref} fits {query!r}; try other words")
+    text = found or f"nothing in {ref} fits {query!r}; try other words"
+    return ToolFinished(command.id, command.task, text, read_only=True)
 
 
 def _misfit(args: dict[str, object]) -> str:

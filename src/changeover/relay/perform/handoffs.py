@@ -36,22 +36,22 @@ async def ask(world: World, command: AskReceiver) -> Answered:
     if accepts is None:
         return answered(command, Accepted())
     try:
-        return answered(command, answer_of(await called(accepts, package_of(command))))
+        return answered(command, answer_of(await called(accepts, package_of(command))), own=True)
     except TROUBLE as error:
         let_go(error)
         logger.exception("%s could not answer the offer %s", command.offer.receiver, command.id)
         return answered(command, Rejected(f"it could not answer: {words_of(error)}"))
 
 
-def answered(command: AskReceiver, answer: Answer) -> Answered:
-    """The answer as an event."""
+def answered(command: AskReceiver, answer: Answer, own: bool = False) -> Answered:
+    """The answer as an event; `own` if the receiver gave it, and not its load or its absence."""
     offer, who = command.offer, (command.offer.call, command.task, command.offer.receiver)
     match answer:
         case Accepted(estimated_completion=estimate):
             deadline = command.deadline if offer.mode is Mode.DELEGATE else None
             return HandoffAccepted(*who, offer.mode, deadline=deadline, estimate=estimate)
         case Rejected(reason=reason, suggested_alternative=suggested):
-            return event_of(HandoffRejected(*who, reason, suggested or ""))
+            return event_of(HandoffRejected(*who, reason, suggested or "", own=own))
         case Conditional(needs_more_context=context, needs_permission=permission):
             return event_of(HandoffConditional(*who, context, permission, offer.brokered))
         case _:
