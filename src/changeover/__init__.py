@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from changeover.tools.mcp_server import McpServer as McpServer
     from changeover.tools.run_context import Received as Received
     from changeover.tools.run_context import RunContext as RunContext
+    from changeover.tools.skill import Skill as Skill
     from changeover.tools.sql_function import SqlFunction as SqlFunction
     from changeover.tools.tool import tool as tool
     from changeover.tools.variable import Variable as Variable
@@ -176,6 +177,7 @@ _HOMES = {
     "RunResult": "facts",
     "Send": "tools.command",
     "Share": "facts",
+    "Skill": "tools.skill",
     "SqlFunction": "tools.sql_function",
     "State": "facts",
     "Step": "handoffs.package",

@@ -90,7 +90,7 @@ def assemble(declared: Declared, connections: Connections | None = None) -> Worl
     tried, tried_faults = _tried_models(agents, declared.experiments)
     helper, helper_faults = _helper(declared.helper_model)
     toolkits = {
-        agent.id: AgentToolkit(agent.tools, retries=declared.tool_retries, connections=connections)
+        agent.id: AgentToolkit(agent.tools, retries=declared.tool_retries, connections=connections, skills=agent.skills)
         for agent in agents
         if isinstance(agent.tools, Sequence)
     }

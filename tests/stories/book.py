@@ -49,6 +49,7 @@ from tests.stories import (
     rules,
     settled_tickets,
     shifts,
+    skills,
     specialists,
     submissions,
     successors,
@@ -68,7 +69,7 @@ from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
     *(transfers, variables, turns, limits, budgets, guards, honest_loops, rules, verdicts, modes),
-    *(mistakes, tools, tool_kinds, functions, models, conversations, trials),
+    *(mistakes, tools, tool_kinds, skills, functions, models, conversations, trials),
     *(delegates, trees, commands, branches, approvals, bound_approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, next_candidates, absence, load, broker),

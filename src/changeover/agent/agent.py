@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from changeover.handoffs.strategies import Strategy
 from changeover.tools.http_tool import HttpTool
 from changeover.tools.mcp_server import McpServer
 from changeover.tools.run_context import RunContext
+from changeover.tools.skill import Skill
 from changeover.tools.sql_function import SqlFunction
 from changeover.tools.tool import Fn, Tool
 from changeover.tools.variable import Variable
@@ -58,8 +60,8 @@ class Agent:
     """What the model may call: functions, with or without `@tool`, HttpTool(…), SqlFunction(…) and McpServer(…)."""
     handoffs: Auto | Sequence[str | Handoff | Delegate] = AUTO
     """To whom it may hand off: AUTO for all members, or a list of ids, handoff(…), delegate(…) and specialist(…)."""
-    skills: Sequence[Any] = ()
-    """Reserved; this version supports none."""
+    skills: Sequence[str | Path | Skill] = ()
+    """Instructions that the agent can load on demand: folders with a SKILL.md, or Skill(…)."""
     specialization: str = ""
     capabilities: Sequence[str] = ()
     """What it can do, by name, for routing and for the models of other agents."""

@@ -70,6 +70,8 @@ class ToolOutcome(Struct, frozen=True):
     directive: Directive | None = None
     files: tuple[File, ...] = ()
     """Images and other files that the model reads beside the text."""
+    skill: str = ""
+    """The skill whose instructions the text is, if the call loaded one."""
 
 
 class Toolkit(Protocol):

@@ -301,6 +301,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.FunctionFailed: runs.give_up,
     events.ToolStarted: calls.intend,
     events.ToolFinished: calls.finish,
+    events.SkillLoaded: calls.load_skill,
     events.CallRefused: calls.refuse,
     events.ApprovalRequested: approvals.ask,
     events.ApprovalWaived: approvals.waive,

@@ -19,6 +19,7 @@ from changeover.toolkits.connections import Connections
 from changeover.toolkits.function import FunctionCallee
 from changeover.toolkits.http import HttpCallee
 from changeover.toolkits.result_text import CallFailed, TemporaryFailure, words
+from changeover.toolkits.skills import LoadSkill, ReadSkillFile, read_skills
 from changeover.toolkits.sql_function import SqlCallee
 from changeover.tools.http_tool import HttpTool
 from changeover.tools.mcp_server import McpServer
@@ -72,6 +73,7 @@ class AgentToolkit:
         retries: int = 0,
         backoff: float = 0.1,
         connections: Connections | None = None,
+        skills: Sequence[Any] = (),
     ) -> None:
         self.faults: list[str] = []
         self._retries, self._backoff = retries, backoff
@@ -80,6 +82,8 @@ class AgentToolkit:
         self._servers: list[McpConnection] = []
         for each in declared:
             self._declare(each)
+        if skills != ():
+            self._teach(skills)
 
     def tools(self) -> tuple[UseTool, ...]:
         """The tools that it offers now, in the order of declaration."""
@@ -160,6 +164,12 @@ class AgentToolkit:
             self._callees[tool.name] = compiled
         else:
             self.faults += compiled
+
+    def _teach(self, declared: Sequence[Any]) -> None:
+        skills, faults = read_skills(declared)
+        self.faults += faults
+        if skills and not faults:
+            self._callees |= {callee.name: callee for callee in (LoadSkill(skills), ReadSkillFile(skills))}
 
     def _connect(self, declared: McpServer) -> None:
         faults = list(declared.faults())

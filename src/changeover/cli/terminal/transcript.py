@@ -37,6 +37,7 @@ from changeover.relay.events import (
     RunCancelled,
     RunCompleted,
     RunFailed,
+    SkillLoaded,
     TicketLapsed,
     TicketTaken,
     TierChosen,
@@ -168,7 +169,7 @@ class Transcript:
         match recorded.event:
             case ModelReplied() as reply:
                 self._reply(conversation, reply)
-            case ToolFinished(call=id) as done if call := self._calls.find(conversation, id):
+            case (ToolFinished(call=id) | SkillLoaded(call=id)) as done if call := self._calls.find(conversation, id):
                 self._note(f"{call.name}({call_arguments(call.args)}) {self._arrows[0]} {done.text}")
             case HandoffOffered() as offer:
                 self._offer(offer)

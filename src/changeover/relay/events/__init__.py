@@ -14,6 +14,7 @@ from changeover.relay.events.calls import (
     ApprovalRequested,
     ApprovalWaived,
     CallRefused,
+    SkillLoaded,
     ToolFinished,
     ToolStarted,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "RunResumed",
     "RunStarted",
     "RunStopped",
+    "SkillLoaded",
     "Started",
     "TicketLapsed",
     "TicketTaken",
@@ -173,6 +175,7 @@ Event = (
     | TicketLapsed
     | VariantChosen
     | ContentChecked
+    | SkillLoaded
 )
 """Every event that this version can write."""
 

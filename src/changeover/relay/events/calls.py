@@ -36,6 +36,15 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     files: tuple[File, ...] = ()
 
 
+class SkillLoaded(Recordable, frozen=True, tag="skill_loaded"):
+    """An agent loaded a skill: the result of its call is the text of the instructions."""
+
+    call: str
+    task: int
+    skill: str
+    text: str
+
+
 class CallRefused(Recordable, frozen=True, tag="call_refused"):
     """A call was not carried out, and the model is told why."""
 

@@ -38,6 +38,7 @@ from changeover.relay.events import (
     FunctionReturned,
     ModelFailed,
     ModelReplied,
+    SkillLoaded,
     ToolFinished,
     ToolStarted,
 )
@@ -199,6 +200,8 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     except TROUBLE as error:
         let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
+    if outcome.skill:
+        return SkillLoaded(command.id, task, outcome.skill, outcome.text)
     came = (outcome.text, outcome.ok, False, dropped, outcome.directive)
     return ToolFinished(command.id, task, *came, command.read_only, outcome.files)
 
