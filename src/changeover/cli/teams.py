@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -58,6 +59,7 @@ def _without_handoffs(world: World) -> World:
 
 def _from_yaml(address: str, folder: Path) -> Team:
     from changeover.documents.team_document import read_team
+    from changeover.documents.tool_modules import VARIABLE, ToolModules
     from changeover.documents.yaml_value import DocumentError
     from changeover.team import Team
 
@@ -69,14 +71,15 @@ def _from_yaml(address: str, folder: Path) -> Team:
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{file} cannot be read: {error}") from error
 
-    def imported(module: str, name: str) -> Any:
+    def load(module: str) -> ModuleType:
         try:
-            return attribute_of(module_at(module, file.parent), name, module)
+            return module_at(module, file.parent)
         except Mistake as mistake:
             raise ImportError(str(mistake)) from mistake
 
+    modules = ToolModules.of_text(os.environ.get(VARIABLE, ""), load)
     try:
-        document = read_team(text, str(file), imported)
+        document = read_team(text, str(file), modules)
     except DocumentError as error:
         raise Mistake(str(error)) from error
     return Team(document.members, **document.options)
