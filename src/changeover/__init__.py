@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.answers import Conditional as Conditional
     from changeover.handoffs.answers import Rejected as Rejected
     from changeover.handoffs.briefing import Brief as Brief
+    from changeover.handoffs.callback import Acceptance as Acceptance
     from changeover.handoffs.callback import Rollback as Rollback
     from changeover.handoffs.expectations import Expects as Expects
     from changeover.handoffs.package import Context as Context
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
 # The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
 _HOMES = {
     "AUTO": "agent.agent",
+    "Acceptance": "handoffs.callback",
     "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
     "AgentChanged": "relay.stream",

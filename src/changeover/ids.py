@@ -39,6 +39,8 @@ class Mark:
     """Cancel a delegate."""
     CLEANUP = "<"
     """Clean up after a rollback; the attempt follows."""
+    FOLLOW_UP = ">"
+    """Call on_accepted after an acceptance; the attempt follows."""
     RETRY = "+"
     """Offer the task to the next receiver; the number of the retry follows."""
     TOPIC = "="
@@ -53,7 +55,7 @@ class Topic:
     TIER = "tier"
 
 
-_MARKS = re.compile(r"[+=?!^~%<@]")
+_MARKS = re.compile(r"[+=?!^~%<>@]")
 
 
 # Conversations
@@ -164,6 +166,11 @@ def cleanup_key(handoff: str) -> str:
     return f"{handoff}{Mark.CLEANUP}"
 
 
+def follow_up_key(handoff: str) -> str:
+    """The idempotency key of what follows an acceptance: the same for all attempts."""
+    return f"{handoff}{Mark.FOLLOW_UP}"
+
+
 # Calls and the commands about them
 
 
@@ -193,7 +200,7 @@ def command_id(call: str, mark: str) -> str:
 
 def is_callback(command: str) -> bool:
     """True if a command calls a function of a handoff's declaration."""
-    return Mark.CLEANUP in command
+    return Mark.CLEANUP in command or Mark.FOLLOW_UP in command
 
 
 def topic_id(call: str | int, topic: str) -> str:

@@ -299,9 +299,17 @@ def test_a_start_that_is_an_agent_is_a_fault_that_says_what_to_write():
     assert fault([a], start=a) == "start is Agent('a', …) itself; name it by its id, 'a'"
 
 
+@pytest.mark.parametrize("option", ["on_rollback", "on_accepted"])
 @pytest.mark.parametrize("way", [handoff, delegate])
-def test_a_rollback_that_is_no_function_is_a_fault(way: Any):
-    assert "on_rollback=5; give a function" in fault([Agent("a", handoffs=[way("b", on_rollback=5)]), Agent("b")])
+def test_a_callback_that_is_no_function_is_a_fault(way: Any, option: str):
+    assert f"{option}=5; give a function" in fault([Agent("a", handoffs=[way("b", **{option: 5})]), Agent("b")])
+
+
+@pytest.mark.parametrize("option", ["on_timeout", "on_failure"])
+@pytest.mark.parametrize("way", [handoff, delegate])
+def test_a_policy_that_does_not_exist_is_a_fault(way: Any, option: str):
+    said = f"has {option}='retry'; use 'tell' or 'rollback'"
+    assert said in fault([Agent("a", handoffs=[way("b", **{option: "retry"})]), Agent("b")])
 
 
 class Whole(RootModel[dict[str, int]]):

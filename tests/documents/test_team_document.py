@@ -27,7 +27,7 @@ from changeover.agent.handoff import Delegate, Handoff
 from changeover.documents.team_document import TeamDocument, read_team
 from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import DocumentError
-from changeover.tools.tool import as_tool
+from changeover.toolkits.toolkit import AgentToolkit
 
 TEAM = """
 model: offline
@@ -289,7 +289,7 @@ def modules() -> ToolModules:
 def test_a_document_names_functions_of_listed_modules_only(modules: ToolModules):
     [agent] = read_team("agents:\n - {id: a, tools: [plain_tools:look, plain_tools.marked]}\n", "t", modules).members
     assert isinstance(agent, Agent)
-    assert [as_tool(each).name for each in agent.tools] == ["look", "other"]
+    assert [tool.definition.name for tool in AgentToolkit(agent.tools).tools()] == ["look", "other"]
 
 
 @pytest.mark.parametrize(

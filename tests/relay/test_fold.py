@@ -29,6 +29,7 @@ from changeover import (
     handoff,
     tool,
 )
+from changeover.agent.handoff import Policy
 from changeover.agent.roster import Trial, Trials
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.errors import ChangeoverError
@@ -240,6 +241,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off", "cleans"), st.booleans()),
     "no_takers": st.sampled_from([None, "return", "queue"]),
     "priority": st.integers(-1, 2),
+    "policy": st.none() | st.builds(Policy, st.booleans(), *[st.sampled_from(["tell", "rollback"])] * 2),
     "timeout": st.none() | st.floats(0, 10),
     "ticket": st.sampled_from(["c:3.0", "c:3.0+1", "c:2", "c:4.0", "other"]),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),

@@ -4,26 +4,28 @@ These options do not exist yet, so they are given by way of `Any`.
 """
 
 import asyncio
+from asyncio import FIRST_COMPLETED
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Content, Deny, Replace, Rule, RunContext, Team
-from changeover.errors import HandoffTimeoutError, IllegalTransition
+from changeover import Agent, Approve, Content, Deny, Replace, Rule, RunContext, Team
+from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
 from changeover.events import CancelRequested
 from changeover.messages import Message, ToolResult
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.public_api import recorded, soon
 from tests.stories.answers import tries
 from tests.stories.cancellation import Hold, first_of, told
+from tests.stories.deadlines import MINUTE
 from tests.stories.delegates import came_back, cast
-from tests.stories.offers import MODES, office, package
+from tests.stories.offers import DONE, MODES, office, package
 from tests.stories.rollbacks import WHY, undo
-from tests.stories.service import brings, error, pulled, served
+from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
-from tests.stories.timeouts import keeps_working, runs_out
+from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
 from tests.stories.wanted import wanted
 
 handoff: Any = changeover.handoff
@@ -47,11 +49,11 @@ async def cleaned_up(stage: Stage) -> list[str]:
     async def is_done() -> bool:
         return bool(stage.did)
 
-    assert await soon(is_done)
+    assert await soon(is_done, 5.0)
     return stage.did
 
 
-@wanted("there is no on_failure=")
+@story
 async def a_transfer_whose_receiver_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     way = handoff("billing", on_failure="rollback", on_rollback=undone(stage))
     parts: dict[str, Any] = {"triage": tries(hands_off("billing", "refund")), "billing": fails("torn", retryable=False)}
@@ -63,7 +65,7 @@ async def a_transfer_whose_receiver_fails_is_rolled_back_by_policy(stage: Stage)
     assert (done.startswith("undone: billing: "), "torn" in done) == (True, True)
 
 
-@wanted("there is no on_failure= of a delegate")
+@story
 async def a_delegate_that_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     way = delegate("clerk", on_failure="rollback", on_rollback=undone(stage))
     parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": fails("torn", retryable=False)}
@@ -74,7 +76,7 @@ async def a_delegate_that_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     assert record.state == "RETURNED"
 
 
-@wanted("there is no on_timeout=")
+@story
 async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     way = delegate("clerk", timeout=60, on_timeout="rollback", on_rollback=undone(stage))
@@ -83,6 +85,87 @@ async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) 
     await runs_out(stage, team, clock, hold, 60)
     [record] = await team.handoffs(CONVERSATION)
     assert (record.state, len(await cleaned_up(stage))) == ("RETURNED", 1)
+
+
+@story
+async def a_transfer_that_is_not_answered_in_time_is_rolled_back_by_policy(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    way = handoff("billing", timeout=60, on_timeout="rollback", on_rollback=undone(stage))
+    members = [
+        *(Agent("front", handoffs=["triage"]), Agent("triage", handoffs=[way])),
+        Agent("billing", accepts=keeps_thinking(hold)),
+    ]
+    turns = (
+        tries(hands_off("triage", "a refund")),
+        tries(hands_off("triage", "a refund"), hands_off("billing", "refund")),
+    )
+    team = stage.team(members, cast(front=turns[0], triage=turns[1]), clock=clock)
+    result = await runs_out(stage, team, clock, hold, 60)
+    assert (result.final_agent, "billing did not take it: it did not answer in time" in result.output) == (
+        "triage",
+        True,
+    )
+    assert [(each.receiver, str(each.state)) for each in result.handoff_chain] == [
+        *(("triage", "COMPLETE"), ("billing", "RETURNED")),
+    ]
+    assert await cleaned_up(stage) == ["undone: billing: it did not answer in time"]
+
+
+@story
+async def what_a_delegate_said_before_it_failed_comes_back_with_the_rollback(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    def clerk(messages: Sequence[Message]) -> Any:
+        counted = isinstance(messages[-1], ToolResult)
+        return fails("torn", retryable=False) if counted else calls(("count", {}), text="One moment.")
+
+    def clean(rollback: changeover.Rollback) -> None:
+        stage.effects.append(rollback.partial_result)
+
+    for policy in ("rollback", "tell"):
+        way = delegate("clerk", on_failure=policy, on_rollback=clean)
+        members = [Agent("boss", handoffs=[way]), Agent("clerk", tools=[count])]
+        team = stage.team(members, cast(boss=tries(delegates("clerk", "count")), clerk=clerk))
+        [back] = came_back(await stage.say(team, "how many?", conversation=policy))
+        assert back.response == ("One moment." if policy == "rollback" else "")
+    assert await cleaned_up(stage) == ["One moment."]
+
+
+@story
+async def a_failure_that_is_rolled_back_counts_for_the_circuit_breaker(stage: Stage) -> None:
+    for way, clerk in ((handoff, "clerk"), (delegate, "scribe")):
+        asked = hands_off(clerk, "count") if way is handoff else delegates(clerk, "count")
+        boss = Agent("boss", handoffs=[way(clerk, on_failure="rollback")])
+        model = cast(boss=tries(asked), **{clerk: fails("torn", retryable=False)})
+        team = stage.team([boss, Agent(clerk)], model, guards=[changeover.CircuitBreaker(threshold=1)])
+        await stage.say(team, "how many?", conversation=clerk)
+        assert (clerk, "open") in [(each.receiver, str(each.state)) for each in await team.breakers()]
+        assert [str(each.state) for each in await team.handoffs(clerk)] == ["RETURNED"]
+
+
+@story
+async def a_transfer_whose_receiver_exceeds_a_limit_is_rolled_back_with_its_delegates(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    hold = Hold()
+    members = [
+        Agent("triage", handoffs=[handoff("billing", on_failure="rollback", on_rollback=undone(stage))]),
+        Agent("billing", handoffs=[delegate("slow"), delegate("busy")]),
+        *(Agent("slow", handoffs=()), Agent("busy", handoffs=(), tools=[count])),
+    ]
+    both = calls(delegates("slow", "wait"), delegates("busy", "count"))
+    parts: dict[str, Any] = {"triage": tries(hands_off("billing", "refund")), "billing": both}
+    model = cast(**parts, slow=keeps_working(hold), busy=calls(("count", {})))
+    team = stage.team(members, model, limits=changeover.Limits(max_turns=5))
+    await stage.error(EconomicLimitExceeded, team, "charged twice")
+    chain = {each.receiver: str(each.state) for each in await team.handoffs(CONVERSATION)}
+    assert chain == {"billing": "RETURNED", "slow": "RETURNED", "busy": "FAILED"}
+    [done] = await cleaned_up(stage)
+    assert (done.startswith("undone: billing: "), "max_turns=5" in done) == (True, True)
 
 
 @story
@@ -120,7 +203,7 @@ async def a_delegate_whose_result_came_before_the_rollback_is_not_cleaned_up(sta
     assert (back.response, stage.did, await recorded(team, "RollbackRequested")) == ("Three.", [], [])
 
 
-@wanted("what is claimed and never answered waits for ever")
+@story
 async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: Stage) -> None:
     for mode in MODES:
         clock = ManualClock()
@@ -132,6 +215,52 @@ async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: 
         await clock.advance(61)
         await error(HandoffTimeoutError, team.result(ticket, timeout=1))
         assert (await team.status(ticket)).state == "TIMEOUT"
+
+
+@story
+async def a_claim_that_is_given_back_gives_its_time_back(stage: Stage) -> None:
+    for mode in MODES:
+        clock = ManualClock()
+        team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+        ticket = await team.submit(package(mode=mode, conversation=mode, expectations=MINUTE))
+        for claim in await stage.claim(team, "clerk"):
+            await clock.advance(59)
+            await claim.give_back("too busy")
+        await clock.advance(600)
+        result = await brought(stage, team, ticket, clerk=brings("Three."))
+        assert came(result) == ("clerk", DONE[mode], "Three.")
+
+
+@story
+async def a_delegate_that_is_accepted_late_has_the_rest_of_its_time_from_the_claim_on(stage: Stage) -> None:
+    clock = ManualClock()
+    team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    for claim in await stage.claim(team, "clerk"):
+        await clock.advance(50)
+        await claim.accept()
+        await clock.advance(9)
+        assert (await team.status(ticket)).state == "WORKING" or stage.lives > 1
+    await clock.advance(120 if stage.lives > 1 else 1)
+    assert (await error(HandoffTimeoutError, team.result(ticket, timeout=5))).handoff.state == "TIMEOUT"
+
+
+@story
+async def a_worker_whose_agent_does_not_answer_in_time_gets_a_timeout(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    clerk = Agent("clerk", pull=True, accepts=keeps_thinking(hold))
+    team = stage.team([Agent("desk", handoffs=()), clerk], cast(clerk=says("Three.")), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    worker = await stage.worker(team, "clerk")
+    working = asyncio.ensure_future(worker.run())
+    result = asyncio.ensure_future(error(HandoffTimeoutError, team.result(ticket, timeout=20)))
+    await asyncio.wait({result, begun := asyncio.ensure_future(hold.begun.wait())}, return_when=FIRST_COMPLETED)
+    begun.cancel()
+    await clock.advance(60)
+    assert (await result).handoff.reason == "it did not answer in time"
+    worker.stop()
+    hold.let_go.set()
+    await working
 
 
 def noted(stage: Stage, times: int = 0) -> Any:
@@ -147,17 +276,22 @@ def noted(stage: Stage, times: int = 0) -> Any:
     return note
 
 
-@wanted("there is no on_accepted=")
+@story
 async def what_follows_an_acceptance_is_called_once_it_is_recorded(stage: Stage) -> None:
     ways = [handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))]
     members = [Agent("triage", handoffs=ways), Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
     parts: dict[str, Any] = {"triage": calls(delegates("clerk", "count"), hands_off("billing", "refund"))}
     team = stage.team(members, cast(**parts, billing=says("Refunded."), clerk=says("Three.")))
     await stage.say(team, "go")
+
+    async def is_done() -> bool:
+        return len(stage.did) == 2
+
+    assert await soon(is_done, 5.0)
     assert stage.did == ["triage → clerk: 1 key", "triage → billing: 1 key"]
 
 
-@wanted("there is no on_accepted=")
+@story
 async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_done(stage: Stage) -> None:
     way = handoff("billing", on_accepted=noted(stage, times=2))
     parts: dict[str, Any] = {"triage": hands_off("billing", "refund"), "billing": says("Refunded.")}
@@ -167,8 +301,42 @@ async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_do
     async def is_done() -> bool:
         return bool(stage.did)
 
-    assert await soon(is_done)
+    assert await soon(is_done, 5.0)
     assert (result.output, stage.did) == ("Refunded.", ["triage → billing: 1 key"])
+
+
+@story
+async def what_follows_the_acceptance_of_an_offer_that_is_never_accepted_is_not_called(stage: Stage) -> None:
+    way = handoff("billing", on_accepted=noted(stage))
+    closed = Agent("billing", accepts_handoffs=False)
+    team = stage.team([Agent("triage", handoffs=[way]), closed], cast(triage=tries(hands_off("billing", "refund"))))
+    assert (await stage.say(team, "go")).final_agent == "triage"
+    assert (stage.did, await recorded(team, "FollowUpDone")) == ([], [])
+
+
+@story
+async def a_run_that_waits_for_a_person_says_so_while_a_follow_up_goes_on(stage: Stage) -> None:
+    hold = Hold()
+
+    @changeover.tool(approval=True)
+    def refund() -> str:
+        """Send money back."""
+        return "sent"
+
+    async def slowly(acceptance: changeover.Acceptance) -> None:
+        await hold.on()
+        stage.effects.append(acceptance.handoff.receiver)
+
+    way = handoff("billing", strategy=changeover.MessageOnly(), on_accepted=slowly)
+    members = [Agent("triage", handoffs=[way]), Agent("billing", tools=[refund])]
+    parts: dict[str, Any] = {"triage": hands_off("billing", "refund"), "billing": tries(calls(("refund", {})))}
+    team = stage.team(members, cast(**parts))
+    result = await stage.say(team, "go")
+    assert result.status == "waiting" or stage.lives > 1
+    hold.let_go.set()
+    assert await cleaned_up(stage) == ["billing"]
+    await decide_all(team, Approve(), CONVERSATION)
+    assert (await served(stage, team, "go")).output == "sent"
 
 
 @story

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.agent.agent import Agent, Member, purpose
-from changeover.agent.handoff import TIMEOUT, Delegate, Handoff
+from changeover.agent.handoff import TIMEOUT, Delegate, Handoff, Policy, policy_of
 from changeover.facts import Expected, Mode
 from changeover.guards.approval import Approval, approval_of
 from changeover.guards.guard import Guard
@@ -58,6 +58,8 @@ class Intent(Struct, frozen=True):
     max_iterations: int = 0
     final: bool = False
     """The delegate's answer is the run's answer."""
+    policy: Policy | None = None
+    """What the declaration wants to happen by itself."""
 
 
 class NoSuchReceiver(Struct, frozen=True):
@@ -128,6 +130,7 @@ class Transfer(Struct, frozen=True):
     check: Check
     approval: Approval | None = None
     expected: Expected | None = None
+    policy: Policy | None = None
 
     @property
     def guards(self) -> Sequence[Guard]:
@@ -149,6 +152,7 @@ class Transfer(Struct, frozen=True):
             declared.alternatives,
             answer_time(declared),
             self.expected,
+            policy=self.policy,
         )
 
 
@@ -164,6 +168,7 @@ class DelegateTo(Struct, frozen=True):
     check: Check
     approval: Approval | None = None
     expected: Expected | None = None
+    policy: Policy | None = None
 
     @property
     def guards(self) -> Sequence[Guard]:
@@ -195,6 +200,7 @@ class DelegateTo(Struct, frozen=True):
             about=about,
             max_iterations=declared.max_iterations,
             final=declared.final,
+            policy=self.policy,
         )
 
 
@@ -271,7 +277,8 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
         parameters=schema,
         receivers=(declared.receiver,),
     )
-    return Transfer(declared, definition, check, approval_of(declared.approval), expected_of(declared.expects))
+    demands = approval_of(declared.approval), expected_of(declared.expects), policy_of(declared)
+    return Transfer(declared, definition, check, *demands)
 
 
 def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> DelegateTo:
@@ -297,7 +304,8 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
         receivers=(declared.receiver,),
         delegate=True,
     )
-    return DelegateTo(declared, definition, check, approval_of(declared.approval), expected_of(declared.expects))
+    demands = approval_of(declared.approval), expected_of(declared.expects), policy_of(declared)
+    return DelegateTo(declared, definition, check, *demands)
 
 
 TRANSFERS = (TransferToAny, Transfer)

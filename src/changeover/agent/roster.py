@@ -30,8 +30,9 @@ from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
-from changeover.handoffs.callback import Rollback
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
+from changeover.handoffs.structured_output import TypeForm
 from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition
 from changeover.tools.variable import Check, compile_variables, misfit
@@ -85,6 +86,8 @@ class Seat(Struct, frozen=True):
     """The circuit breakers of single handoffs, by the names of these handoffs."""
     seeks: str = ""
     """The name of its `specialist(…)` tool, if it has one."""
+    reads: Callable[[str], Any] | None = None
+    """Reads an answer as a value of its output type; None if its answers are texts."""
 
     @property
     def transfers(self) -> tuple[str, ...]:
@@ -164,6 +167,12 @@ class Roster(Struct, frozen=True):
         """True if an agent may hand off or delegate in the tree with this root."""
         return self.handoffs_enabled and (self.switch is None or self.switch.is_on(root, agent))
 
+    def value(self, agent: str, text: str) -> Any:
+        """An answer of an agent as a value of its output type; the text if it declares none, or the text does not
+        fit."""
+        seat = self.seats.get(agent)
+        return seat.reads(text) if isinstance(seat, Seat) and seat.reads is not None else text
+
     @property
     def capabilities(self) -> list[str]:
         """The capabilities and specializations of all agents."""
@@ -189,10 +198,12 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def callback(self, about: Rollback) -> Callable[..., Any] | None:
+    def callback(self, about: Rollback | Acceptance) -> Callable[..., Any] | None:
         """The function that the declaration of a handoff names for what happened to it, if there is one."""
         move = self.move_of(about.handoff.sender, about.handoff.tool)
-        return move.declared.on_rollback if isinstance(move, DECLARED) else None
+        if not isinstance(move, DECLARED):
+            return None
+        return move.declared.on_rollback if isinstance(about, Rollback) else move.declared.on_accepted
 
     def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None, run: int) -> ContextStrategy:
         """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else that of
@@ -258,6 +269,7 @@ def seat(
         ),
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
+        None if agent.output in (None, str) else TypeForm(agent.output).read,
     )
 
 

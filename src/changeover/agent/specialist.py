@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate
+from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate, OnEnd, policy_of
 from changeover.agent.moves import BadArguments, DelegateTo, Intent, NoSuchReceiver, expected_of
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
@@ -42,7 +42,10 @@ def specialist(
     approval: Approvable = None,
     timeout: float | None = TIMEOUT,
     expects: Any = None,
+    on_accepted: Callable[..., Any] | None = None,
     on_rollback: Callable[..., Any] | None = None,
+    on_timeout: OnEnd = "tell",
+    on_failure: OnEnd = "tell",
     guards: Sequence[Guard] = (),
 ) -> Specialist:
     """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
@@ -64,7 +67,10 @@ def specialist(
         expects=expects,
         guards=tuple(guards) if isinstance(guards, list) else guards,
         when=when,
+        on_accepted=on_accepted,
         on_rollback=on_rollback,
+        on_timeout=on_timeout,
+        on_failure=on_failure,
         among=tuple(among),
     )
 
@@ -134,7 +140,8 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
         delegate=True,
     )
     _, check = compile_variables(declared.variables)
-    return ToSpecialist(declared, definition, check, approval_of(declared.approval), expected_of(declared.expects))
+    demands = approval_of(declared.approval), expected_of(declared.expects), policy_of(declared)
+    return ToSpecialist(declared, definition, check, *demands)
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from math import inf
+from typing import get_args
 
-from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
-from changeover.agent.handoff import Delegate, Handoff
+from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member, Person
+from changeover.agent.handoff import Delegate, Handoff, OnEnd
 from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
 from changeover.guards.approval import approval_faults
@@ -37,12 +38,12 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
         return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
     if not members:
         return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
-    known = [member for member in members if isinstance(member, Member)]
+    known = [member for member in members if isinstance(member, Agent | Function | Person)]
     ids = [member.id for member in known if isinstance(member.id, str)]
     others = [each for each in members if each not in known]
     found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in others]
     found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
-    if isinstance(start, Member):
+    if isinstance(start, Agent | Function | Person):
         found.append(f"start is {_unknown(start, ids)}")
     elif start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
@@ -181,14 +182,22 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
         if other not in ids:
             yield f"has the alternative {_unknown(other, ids)}"
     yield from _function_faults(way)
+    yield from _end_faults(way)
+
+
+def _end_faults(way: Handoff | Delegate) -> Iterator[str]:
+    for option in ("on_timeout", "on_failure"):
+        if (wanted := getattr(way, option)) not in get_args(OnEnd):
+            yield f"has {option}={wanted!r}; use 'tell' or 'rollback'"
 
 
 def _function_faults(way: Handoff | Delegate) -> Iterator[str]:
     if way.when is not None:
         yield from condition_faults("when", way.when)
-    if way.on_rollback is not None and not callable(way.on_rollback):
-        yield f"has on_rollback={way.on_rollback!r}; give a function"
-    yield from arity_faults("on_rollback", way.on_rollback, "rollback")
+    for option, about in (("on_rollback", "rollback"), ("on_accepted", "acceptance")):
+        if (function := getattr(way, option)) is not None and not callable(function):
+            yield f"has {option}={function!r}; give a function"
+        yield from arity_faults(option, function, about)
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
@@ -230,7 +239,7 @@ def _named_tools(tools: Sequence[object]) -> Iterator[tuple[str, str]]:
 
 def _unknown(other: object, ids: Sequence[str]) -> str:
     """What was given instead of a member's id, and what to give."""
-    if isinstance(other, Member):
+    if isinstance(other, Agent | Function | Person):
         return f"{type(other).__name__}({other.id!r}, …) itself; name it by its id, {other.id!r}"
     return f"{other!r}, which is not in the team; choose one of {_listed(ids)}"
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import fields
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
-from changeover.agent.handoff import Delegate, Handoff, delegate, handoff
+from changeover.agent.handoff import Delegate, Handoff, OnEnd, delegate, handoff
 from changeover.documents.yaml_value import Reader, YamlValue, parse_yaml
 from changeover.guards.approval import Approval
 from changeover.guards.limits import TIERS, Limits
@@ -97,6 +97,7 @@ class _TeamReader:
             "timeout": _timeout,
             "strategy": self._strategy,
             "variables": _variables,
+            **dict.fromkeys(("on_timeout", "on_failure"), _among(get_args(OnEnd))),
         }
         self._transfer = {
             **either,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.facts import HandoffRecord
-from changeover.ids import cleanup_key
+from changeover.ids import cleanup_key, follow_up_key
 
 
 class Rollback(Struct, frozen=True, gc=False):
@@ -26,6 +26,19 @@ class Rollback(Struct, frozen=True, gc=False):
     def idempotency_key(self) -> str:
         """A key that stays the same over all tries of this rollback."""
         return cleanup_key(self.handoff.id)
+
+
+class Acceptance(Struct, frozen=True, gc=False):
+    """A handoff that its receiver accepted; the argument of `on_accepted=` of a handoff or delegate."""
+
+    handoff: HandoffRecord
+    by: str = ""
+    """The person or worker that accepted, if one did."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key that stays the same over all tries of this call."""
+        return follow_up_key(self.handoff.id)
 
 
 def arity_faults(option: str, function: object, *given: str) -> list[str]:

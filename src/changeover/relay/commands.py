@@ -13,13 +13,15 @@ from changeover.guards.approval import Approval
 from changeover.guards.checks import Check
 from changeover.guards.limits import Choice, Limits
 from changeover.handoffs.briefing import Brief, Briefing
-from changeover.handoffs.callback import Rollback
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Handover
 from changeover.ids import split_handoff
 from changeover.messages import Call, Message, View
 from changeover.relay.events import (
     ContextPacked,
     Event,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffOffered,
     RollbackDone,
     RollbackFailed,
@@ -135,7 +137,7 @@ class JudgeTask(Struct, frozen=True, gc=False):
 class CallBack(Struct, frozen=True, gc=False):
     """Call the function that the declaration of a handoff names for what happened to it."""
 
-    about: Rollback
+    about: Rollback | Acceptance
     attempt: int = 1
     not_before: float = 0.0
 
@@ -157,13 +159,14 @@ class CallBack(Struct, frozen=True, gc=False):
         """The next attempt, at this time."""
         return CallBack(self.about, self.attempt + 1, at)
 
-    def done(self) -> RollbackDone:
+    def done(self) -> RollbackDone | FollowUpDone:
         """The event of a call that returned, or that is not wanted any more."""
-        return RollbackDone(self.call)
+        return RollbackDone(self.call) if isinstance(self.about, Rollback) else FollowUpDone(self.call)
 
-    def failed(self, reason: str, retry_at: float) -> RollbackFailed:
+    def failed(self, reason: str, retry_at: float) -> RollbackFailed | FollowUpFailed:
         """The event of a call that failed."""
-        return RollbackFailed(self.call, reason, retry_at)
+        kind = RollbackFailed if isinstance(self.about, Rollback) else FollowUpFailed
+        return kind(self.call, reason, retry_at)
 
 
 class AwaitApproval(Struct, frozen=True, gc=False):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
+from changeover.facts import State as HandoffState
 from changeover.faults import Fault, LimitName
-from changeover.handoffs.callback import Rollback
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
@@ -43,6 +45,13 @@ class Scale:
             self._tokens += weight(*new)
             self._length = len(thread)
         return self._tokens
+
+
+class Undoing(Struct, gc=False):
+    """What rollbacks need to know of handoffs."""
+
+    failed: dict[str, str] = {}
+    """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""
 
 
 class State:
@@ -81,6 +90,8 @@ class State:
         "task",
         "team",
         "thread",
+        "undoes",
+        "undoing",
         "unreadable",
         "variables",
         "variants",
@@ -92,9 +103,8 @@ class State:
         self.id = self.root = id
         self.team = ""
         """The team that works on it; empty until its opening is folded."""
-        self.position = self.task = self.depth = 0
-        self.seq = 0
-        """Sequence number of the last event in the root's tree."""
+        self.position = self.task = self.depth = self.seq = 0
+        """`seq` is the sequence number of the last event in the root's tree."""
         self.at = 0.0
         self.agent = self.return_to = ""
         self.record: list[Message] = []
@@ -103,9 +113,8 @@ class State:
         """What the active agent's model reads: the record, or the view that a handoff made. It only grows."""
         self.chapters: tuple[Chapter, ...] = ()
         """Chapters that stand for the first `covered` messages of the thread."""
-        self.covered = 0
-        self.summaries = 0
-        """Number of calls of the helper model."""
+        self.covered = self.summaries = 0
+        """`summaries` is the number of calls of the helper model."""
         self.scale = Scale()
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.called_off = False
@@ -118,10 +127,12 @@ class State:
         self.workflow_state: dict[str, Any] = {}
         self.handed: Handed | None = None
         self.handoffs: list[HandoffRecord] = []
-        self.leg = -1
-        """Index of the handoff that the active agent works under; negative without one."""
+        self.leg, self.undoes = -1, False
+        """Index of the handoff that the active agent works under, negative without one; and whether its declaration
+        rolls it back when the agent fails."""
         self.returned: tuple[DelegateResult, ...] = ()
         """Results of the branches that a Function member sent out last."""
+        self.undoing = Undoing()
         self.returning: RollbackRequested | None = None
         """The requested rollback of a transfer."""
         self.callbacks: dict[str, CallBack] = {}
@@ -227,7 +238,7 @@ class State:
         else:
             self.carry(base, [turn.updates[place] for place in sorted(turn.updates)])
 
-    def owe(self, about: Rollback) -> None:
+    def owe(self, about: Rollback | Acceptance) -> None:
         """A function of the handoff's declaration has to be called about this, until it succeeds."""
         due = CallBack(about)
         self.callbacks[due.key] = due
@@ -268,13 +279,14 @@ class State:
             self.returned,
             name=self.names.get(who, who),
         )
-        self.run, self.leg, self.returned = None, -1, ()
+        self.run, self.leg, self.undoes, self.returned = None, -1, False, ()
 
     def end_leg(self, signal: Signal) -> None:
         """End the work under the last transfer of this run."""
         if self.leg >= 0:
             record = self.handoffs[self.leg]
-            self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
+            if record.state is not HandoffState.FAILED or signal is Signal.RETURN:  # a failed one is being rolled back
+                self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
 
 
 def merged(before: Directive | None, new: Directive) -> Directive:
@@ -320,6 +332,8 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.HandoffRolledBack: rollback.roll_back,
     events.RollbackFailed: lambda state, run, event: rollback.try_again(state, event),
     events.RollbackDone: lambda state, run, event: rollback.finish(state, event),
+    events.FollowUpFailed: lambda state, run, event: rollback.try_again(state, event),
+    events.FollowUpDone: lambda state, run, event: rollback.finish(state, event),
     events.TicketTaken: answers.take,
     events.TicketLapsed: answers.lapse,
     events.ResultJudged: runs.judge,
@@ -352,6 +366,8 @@ IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     events.HandoffRolledBack: rollback.roll_back_idle,
     events.RollbackFailed: rollback.try_again,
     events.RollbackDone: rollback.finish,
+    events.FollowUpFailed: rollback.try_again,
+    events.FollowUpDone: rollback.finish,
     events.LimitReached: runs.reach_limit_idle,
     events.CancelRequested: runs.call_off_waiting,
     Unreadable: runs.leave_idle,

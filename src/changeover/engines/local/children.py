@@ -107,4 +107,5 @@ def _unless_late(command: RunChild, outcome: Outcome, returned: HandoffReturned)
 
 
 def _expired(command: RunChild, returned: HandoffReturned) -> HandoffExpired:
-    return HandoffExpired(command.id, command.task, command.receiver, "it was not done in time", returned.spent)
+    late = (command.id, command.task, command.receiver, "it was not done in time")
+    return HandoffExpired(*late, spent=returned.spent, partial=returned.response)

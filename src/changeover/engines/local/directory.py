@@ -44,6 +44,7 @@ class LiveDirectory:
         self.registry = registry_over(world.registry, profiles, absent)
         roster = roster_over(world.current_roster, profiles, absent)
         self.world = replace(world, roster=roster, contexts=self._log.contexts, directory=self)
+        self.known = self.known and (world.connections is None or not world.connections.serves)
 
     async def look(self) -> World:
         """Apply the changes that the store holds by now, and those of the tools that servers offer."""

@@ -100,8 +100,10 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     run = state.run
     if state.unreadable:
         return ()  # a newer version wrote it, and goes on with it
-    rolls_back = state.callbacks or state.returning is not None
+    rolls_back = state.callbacks or state.returning is not None or state.undoing.failed
     decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
+    if state.undoes and run is not None and isinstance(decision, Record):
+        decision = rollback.before_failure(state, run, decision)
     return record_first(state, decision, roster) if roster.trials else decision
 
 
@@ -119,6 +121,8 @@ def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
 
 def _roll_back(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
     """What is due while a handoff is rolled back, beside everything else."""
+    if state.undoing.failed:
+        return rollback.by_policy(state)
     if (done := rollback.settled(state, roster)) is not None:
         return done
     if state.returning is not None and (run is None or not rollback.busy(run)):

@@ -271,6 +271,7 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         queued=found is not None and found.queued and receiver == found.receiver,
         reason=intent.reason,
         required=intent.required,
+        policy=intent.policy,
     )
     if turn.code and run.spoken.package is not None:
         return _from_package(state, run, proposal, offer, roster)

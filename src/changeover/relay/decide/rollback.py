@@ -9,9 +9,11 @@ from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import split_handoff
 from changeover.relay.commands import Record
-from changeover.relay.events import HandoffRolledBack, RollbackRequested
+from changeover.relay.decide.worn_out import ENGINE
+from changeover.relay.events import HandoffRolledBack, RollbackRequested, RunFailed, RunStopped
 from changeover.relay.fold.handoffs import last_words
 from changeover.relay.fold.rollback import record_at
+from changeover.relay.result import error_of, waiting_result
 from changeover.relay.run import Run, Stopping
 from changeover.relay.state import State
 
@@ -30,6 +32,26 @@ def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
     agent = record.sender if record.sender in state.path else _before(state, record.receiver)
     undone, queued = tuple(_undone(state, record)), roster.pulls(agent)
     return Record(HandoffRolledBack(wanted.call, *who, *why, partial, undone, agent, queued))
+
+
+def by_policy(state: State) -> Record:
+    """Roll back a handoff that failed or timed out, as its declaration says."""
+    call = next(iter(state.undoing.failed))
+    record = record_at(state, call)
+    assert record is not None
+    return Record(RollbackRequested(call, record.error, ENGINE, cleans=True))
+
+
+def before_failure(state: State, run: Run, decision: Record) -> Record:
+    """The decision; if it fails the run, the rollback of the transfer by which the active agent has the task."""
+    event = decision.event
+    if not isinstance(event, RunFailed | RunStopped) or isinstance(run.phase, Stopping):
+        return decision
+    call, reason = (
+        split_handoff(state.handoffs[state.leg].id)[1],
+        str(error_of(event.fault, waiting_result(state, run.id, []))),
+    )
+    return Record(RollbackRequested(call, reason, ENGINE, fault=event.fault))
 
 
 def _before(state: State, receiver: str) -> str:

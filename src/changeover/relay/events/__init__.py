@@ -22,6 +22,8 @@ from changeover.relay.events.handoffs import (
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -79,6 +81,8 @@ __all__ = [
     "Entry",
     "Event",
     "FellBack",
+    "FollowUpDone",
+    "FollowUpFailed",
     "FunctionFailed",
     "FunctionReturned",
     "Given",
@@ -176,6 +180,8 @@ Event = (
     | VariantChosen
     | ContentChecked
     | SkillLoaded
+    | FollowUpFailed
+    | FollowUpDone
 )
 """Every event that this version can write."""
 

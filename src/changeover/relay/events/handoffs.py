@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import field
 
+from changeover.agent.handoff import Policy
 from changeover.facts import Expected, Mode, Spent, Usage
 from changeover.faults import Circuit, Fault
 from changeover.handoffs.context import Merge
@@ -76,6 +77,8 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     sender_name: str = ""
     receiver_name: str = ""
     """Display names of sender and receiver, if they have one."""
+    policy: Policy | None = None
+    """What its declaration wants to happen by itself; None if nothing."""
 
     @property
     def is_whole(self) -> bool:
@@ -229,6 +232,8 @@ class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
     receiver: str
     reason: str
     spent: Spent = Spent()
+    partial: str = ""
+    """The last words of a delegate that was not done."""
 
 
 class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
@@ -252,6 +257,8 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     spent: Spent = Spent()
     artifacts: dict[str, str | None] = field(default_factory=dict)
     workflow_state: dict[str, Any] = field(default_factory=dict)
+    partial: str = ""
+    """The last words of a delegate that failed."""
 
 
 class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
@@ -263,6 +270,8 @@ class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
     cleans: bool = False
     """Whether the sender has the task again without a HandoffRolledBack, and cleanup follows: of a delegate, or of a
     transfer that was not answered in time. In older logs no cleanup followed for these."""
+    fault: Fault | None = None
+    """The failure of a transfer's receiver, if its declaration rolls it back for that."""
 
 
 class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
@@ -293,6 +302,20 @@ class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):
 
 class RollbackDone(Recordable, frozen=True, tag="rollback_done"):
     """The cleanup after a rollback is done."""
+
+    call: str
+
+
+class FollowUpFailed(Recordable, frozen=True, tag="follow_up_failed"):
+    """The on_accepted function of a handoff failed, and is retried."""
+
+    call: str
+    reason: str
+    retry_at: float
+
+
+class FollowUpDone(Recordable, frozen=True, tag="follow_up_done"):
+    """The on_accepted function of a handoff has returned."""
 
     call: str
 

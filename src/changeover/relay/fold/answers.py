@@ -22,7 +22,7 @@ from changeover.relay.events import (
     TicketLapsed,
     TicketTaken,
 )
-from changeover.relay.fold.handoffs import OFFERED, pass_back, record_of
+from changeover.relay.fold.handoffs import OFFERED, pass_back, record_of, rolls_back
 from changeover.relay.run import TURNING, Broken, Run, Stopping
 from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Refusal, Turn, handoff_of, way_of
 
@@ -78,12 +78,15 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
         return
     turn, call = found
     run.take_back(event.spent)
+    undone = not isinstance(phase, Declined) and rolls_back(run, phase.offer, "on_timeout")
+    if undone:
+        state.undoing.failed[event.call] = event.partial
     if isinstance(phase, Delegated):
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)
-        state.handoffs[phase.index] = replace(record, state=standing, error=event.reason)
+        state.handoffs[phase.index] = late = replace(record, state=standing, error=event.reason)
         pass_back(state, run, call, phase.offer, event.reason)
-        return_nothing(state, run, turn, call, record, event.reason)
+        return_nothing(state, run, turn, call, late, event.partial if undone else "")
     elif isinstance(phase, Offered):
         end_offer(state, run, turn, call, Signal.EXPIRE, event.reason)
 
@@ -97,10 +100,11 @@ def end_offer(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal
     if offered.index < 0:
         record = _record_end(state, run, call, offered, signal, reason)
     else:
-        record = state.handoffs[offered.index]
-        state.handoffs[offered.index] = replace(record, state=advance(record.state, signal), error=reason)
+        before = state.handoffs[offered.index]
+        record = replace(before, state=advance(before.state, signal), error=reason)
+        state.handoffs[offered.index] = record
     if offered.offer.mode is Mode.DELEGATE:
-        return_nothing(state, run, turn, call, record, reason)
+        return_nothing(state, run, turn, call, record)
         return
     reason = f"{offered.offer.receiver} did not take it: {reason}" if signal is Signal.EXPIRE else reason
     state.answer(run, turn, call, reason, ok=False)
@@ -109,10 +113,12 @@ def end_offer(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal
         run.phase = Broken(RefusalFault(turn.agent, reason))
 
 
-def return_nothing(state: State, run: Run, turn: Turn, call: OpenCall, record: HandoffRecord, error: str) -> None:
-    """Answer the call of a delegate that returns without a result."""
+def return_nothing(
+    state: State, run: Run, turn: Turn, call: OpenCall, record: HandoffRecord, partial: str = ""
+) -> None:
+    """Answer the call of a delegate that returns without a result; the record says why."""
     took = round(state.at - record.at, 3)
-    call.result = DelegateResult(record.id, record.receiver, False, duration=took, error=error)
+    call.result = DelegateResult(record.id, record.receiver, False, response=partial, duration=took, error=record.error)
     text = msgspec.json.encode(call.result).decode()
     if isinstance(run.phase, Stopping):
         turn.answer(call, text, ok=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
-from changeover.handoffs.callback import Rollback
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.context import last_messages, merge_variables, select_messages
 from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
@@ -229,6 +229,8 @@ def accept(state: State, run: Run, event: HandoffAccepted) -> None:
         _answer_for(state, run, call, offered)
     else:
         _delegate(state, run, turn, call, offered, event.deadline)
+    if (policy := offered.offer.policy) is not None and policy.on_accepted:
+        state.owe(Acceptance(state.handoffs[-1], event.by))
 
 
 def _decision(offered: Offered) -> Decision | None:
@@ -262,6 +264,7 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     run.ticket, run.worn_out = handoff_id(state.id, offer.call) if offer.queued else "", False
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
+    state.undoes = offer.policy is not None and offer.policy.on_failure == "rollback"
     state.handoffs.append(record_of(state.id, task_id(state.id, state.position), run, call, offered))
     run.agents.add(offer.receiver)
     before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
@@ -292,12 +295,12 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
         return  # no receiver has accepted it
     run.take_back(event.spent)
     if not isinstance(delegated, Declined):
-        _note_end(state, delegated, event)
+        _note_end(state, run, delegated, event)
         pass_back(state, run, call, delegated.offer, event.response or event.error)
         run.progress += event.success
         run.news += bool(event.artifacts or event.workflow_state)
     note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()
-    call.result = result = _result(state.id, event, note)
+    call.result = result = _result(state.id, event, note, state.undoing.failed.get(event.call, ""))
     text = msgspec.json.encode(result).decode()
     if isinstance(run.phase, Stopping):
         turn.answer(call, text, event.success)
@@ -327,7 +330,7 @@ def trail_to(state: State, given: Given, task: str) -> list[Passed]:
     return [Passed(hop.sender, hop.receiver, hop.message, *state.travelling, 0, hop.mode) for hop in hops]
 
 
-def _note_end(state: State, phase: Delegated | Offered, event: HandoffReturned) -> None:
+def _note_end(state: State, run: Run, phase: Delegated | Offered, event: HandoffReturned) -> None:
     record, recalled = state.handoffs[phase.index], phase.recalled if isinstance(phase, Delegated) else None
     if event.success:
         standing = concluded(record.state, Signal.COMPLETE, Signal.RETURN)
@@ -336,16 +339,25 @@ def _note_end(state: State, phase: Delegated | Offered, event: HandoffReturned) 
     state.handoffs[phase.index] = back = replace(record, state=standing, error=event.error)
     if recalled is not None and recalled.cleans and not event.success:
         state.owe(Rollback(back, recalled.reason, recalled.by, event.response))
+    elif not (event.success or event.cancelled) and rolls_back(run, phase.offer, "on_failure"):
+        state.undoing.failed[event.call] = event.partial
 
 
-def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:
-    response = event.response
+def rolls_back(run: Run, offer: HandoffOffered, end: Literal["on_timeout", "on_failure"]) -> bool:
+    """Whether the declaration of an offer has it rolled back after this end; not while its run is stopping."""
+    policy = offer.policy
+    return policy is not None and getattr(policy, end) == "rollback" and not isinstance(run.phase, Stopping)
+
+
+def _result(conversation: str, event: HandoffReturned, note: str, partial: str) -> DelegateResult:
+    response = event.response or partial
     return DelegateResult(
         handoff_id=handoff_id(conversation, event.call),
         agent=event.receiver,
         success=event.success,
         response=response,
         summary=f"{response[:SUMMARY].rstrip()}…" if len(response) > SUMMARY else "",
+        author=event.author,
         iterations=event.iterations,
         tool_calls=event.tool_calls,
         duration=round(event.duration, 3),

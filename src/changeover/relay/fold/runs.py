@@ -74,7 +74,7 @@ def begin(state: State, event: RunStarted) -> None:
         state.agent, state.handed = event.agent, None
         state.see(state.record)
         state.path.append(event.agent)
-    state.return_to, state.task, state.leg = "", state.position, -1
+    state.return_to, state.task, state.leg, state.undoes = "", state.position, -1, False
     state.variables = merge_variables(state.variables, spoken.context, "merge")
     if spoken.given is not None:
         _receive(state, spoken)
@@ -100,7 +100,8 @@ def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
     # Only the raw fields that are needed: validating the whole package would be the slowest step here.
     package = spoken.package or {}
     metadata, context = package.get("metadata", {}), package.get("context", {})
-    state.return_to, state.task, state.leg, state.limits = "", state.position, -1, {}
+    state.return_to, state.task, state.limits = "", state.position, {}
+    state.leg, state.undoes = -1, False
     state.variables = merge_variables(state.variables, spoken.context, "merge")
     if artifacts := context.get("artifacts"):
         state.artifacts = {**state.artifacts, **artifacts}

@@ -12,12 +12,11 @@ from changeover.facts import Mode
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, answer_of
 from changeover.relay.commands import AskReceiver, CallBack, JudgeResult
 from changeover.relay.events import (
+    Event,
     HandoffAccepted,
     HandoffConditional,
     HandoffRejected,
     ResultJudged,
-    RollbackDone,
-    RollbackFailed,
 )
 from changeover.relay.package import package_of
 from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, words_of
@@ -87,7 +86,7 @@ LONGEST = 300.0
 """Longest pause in seconds before a retry."""
 
 
-async def call_back(world: World, command: CallBack) -> RollbackDone | RollbackFailed:
+async def call_back(world: World, command: CallBack) -> Event:
     """Call a function of a handoff's declaration; a retry has the same idempotency key."""
     function = world.roster.callback(command.about)
     if function is None:

@@ -178,6 +178,8 @@ def _recall(state: State, event: RollbackRequested) -> Iterator[Change]:
         yield _change(state, event.call, "", HandoffState.RETURNED, reason=reason, counted=False)
     elif (record := record_at(state, event.call)) and _goes_back(record, event):
         yield _of_record(record, HandoffState.RETURNED, reason=record.error or reason, counted=False)
+    elif record is not None and event.fault is not None:
+        yield _of_record(record, HandoffState.FAILED, reason=event.reason, ok=False if _blames(event.fault) else None)
 
 
 def _goes_back(record: HandoffRecord, event: RollbackRequested) -> bool:
@@ -189,7 +191,8 @@ def _roll_back(state: State, event: HandoffRolledBack) -> Iterator[Change]:
     current = state.handoffs[state.leg].id if state.leg >= 0 else ""
     for call in event.undone:
         if record := record_at(state, call):
-            yield _of_record(record, HandoffState.RETURNED, reason=event.reason, counted=record.id == current)
+            counted = record.id == current and record.state is not HandoffState.FAILED
+            yield _of_record(record, HandoffState.RETURNED, reason=event.reason, counted=counted)
     yield from _withdraw(state, undone_words(event.reason))
 
 
@@ -209,7 +212,7 @@ MEANINGS: dict[type[Any], Callable[[State, Any], Iterable[Change]]] = {
 }
 """What each event means for handoffs; any other means nothing."""
 
-FAILURES = frozenset({HandoffExpired, HandoffReturned, RunFailed})
+FAILURES = frozenset({HandoffExpired, HandoffReturned, RollbackRequested, RunFailed})
 
 
 def may_blame(events: Sequence[Event]) -> bool:
@@ -238,8 +241,10 @@ def _of_record(record: HandoffRecord, over: HandoffState, **more: Any) -> Change
 
 def _end_current(state: State, over: HandoffState, ok: bool | None) -> Iterator[Change]:
     """End the handoff by which the active agent got its task; a delegate's ends when its sender takes it back."""
-    if state.leg >= 0:
-        yield _of_record(state.handoffs[state.leg], over, ok=ok)
+    if state.leg >= 0 and (record := state.handoffs[state.leg]):
+        failed = record.state is HandoffState.FAILED  # it is being rolled back
+        if not failed or over is HandoffState.RETURNED:
+            yield _of_record(record, over, ok=ok, counted=not failed)
 
 
 def _withdraw(state: State, reason: str) -> Iterator[Change]:
