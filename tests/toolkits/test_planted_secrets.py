@@ -6,17 +6,19 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from changeover import Agent, ApiKey, Basic, Bearer, HttpTool, SqlFunction, Team
+from changeover import Agent, ApiKey, Basic, Bearer, HttpTool, McpServer, SqlFunction, Team
 from changeover.errors import ChangeoverError
 from changeover.testing import ScriptedModel, calls, says
 from tests.databases import drop_schema, empty_file, fresh_schema
 from tests.toolkits.http_server import serving
+from tests.toolkits.mcp_process import ROOT, SHOP
 
 SECRETS = {
     "PLANTED_TOKEN": "bearer-planted-4711",
     "PLANTED_PASSWORD": "basic planted+4711",
     "PLANTED_KEY": "query/planted=4711",
     "PLANTED_HEADER": "header-planted-4711",
+    "PLANTED_MCP": "mcp-planted-4711",
 }
 LEAK = "CREATE FUNCTION leak() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'login with %', '{0}'; END $$"
 
@@ -37,7 +39,7 @@ async def test_no_planted_secret_is_in_database_events_logs_or_errors(
     with psycopg.connect(database) as connection:
         connection.execute(LEAK.format(database).encode())
     with serving() as server:
-        tools: list[HttpTool | SqlFunction] = [
+        tools: list[HttpTool | SqlFunction | McpServer] = [
             *(
                 HttpTool(
                     f"{name}_{page}",
@@ -55,9 +57,17 @@ async def test_no_planted_secret_is_in_database_events_logs_or_errors(
                 )
             ),
             SqlFunction("leak", database="${PLANTED_DATABASE}"),
+            McpServer(
+                "shop",
+                command=SHOP,
+                cwd=str(ROOT),
+                env={"PYTHONPATH": str(ROOT), "SHOP_TOKEN": "${PLANTED_MCP}"},
+                connect_timeout=60,
+            ),
             SqlFunction("away", database="postgresql://ana:${PLANTED_TOKEN}@127.0.0.1:9/shop"),
         ]
-        script = [calls(*((tool.name, {}) for tool in tools)), says("Done."), calls(("leak", {"x": 1})), says("Done.")]
+        names = [tool.name if not isinstance(tool, McpServer) else "shop_whoami" for tool in tools]
+        script = [calls(*((name, {}) for name in names)), says("Done.")]
         async with Team(
             [Agent("solo", tools=tools)], model=ScriptedModel({"solo": script}), store=f"sqlite:///{file}"
         ) as team:
@@ -75,7 +85,9 @@ async def test_no_planted_secret_is_in_database_events_logs_or_errors(
         "declarations": repr(tools),
     }
     for name, value in SECRETS.items():
-        assert value in sent or name == "PLANTED_PASSWORD"  # it was used, so it could have been found
+        assert value in sent or name in ("PLANTED_PASSWORD", "PLANTED_MCP")  # it was used: it could have been found
         assert [where for where, trace in traces.items() if value in trace] == []
     assert [where for where, trace in traces.items() if database in trace] == []
     assert "${PLANTED_TOKEN}" in traces["events"]
+    assert "${PLANTED_MCP}" in traces["events"]
+    assert "asked for ${PLANTED_MCP}" in traces["logs"]

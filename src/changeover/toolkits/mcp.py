@@ -49,6 +49,15 @@ os.execvp(sys.argv[2], sys.argv[2:])
 """Asks Linux to kill this process when its parent dies, and becomes the server."""
 
 
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Keep what a server wrote out of the logs of the client: it may be anything, and any amount."""
+    record.exc_info = record.exc_text = None
+    return True
+
+
+logging.getLogger("mcp.client.stdio").addFilter(_without_trace)
+
+
 class McpConnection:
     """A session with one server, used on the loop of the connections.
 
