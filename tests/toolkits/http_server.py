@@ -78,6 +78,9 @@ class Handler(BaseHTTPRequestHandler):
         status = int(self.seen.path.split("/")[2])
         self.answer(status, b"", Location=self.seen.query["to"][0])
 
+    def page_loop(self) -> None:
+        self.answer(302, b"", Location=self.seen.path)
+
     def page_fails(self) -> None:
         """/fails/503/2 fails twice in this way, and then works; ?after=1 asks callers to wait."""
         _, _, status, times = self.seen.path.split("/")

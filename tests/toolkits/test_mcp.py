@@ -246,7 +246,16 @@ async def test_a_model_is_offered_what_the_server_has_now_and_told_what_is_gone(
     [refused] = [record.event for record in history if isinstance(record.event, CallRefused)]
     assert refused.reason.startswith("there is no tool called 'shop_extra'; your tools: shop_find_order, ")
     assert offered == [False, True, True, False, False]
-    end(process)
+    # Over HTTP nobody but its owner starts a server again.
+    shop = Shop(url=url)
+    await shop.open()
+    died = await shop.call("shop_die")
+    assert died.text == "shop_die failed: the MCP server 'shop' broke off during the call, which may have taken effect"
+    process.wait()
+    assert (await shop.call("shop_find_order", {"number": 1})).text.startswith(
+        "shop_find_order failed: MCP server 'shop' is not available: "
+    )
+    await shop.connections.close()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import httpcore2
 import pytest
 
 from changeover import HttpTool
+from changeover.toolkits import network
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.network import CheckedBackend, ForbiddenAddress, is_public
 from changeover.toolkits.toolkit import AgentToolkit
@@ -154,10 +155,21 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(monkeypatch: py
     assert line.connected == []
 
 
-async def test_a_redirect_to_a_listed_host_with_a_private_address_is_refused(
+async def test_a_redirect_to_a_listed_name_that_leads_to_link_local_is_refused(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ):
-    answers(monkeypatch, ["169.254.169.254"])
-    tool = HttpTool("act", url="http://metadata.example.org/", hosts=["metadata.example.org"])
-    outcome = await AgentToolkit([tool], connections=connections).call("act", {}, CONTEXT)
-    assert "metadata.example.org leads to a private or reserved address" in outcome.text
+    # Loopback counts as public here, so that the first request gets through.
+    monkeypatch.setattr(network, "FORBIDDEN", tuple(each for each in network.FORBIDDEN if str(each) != "127.0.0.0/8"))
+    look_up = socket.getaddrinfo
+
+    def lies(host: str, port: int, *more: Any, **named: Any) -> Any:
+        return look_up("169.254.169.254" if host == "metadata.example.org" else host, port, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lies)
+    with serving() as server:
+        url = f"{server.url}/redirect/302?to=http://metadata.example.org/latest"
+        tool = HttpTool("act", url=url, hosts=["127.0.0.1", "metadata.example.org"])
+        outcome = await AgentToolkit([tool], connections=connections).call("act", {}, CONTEXT)
+        assert len(server.seen) == 1
+    reason = "metadata.example.org leads to a private or reserved address, which this tool may not reach"
+    assert outcome.text == f"act failed: {reason}"

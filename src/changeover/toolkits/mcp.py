@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from changeover.agent.moves import UseTool, misfit_words
 from changeover.handoffs.structured_output import Form, form_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("changeover.mcp")
 
+T = TypeVar("T")
 Run = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Awaitable[Any]]
 
 CONNECTION_CLOSED = -32000
@@ -70,7 +71,7 @@ class McpConnection:
         self.tools: dict[str, McpCallee] = {}
         """By the names that models use."""
         self._toolset: MCPToolset[Any] | None = None
-        self._connecting = asyncio.Lock()
+        self._opening: asyncio.Task[MCPToolset[Any]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stderr: Any = None
 
@@ -78,24 +79,26 @@ class McpConnection:
         """Connect for the first time; a server that is not available is tried again, at growing intervals."""
         try:
             await self.connect()
-        except CallFailed as error:
-            logger.warning("MCP server %r offers no tools yet: %s", self.declared.name, self._vault.redact(str(error)))
-            self._begin(self._try_again())
+        except Exception as error:
+            why = str(error) if isinstance(error, CallFailed) else words(error)
+            logger.warning("MCP server %r offers no tools yet: %s", self.declared.name, self._vault.redact(why))
+            _ = self._begin(self._try_again())
 
     async def _try_again(self) -> None:
         for seconds in chain((1.0, 2.0, 5.0, 10.0), repeat(30.0)):
             await asyncio.sleep(seconds)
-            with suppress(CallFailed):
+            with suppress(Exception):
                 await self.connect()
                 return
 
     async def connect(self) -> MCPToolset[Any]:
         """The session, which is opened if there is none; raises TemporaryFailure, or CallFailed."""
-        async with self._connecting:
-            if self._toolset is None:
-                await self._open()
-        assert self._toolset is not None
-        return self._toolset
+        if self._toolset is not None:
+            return self._toolset
+        if self._opening is None or self._opening.done():
+            self._opening = self._begin(self._open())
+        # In a task of its own: a caller that gives up must not stop a server that is just starting.
+        return await asyncio.shield(self._opening)
 
     async def call(self, tool: str, args: dict[str, Any], key: str) -> Any:
         """Call a tool. Raises CallFailed with the server's words, and TemporaryFailure if the server is lost."""
@@ -105,7 +108,7 @@ class McpConnection:
         try:
             return await toolset.direct_call_tool(tool, args, metadata={KEY: key})
         except asyncio.CancelledError:
-            self._begin(self._probe(toolset))
+            _ = self._begin(self._probe(toolset))
             raise
         except ToolError as error:
             raise CallFailed(cut(str(error))) from error
@@ -126,22 +129,25 @@ class McpConnection:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._toolset is not None:
             await self._lose(self._toolset)
-        self._connecting = asyncio.Lock()  # the next loop is another one
 
-    async def _open(self) -> None:
+    async def _open(self) -> MCPToolset[Any]:
         toolset = self._made()
         try:
             async with asyncio.timeout(self.declared.connect_timeout):
                 await toolset.__aenter__()
                 self._toolset = toolset
                 await self._list(toolset)
-        except Exception as error:
+        except BaseException as error:
             self._toolset = None
             await _leave(toolset)
-            self._close_stderr()
+            if not isinstance(error, Exception):
+                raise
             why = "it did not answer in time" if isinstance(error, TimeoutError) else words(error)
             raise TemporaryFailure(f"MCP server {self.declared.name!r} is not available: {why}") from error
-        self._begin(self._listen(toolset))
+        finally:
+            self._close_stderr()  # the process has inherited it
+        _ = self._begin(self._listen(toolset))
+        return toolset
 
     def _made(self) -> MCPToolset[Any]:
         from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
@@ -188,7 +194,7 @@ class McpConnection:
     async def _hear(self, message: Any) -> None:
         """A notification of a server that keeps its session open."""
         if type(getattr(message, "root", message)).__name__ == "ToolListChangedNotification" and self._toolset:
-            self._begin(self._list(self._toolset))
+            _ = self._begin(self._list(self._toolset))
 
     async def _listen(self, toolset: MCPToolset[Any]) -> None:
         """Subscribe to changes of the tools; a server that has no subscriptions sends notifications, or nothing."""
@@ -207,7 +213,7 @@ class McpConnection:
         except SubscriptionLost:
             pass
         # The next call connects again, and reads the list again.
-        self._begin(self._lose(toolset))
+        _ = self._begin(self._lose(toolset))
 
     async def _probe(self, toolset: MCPToolset[Any]) -> None:
         """Restart a server that let a call time out, if it does not answer at all."""
@@ -222,7 +228,6 @@ class McpConnection:
         if self._toolset is toolset:
             self._toolset = None
             await _leave(toolset)
-            self._close_stderr()
 
     def _lost(self, error: Exception) -> TemporaryFailure:
         logger.warning(
@@ -231,10 +236,16 @@ class McpConnection:
         name = self.declared.name
         return TemporaryFailure(f"the MCP server {name!r} broke off during the call, which may have taken effect")
 
-    def _begin(self, work: Any) -> None:
-        task = asyncio.ensure_future(_quiet(work))
+    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.debug("MCP server %r: %s", self.declared.name, type(error).__name__)
 
     def _close_stderr(self) -> None:
         if self._stderr is not None:
@@ -296,14 +307,6 @@ async def _leave(toolset: MCPToolset[Any]) -> None:
     with suppress(Exception, asyncio.CancelledError):
         if toolset.is_running:
             await toolset.__aexit__(None, None, None)
-
-
-async def _quiet(work: Any) -> None:
-    """Await work that nobody waits for."""
-    try:
-        await work
-    except Exception as error:
-        logger.debug("an MCP session: %s", type(error).__name__)
 
 
 def _logged(name: str, vault: Vault) -> Any:

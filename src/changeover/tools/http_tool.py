@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
+from changeover.copies import copy_of
 from changeover.tools.secret import REFERENCE, literal_faults, reference_faults, slots, url_faults
 from changeover.tools.tool import CallOptions
 from changeover.tools.variable import Variable, variable_faults
@@ -96,6 +97,7 @@ class HttpTool(CallOptions):
 
     def __post_init__(self) -> None:
         # Copied: later changes of the caller's lists and dicts must not reach the declaration.
+        object.__setattr__(self, "body", copy_of(self.body))
         for name in ("query", "headers"):
             if isinstance(value := getattr(self, name), dict):
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
