@@ -25,7 +25,7 @@ from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.tool import ToolDefinition
 from tests.toolkits.function_call import CONTEXT
-from tests.toolkits.mcp_process import ROOT, SHOP, end, is_alive, serve_http
+from tests.toolkits.mcp_process import ROOT, SHOP, end, is_alive, serve_http, shared_shop
 from tests.toolkits.mcp_shop import PNG
 
 SECRET = "planted-in-mcp-4711"
@@ -256,6 +256,16 @@ async def test_a_model_is_offered_what_the_server_has_now_and_told_what_is_gone(
         "shop_find_order failed: MCP server 'shop' is not available: "
     )
     await shop.connections.close()
+
+
+async def test_a_member_that_joins_later_brings_its_server():
+    url, _ = shared_shop()
+    script = {"late": [calls(("shop_find_order", {"number": 7})), says("Found.")]}
+    async with Team([Agent("first")], model=ScriptedModel(script)) as team:
+        team.register(Agent("late", tools=[McpServer("shop", url=url, include=["find_order"], connect_timeout=60)]))
+        assert (await team.run("order 7?", agent="late", conversation="c")).output == "Found."
+        texts = [each.event.text for each in await team.history("c") if isinstance(each.event, ToolFinished)]
+    assert texts == ['{"number":7,"note":""}']
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,14 @@ YAML = (".yaml", ".yml")
 
 def load_team(address: str, folder: Path | None = None) -> Team:
     """The team at this address; raises Mistake, or MisconfiguredError if its declarations are wrong."""
+    from changeover.documents.yaml_value import DocumentError
     from changeover.errors import MisconfiguredError
 
     build = _from_yaml if address.endswith(YAML) else _from_python
     try:
         return build(address, folder or Path())
+    except DocumentError:
+        raise  # its faults name the file
     except MisconfiguredError as error:
         raise MisconfiguredError(*(f"{address}: {fault}" for fault in error.faults)) from error
 
@@ -60,7 +63,6 @@ def _without_handoffs(world: World) -> World:
 def _from_yaml(address: str, folder: Path) -> Team:
     from changeover.documents.team_document import read_team
     from changeover.documents.tool_modules import VARIABLE, ToolModules
-    from changeover.documents.yaml_value import DocumentError
     from changeover.team import Team
 
     file = folder / address
@@ -68,8 +70,10 @@ def _from_yaml(address: str, folder: Path) -> Team:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise Mistake(f"there is no file {file}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"{file} cannot be read: {error}") from error
+    except UnicodeDecodeError:
+        raise Mistake(f"{file} is not valid UTF-8") from None
+    except OSError as error:
+        raise Mistake(f"{file} cannot be read: {error.strerror}") from error
 
     def load(module: str) -> ModuleType:
         try:
@@ -78,10 +82,7 @@ def _from_yaml(address: str, folder: Path) -> Team:
             raise ImportError(str(mistake)) from mistake
 
     modules = ToolModules.of_text(os.environ.get(VARIABLE, ""), load)
-    try:
-        document = read_team(text, str(file), modules)
-    except DocumentError as error:
-        raise Mistake(str(error)) from error
+    document = read_team(text, str(file), modules)
     return Team(document.members, **document.options)
 
 

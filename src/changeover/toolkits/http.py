@@ -57,7 +57,7 @@ class HttpCallee:
 
     def __init__(self, declared: HttpTool, schema: dict[str, Any], check: Check, connections: Connections) -> None:
         self._declared, self._check, self._connections = declared, check, connections
-        definition = ToolDefinition(declared.name, declared.description, schema)
+        definition = ToolDefinition(declared.name, declared.description, schema, read_only=declared.reads)
         self.tool = UseTool(_resolved(declared), definition)
         self.repeatable = declared.repeatable
         self._select: Any = None

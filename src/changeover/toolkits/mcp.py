@@ -285,7 +285,8 @@ def _offered(declared: McpServer, listed: Sequence[Tool]) -> dict[str, UseTool]:
         reads = bool(each.annotations and each.annotations.read_only_hint)
         options = declared if declared.read_only is not None else replace(declared, read_only=reads)
         schema = {"type": "object", "properties": {}, **each.input_schema}
-        found[each.name] = UseTool(options, ToolDefinition(name, each.description or each.title or "", schema))
+        about = each.description or each.title or ""
+        found[each.name] = UseTool(options, ToolDefinition(name, about, schema, read_only=bool(options.read_only)))
         taken.add(name)
     return found
 

@@ -70,7 +70,7 @@ class SkillCallee:
     def __init__(self, skills: Mapping[str, Skill]) -> None:
         schema, self._check = compile_variables(self.parameters)
         schema["properties"]["skill"]["enum"] = list(skills)
-        definition = ToolDefinition(self.name, self.description + _listed(skills.values()), schema)
+        definition = ToolDefinition(self.name, self.description + _listed(skills.values()), schema, read_only=True)
         self.tool = UseTool(CallOptions(read_only=True, timeout=30.0), definition)
         self._skills = skills
 

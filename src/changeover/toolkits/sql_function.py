@@ -41,7 +41,8 @@ class SqlCallee:
 
     def __init__(self, declared: SqlFunction, schema: dict[str, Any], check: Check, connections: Connections) -> None:
         self._declared, self._check, self._vault = declared, check, connections.vault
-        self.tool = UseTool(declared, ToolDefinition(declared.name, declared.description, schema))
+        definition = ToolDefinition(declared.name, declared.description, schema, read_only=declared.reads)
+        self.tool = UseTool(declared, definition)
         self.repeatable = declared.reads
 
     @classmethod
