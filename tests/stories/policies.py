@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+import changeover
 from changeover import Agent, Approve, Rule, RunContext, delegate, handoff
 from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
 from changeover.events import CancelRequested
