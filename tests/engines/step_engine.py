@@ -85,6 +85,9 @@ class StepEngine:
             while cancelled and self._pumping is not None and not self._pumping.done():
                 await asyncio.wait([self._pumping])
             return cancelled
+        if (connections := self._world.connections) is not None and connections.serves:
+            await connections.open(lambda: None)
+            self.declare(replace(self._world, roster=self._world.current_roster))
         state = await self._state(input.conversation or self._new())
         check_team(state, self._world)
         key = input.key(state)
@@ -152,6 +155,8 @@ class StepEngine:
         if self._pumping is not None:
             self._pumping.cancel()
             await asyncio.gather(self._pumping, return_exceptions=True)
+        if self._world.connections is not None:
+            await self._world.connections.close()
 
     async def _no_claims(self, *_: Any) -> Any:
         raise EngineError("this engine has no claims")

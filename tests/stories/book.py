@@ -52,10 +52,12 @@ from tests.stories import (
     rules,
     settled_tickets,
     shifts,
+    skills,
     specialists,
     submissions,
     successors,
     timeouts,
+    tool_kinds,
     tools,
     transfers,
     trees,
@@ -70,7 +72,7 @@ from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
     *(transfers, variables, turns, limits, budgets, guards, honest_loops, rules, verdicts, modes),
-    *(mistakes, tools, functions, models, conversations, trials),
+    *(mistakes, tools, tool_kinds, skills, functions, models, conversations, trials),
     *(delegates, trees, commands, branches, approvals, bound_approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, next_candidates, absence, load, broker),

@@ -138,7 +138,9 @@ class Dispatcher:
         return state.run is not None or bool(state.inbox)
 
     async def take_up(self) -> None:
-        """Recover now and, on a shared store, from now on."""
+        """Recover now and, on a shared store, from now on. Servers are asked for their tools first."""
+        if not self.directory.known:
+            await self.directory.look()
         await self.recover()
         if self._shared:
             self._watch.start(recover=True)

@@ -159,7 +159,7 @@ class LocalEngine:
         return await self._here().forget(conversation)
 
     async def close(self) -> None:
-        """Stop performing, release the models, and stop the engine's own loop, if it has one."""
+        """Stop performing, release models and connections, and stop the engine's own loop, if it has one."""
         await self._home.carry(self._stop)
         self._home.leave()
 
@@ -171,6 +171,8 @@ class LocalEngine:
         for model in (*self._declared.models.values(), self._declared.helper):
             if close_clients := getattr(model, "close_clients", None):
                 await close_clients()
+        if self._declared.connections is not None:
+            await self._declared.connections.close()
 
     def _here(self) -> Dispatcher:
         """The dispatcher of the home loop; the store is opened when one is first needed."""

@@ -23,6 +23,7 @@ from changeover.relay.commands import (
     CallModel,
     CancelChild,
     Command,
+    Effect,
     FetchContext,
     FindReceiver,
     JudgeResult,
@@ -58,10 +59,7 @@ class Performer:
     def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
         """The outcome of a command."""
         if isinstance(command, EFFECTS):
-            intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
-            if live.overrides and (override := live.override) is not None:
-                world = override.applied_to(world)
-            return perform(world, command, intend, live.emit if live.readers else None)
+            return self._effect(live, command) if self._directory.known else self._effect_after_look(live, command)
         match command:
             case RunChild():
                 return self._dispatcher.children.run(live, command)
@@ -75,6 +73,17 @@ class Performer:
                 return self._expiry(command)
             case _:
                 assert_never(command)
+
+    def _effect(self, live: Conversation, command: Effect) -> Awaitable[Event]:
+        intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
+        if live.overrides and (override := live.override) is not None:
+            world = override.applied_to(world)
+        return perform(world, command, intend, live.emit if live.readers else None)
+
+    async def _effect_after_look(self, live: Conversation, command: Effect) -> Event:
+        """Tools have changed since the last decision: the model is offered those that there are now."""
+        await self._directory.look()
+        return await self._effect(live, command)
 
     async def answer(self, live: Conversation, command: AskReceiver) -> Answered | HandoffExpired:
         """The receiver's answer to an offer, or an expiry if it comes too late."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool, closed
 from changeover.agent.roster import Roster, Seat
@@ -106,7 +106,7 @@ def _listed(due: Record | SeekApproval) -> Record | Sequence[Command]:
     return due if isinstance(due, Record) else [due]
 
 
-Moves = dict[str, Move]
+Moves = Mapping[str, Move]
 LEADING = frozenset({Directed, Fanned})
 
 
@@ -224,7 +224,7 @@ def _use_tool(
         call.call,
         move.declared.at_most_once,
         begun,
-        move.declared.read_only,
+        bool(move.declared.read_only),
     )
 
 

@@ -14,6 +14,7 @@ from changeover.relay.events.calls import (
     ApprovalRequested,
     ApprovalWaived,
     CallRefused,
+    SkillLoaded,
     ToolFinished,
     ToolStarted,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "RunResumed",
     "RunStarted",
     "RunStopped",
+    "SkillLoaded",
     "Started",
     "TicketLapsed",
     "TicketTaken",
@@ -179,6 +181,7 @@ Event = (
     | TicketLapsed
     | VariantChosen
     | ContentChecked
+    | SkillLoaded
     | FollowUpFailed
     | FollowUpDone
 )

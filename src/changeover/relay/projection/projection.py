@@ -47,6 +47,7 @@ from changeover.relay.events import (
     RunResumed,
     RunStarted,
     RunStopped,
+    SkillLoaded,
     Started,
     TicketLapsed,
     TicketTaken,
@@ -151,6 +152,11 @@ def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
     sheet.say(("tool_result", result_words(event), sheet.task(event.task), sheet.agent, event.call))
 
 
+def _load_skill(sheet: Sheet, event: SkillLoaded) -> None:
+    content = as_json({"skill": event.skill, "text": event.text})
+    sheet.say(("skill_load", content, sheet.task(event.task), sheet.agent, event.call))
+
+
 def _refuse(sheet: Sheet, event: CallRefused) -> None:
     sheet.say(("tool_result", event.reason, sheet.task(event.task), sheet.agent, event.call))
     if event.why == "guard":
@@ -176,6 +182,7 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     FunctionFailed: _err,
     ToolStarted: _nothing,
     ToolFinished: _finish_tool,
+    SkillLoaded: _load_skill,
     CallRefused: _refuse,
     HandoffOffered: _nothing,
     ContextPacked: handoffs.pack,
