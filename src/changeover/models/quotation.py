@@ -13,8 +13,7 @@ from itertools import chain, count
 
 import msgspec
 
-from changeover.messages import Assistant, Message, Note, ToolResult, User
-from changeover.models.files import is_text
+from changeover.messages import Assistant, Message, Note, ToolResult, User, is_text
 from changeover.relay.ports import Request
 
 SIGN = "[[team"

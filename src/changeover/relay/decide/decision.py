@@ -12,7 +12,7 @@ from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, Refu
 from changeover.guards.approval import Edit, Reject, Respond
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
-from changeover.handoffs.strategies import can_fetch
+from changeover.handoffs.strategies import refs_of
 from changeover.ids import Mark, Topic, call_of, command_id, split_handoff, topic_id, topic_of
 from changeover.messages import View
 from changeover.relay.budget import spent_up, with_limit
@@ -180,7 +180,7 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
             phase.not_before,
             limits.max_handoffs > 0 and not run.told and roster.hands_off(state.root, state.agent),
             last,
-            bool(state.chapters) and can_fetch(state.chapters),
+            bool(state.chapters) and bool(refs_of(state.chapters)),
             state.variants,
         )
     ]
