@@ -177,25 +177,26 @@ class Archive:
 
     def _page(self, within: Sequence[int], most: int) -> str:
         """As many passages as fit, and how to read on."""
-        shown: list[str] = []
-        for index in within:
-            most -= count(text := self._shown(index)) + 1
-            if most < 0 and shown:
-                last = within[-1] + 1
-                return "\n\n".join([*shown, f'[it goes on: section "passages {index + 1}-{last}"]'])
-            shown.append(text)
+        end = max(1, self._fitting(within, most))
+        shown = [self._shown(index) for index in within[:end]]
+        if end < len(within):
+            shown.append(f'[it goes on: section "passages {within[end] + 1}-{within[-1] + 1}"]')
         return "\n\n".join(shown)
+
+    def _fitting(self, within: Sequence[int], most: int) -> int:
+        """Number of these passages that fit into so many tokens."""
+        for number, index in enumerate(within):
+            if (most := most - count(self._shown(index)) - 1) < 0:
+                return number
+        return len(within)
 
     def _overview(self) -> str:
         """All passages if they are few; else the sections, the beginning and the end."""
-        everything = range(len(self._passages))
-        whole = self._page(everything, MOST)
-        if count(whole) <= MOST and "[it goes on:" not in whole:
-            return whole
-        end, room = len(everything), MOST // 2
-        while end and (room := room - count(self._shown(end - 1))) > 0:
-            end -= 1
-        begins, ends = self._page(range(end), MOST // 2), self._page(everything[end:], MOST)
+        every = range(len(self._passages))
+        if self._fitting(every, MOST) == len(every):
+            return self._page(every, MOST)
+        end = len(every) - self._fitting(every[::-1], MOST // 2)
+        begins, ends = self._page(range(end), MOST // 2), self._page(every[end:], MOST)
         return f"Sections: {self.sections}\n\nIt begins:\n\n{begins}\n\nIt ends:\n\n{ends}"
 
     def _found(self, query: str, within: Sequence[int]) -> str:
