@@ -16,8 +16,6 @@ from tests.public_api import soon
 
 __all__ = ["postgres", "shared_store", "sqlite_file"]
 
-named = pytest.mark.xfail(strict=True, reason="teams have no names")
-
 
 class Desk:
     """A team of this name; its model thinks until it is let go, and says who it is."""
@@ -43,7 +41,6 @@ class Desk:
         await asyncio.gather(run, return_exceptions=True)
 
 
-@named
 async def test_a_team_takes_up_only_its_own_conversations(shared_store: str):
     for name in ("sales", "support"):
         await Desk(shared_store, name, held=True).leaves(name)
@@ -59,7 +56,6 @@ async def test_a_team_takes_up_only_its_own_conversations(shared_store: str):
         assert (await team.resume("support")).output == "support here"
 
 
-@named
 async def test_a_conversation_without_a_name_belongs_to_default(shared_store: str):
     await Desk(shared_store, None, held=True).leaves("old")
     async with Desk(shared_store, "sales").team as team:
@@ -69,7 +65,6 @@ async def test_a_conversation_without_a_name_belongs_to_default(shared_store: st
         assert (await team.resume("old")).output == "default here"
 
 
-@named
 async def test_the_conversation_of_another_team_is_refused(shared_store: str):
     async with Desk(shared_store, "sales").team as team:
         await team.run("hello", conversation="story")
@@ -80,7 +75,6 @@ async def test_the_conversation_of_another_team_is_refused(shared_store: str):
         assert len(await team.history("story")) == before
 
 
-@named
 async def test_a_team_claims_and_decides_only_what_is_its_own(shared_store: str):
     package = HandoffPackage(Task("count"), metadata=Metadata(receiver="clerk"))
     async with Desk(shared_store, "sales").team as team:
@@ -92,7 +86,6 @@ async def test_a_team_claims_and_decides_only_what_is_its_own(shared_store: str)
         assert (len(await team.claim("clerk")), len(await team.approvals())) == (1, 1)
 
 
-@named
 async def test_the_name_is_shown_beside_the_conversation(sqlite_file: Path):
     url = f"sqlite:///{sqlite_file}"
     async with Desk(url, "sales").team as team:
@@ -102,14 +95,12 @@ async def test_the_name_is_shown_beside_the_conversation(sqlite_file: Path):
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", 7, None])
-@named
 def test_a_name_is_a_slug(name: Any):
     options: dict[str, Any] = {"name": name}
     with pytest.raises(MisconfiguredError, match="name"):
         Team([Agent("desk")], model="offline", **options)
 
 
-@named
 def test_a_team_has_a_name():
     team: Any = Team([Agent("desk")], model="offline")
     assert team.name == "default"

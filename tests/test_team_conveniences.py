@@ -1,5 +1,6 @@
 """What makes a team easier to use: several members at once, names beside ids, retries, options of one run."""
 
+import asyncio
 from math import nan
 from typing import Any
 
@@ -79,7 +80,6 @@ def test_a_nested_nan_in_a_package_is_refused(where: str):
         HandoffPackage(Task("x"), Context(variables=NESTED[where]), Metadata(receiver="billing"))
 
 
-@missing("results do not carry names")
 async def test_results_carry_the_names_of_agents_beside_their_ids():
     team = desk(Agent("triage", name="Front Desk"), Agent("billing", name="Billing Office"))
     result = await team.run("hello")
@@ -88,14 +88,20 @@ async def test_results_carry_the_names_of_agents_beside_their_ids():
     assert (made.sender_name, made.receiver_name) == ("Front Desk", "Billing Office")
 
 
-@missing("results do not carry names")
 async def test_what_code_offered_and_what_a_delegate_brings_name_the_agent():
     team = desk(Agent("triage"), Agent("billing", name="Billing Office"))
     result = await team.offer(HandoffPackage(Task("x"), metadata=Metadata(receiver="billing")))
     assert (result.agent, result.agent_name) == ("billing", "Billing Office")
 
 
-@missing("an agent without a name has none in results")
+async def test_names_are_in_the_log_as_they_were(any_store: str | None):
+    async with desk(Agent("triage", name="Front Desk"), Agent("billing"), store=any_store) as team:
+        await team.run("hello", conversation="story")
+        [made] = await team.handoffs("story")
+        assert (made.sender_name, made.receiver_name) == ("Front Desk", "billing")
+        assert (await team.resume("story")).final_agent_name == "billing"
+
+
 async def test_an_agent_without_a_name_is_named_by_its_id():
     assert (await desk().run("hello")).final_agent_name == "billing"
 
@@ -148,7 +154,6 @@ def test_retries_are_whole_numbers(option: str, value: Any):
         desk(**{option: value})
 
 
-@missing("a run has no model=")
 async def test_a_run_may_have_another_model():
     other = ScriptedModel({"triage": [says("The other.")], "billing": [says("The other.")]})
     team = desk(Agent("triage"))
@@ -156,7 +161,35 @@ async def test_a_run_may_have_another_model():
     assert len(other.requests) == 1
 
 
-@missing("a run has no strategy=")
+async def test_the_model_of_a_run_is_for_its_delegates_too_and_for_no_other_run():
+    script = {"boss": [delegates("clerk", "count"), says("Done.")], "clerk": [says("Three.")]}
+    usual, other = ScriptedModel({"boss": [says("As usual.")]}), ScriptedModel(script)
+    team = Team([Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk")], model=usual)
+    assert (await team.run("hello", model=other, conversation="story")).output == "Done."
+    assert [request.agent for request in other.requests] == ["boss", "clerk", "boss"]
+    assert (await team.run("hello", conversation="another")).output == "As usual."
+
+
+async def test_an_agent_keeps_its_own_model_and_a_handoff_its_own_strategy():
+    own, other = ScriptedModel({"billing": [says("My own.")]}), ScriptedModel({"triage": [hands_off("billing", "x")]})
+    ways = [handoff("billing", strategy=Recent(1))]
+    team = Team([Agent("triage", handoffs=ways), Agent("billing", model=own)], model=ScriptedModel({}))
+    result = await team.run("hello", model=other, strategy=MessageOnly())
+    assert (result.output, result.handoff_chain[0].strategy) == ("My own.", "recent")
+
+
+async def test_a_message_that_waits_has_the_strategy_of_its_own_run():
+    script = {
+        "triage": [hands_off("billing", "x"), says("Done.")],
+        "billing": [says("One."), hands_off("triage", "y")],
+    }
+    team = Team([Agent("triage"), Agent("billing")], model=ScriptedModel(script))
+    first = asyncio.ensure_future(team.run("first", conversation="story", strategy=MessageOnly()))
+    second = asyncio.ensure_future(team.run("second", conversation="story"))
+    made = [each.strategy for run in (first, second) for each in (await run).handoff_chain]
+    assert made == ["message_only", "full"]
+
+
 async def test_a_run_may_have_another_strategy():
     model = ScriptedModel({"triage": [says("One."), hands_off("billing", "refund")], "billing": [says("Refunded.")]})
     team: Any = Team([Agent("triage"), Agent("billing")], model=model, strategy=Full())
@@ -168,7 +201,6 @@ async def test_a_run_may_have_another_strategy():
     )
 
 
-@missing("a run has no model= and no strategy=")
 async def test_options_of_a_run_are_checked_before_anything_is_recorded():
     team = desk()
     for options in ({"strategy": 7}, {"model": 7}):

@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     from changeover.facts import HandoffResult as HandoffResult
     from changeover.facts import Ledger as Ledger
     from changeover.facts import Mode as Mode
-    from changeover.facts import Rollback as Rollback
     from changeover.facts import RunResult as RunResult
     from changeover.facts import Share as Share
     from changeover.facts import State as State
     from changeover.facts import Ticket as Ticket
     from changeover.facts import TicketStatus as TicketStatus
     from changeover.facts import Usage as Usage
+    from changeover.faults import Circuit as Circuit
     from changeover.guards.approval import Approval as Approval
     from changeover.guards.approval import Approve as Approve
     from changeover.guards.approval import Edit as Edit
     from changeover.guards.approval import Reject as Reject
     from changeover.guards.approval import Respond as Respond
-    from changeover.guards.breaker import Circuit as Circuit
     from changeover.guards.breaker import CircuitBreaker as CircuitBreaker
+    from changeover.guards.checks import Content as Content
+    from changeover.guards.checks import Replace as Replace
     from changeover.guards.deadlock import Deadlock as Deadlock
     from changeover.guards.guard import Allow as Allow
     from changeover.guards.guard import Ask as Ask
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from changeover.handoffs.answers import Conditional as Conditional
     from changeover.handoffs.answers import Rejected as Rejected
     from changeover.handoffs.briefing import Brief as Brief
+    from changeover.handoffs.callback import Acceptance as Acceptance
+    from changeover.handoffs.callback import Rollback as Rollback
     from changeover.handoffs.expectations import Expects as Expects
     from changeover.handoffs.package import Context as Context
     from changeover.handoffs.package import Expectations as Expectations
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
     from changeover.observe.metrics import Metrics as Metrics
     from changeover.observe.metrics import PairMetrics as PairMetrics
     from changeover.observe.metrics import Times as Times
+    from changeover.relay.stream import AgentChanged as AgentChanged
     from changeover.relay.stream import Recorded as Recorded
     from changeover.relay.stream import RunFinished as RunFinished
     from changeover.relay.stream import TextDelta as TextDelta
@@ -96,8 +100,10 @@ if TYPE_CHECKING:
 # The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
 _HOMES = {
     "AUTO": "agent.agent",
+    "Acceptance": "handoffs.callback",
     "Accepted": "handoffs.answers",
     "Agent": "agent.agent",
+    "AgentChanged": "relay.stream",
     "AgentMetrics": "observe.metrics",
     "Allow": "guards.guard",
     "Approval": "guards.approval",
@@ -106,10 +112,11 @@ _HOMES = {
     "Ask": "guards.guard",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.strategies",
-    "Circuit": "guards.breaker",
+    "Circuit": "faults",
     "CircuitBreaker": "guards.breaker",
     "Command": "tools.command",
     "Conditional": "handoffs.answers",
+    "Content": "guards.checks",
     "Context": "handoffs.package",
     "Deadlock": "guards.deadlock",
     "DelegateResult": "facts",
@@ -150,8 +157,9 @@ _HOMES = {
     "Reference": "handoffs.reference",
     "Reject": "guards.approval",
     "Rejected": "handoffs.answers",
+    "Replace": "guards.checks",
     "Respond": "guards.approval",
-    "Rollback": "facts",
+    "Rollback": "handoffs.callback",
     "Routing": "routing.routing",
     "Rule": "guards.rules",
     "RunContext": "tools.run_context",

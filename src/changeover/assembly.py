@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Agent, Function, Member, Person
+from changeover.agent.agent import SLUG, Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
 from changeover.engines.clock import CheckedClock, SystemClock
@@ -26,11 +26,12 @@ from changeover.guards.switch import ON, Enabled, override_faults, switch_faults
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
+from changeover.ids import DEFAULT_TEAM
 from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.models.wrappers import calls_tools, context_window
 from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
 from changeover.relay.engine import EngineFactory
-from changeover.relay.ports import Ask, Clock, Log, Model, World
+from changeover.relay.ports import Ask, Clock, Log, Model, Override, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
 from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry
@@ -47,6 +48,7 @@ class Declared:
 
     members: Sequence[Member]
     _: KW_ONLY
+    name: str = DEFAULT_TEAM
     start: str | None = None
     model: Any = None
     helper_model: Any = None
@@ -122,6 +124,7 @@ def _faults(declared: Declared) -> list[str]:
     ids = [member.id for member in _members(declared.members)]
     return [
         *team_faults(declared.members, declared.start, bool(declared.handoffs_enabled)),
+        *_name_faults(declared.name),
         *rule_faults(declared.rules, ids),
         *switch_faults(declared.handoffs_enabled, ids),
         *override_faults(HANDOFFS, os.environ.get(HANDOFFS, "")),
@@ -160,9 +163,11 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
         breaker=breaker_among(guards),
         own_breakers=any(isinstance(seat, Seat) and seat.breakers for seat in seats.values()),
         switch=None if switch.is_off or switch == ON else switch,
-        gotos=tuple(rule for rule in rules if rule.goto),
-        judges=tuple(rule for rule in rules if not rule.goto),
+        leads=tuple(rule for rule in rules if rule.goto or rule.end),
+        judges=tuple(rule for rule in rules if not (rule.goto or rule.end)),
         trials=trials_of(declared.experiments, members),
+        names={member.id: member.name for member in members if member.name},
+        team=declared.name,
     )
 
 
@@ -182,10 +187,25 @@ def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple
     )
 
 
+def override_of(declared: Declared, strategy: Strategy | None, model: Any) -> Override:
+    """What the caller of a run gives in place of the team's strategy and model; raises one MisconfiguredError."""
+    agents = [each for each in declared.members if isinstance(each, Agent) and not each.model]
+    models, faults = _models(agents, model) if model is not None else ({}, [])
+    if faults := [*(f"the run {fault}" for fault in strategy_faults(strategy)), *faults]:
+        raise MisconfiguredError(*faults)
+    return Override(strategy, models)
+
+
 def _members(declared: object) -> list[Member]:
     """The members that can be checked further: their faults are reported by id."""
     found = declared if isinstance(declared, Sequence) else []
-    return [each for each in found if isinstance(each, Member) and isinstance(each.id, str)]
+    return [each for each in found if isinstance(each, Agent | Function | Person) and isinstance(each.id, str)]
+
+
+def _name_faults(name: object) -> list[str]:
+    if isinstance(name, str) and SLUG.fullmatch(name):
+        return []
+    return [f"the team has the name {name!r}; use letters, digits, '-' and '_', at most 64"]
 
 
 def _judge_faults(limits: object, helper: Any) -> list[str]:

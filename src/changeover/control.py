@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from changeover.errors import ApprovalError, ConversationNotFound, MisconfiguredError
 from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
+from changeover.faults import Circuit
 from changeover.guards.approval import Decision, decision_fault, is_names
-from changeover.guards.breaker import Circuit
 from changeover.ids import below, split_request
-from changeover.inputs import check_id, check_texts
+from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.engine import Engine
@@ -36,13 +36,18 @@ class Overseer(ABC):
 
     @property
     @abstractmethod
+    def name(self) -> str:
+        """The name of the team."""
+
+    @property
+    @abstractmethod
     def clock(self) -> Clock:
         """The clock of the team."""
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
-        """The requests that await a person's decision: of a conversation and its delegates, or of the whole store."""
+        """The requests that await a person's decision: of a conversation and its delegates, or of the whole team."""
         check_id(conversation=conversation)
-        found, prefix = await self.log.approvals(), below(conversation or "")
+        found, prefix = await self.log.approvals(self.name), below(conversation or "")
         return [
             each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(prefix)
         ]
@@ -77,15 +82,19 @@ class Overseer(ABC):
             )
         await self.engine.put(Decide(id, decision, by, tuple(roles)))
 
-    async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "") -> bool:
+    async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "", after_turn: bool = False) -> bool:
         """End what is under way in a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a ticket,
-        with all delegates. Returns when it has ended; False if nothing was under way."""
+        with all delegates. Returns when it has ended; False if nothing was under way.
+
+        With `after_turn=True` the model's turn under way is finished first, with all its calls and their delegates. A
+        turn that gives the answer completes the run.
+        """
         if not isinstance(id, str | Ticket):
             raise MisconfiguredError(f"cancel by the id of a conversation, a run, a handoff or a ticket, not by {id!r}")
         check_texts(by=by, reason=reason)
         id = id.id if isinstance(id, Ticket) else id
         check_id(id=id)
-        return await self.engine.put(Cancel(id, by, reason))
+        return await self.engine.put(Cancel(id, by, reason, after_turn))
 
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
         """Undo a handoff: its task goes back to the sender, with the reason and the receiver's last message, and its
@@ -129,10 +138,12 @@ class Overseer(ABC):
         check_id(conversation=conversation, name=name)
         await keep(self.log.trials, conversation, (name, value), self.clock.now())
 
-    async def history(self, conversation: str) -> list[Recorded]:
-        """All events of a conversation and its delegates, in order; raises ConversationNotFound."""
+    async def history(self, conversation: str, *, after: int = 0) -> list[Recorded]:
+        """The events of a conversation and its delegates in order: all of them, or those with a `seq` greater than
+        `after`. Raises ConversationNotFound."""
         check_id(conversation=conversation)
-        return list(recorded(await self._tree(conversation)))
+        check_seq(after=after)
+        return [each for each in recorded(await self._tree(conversation)) if each.seq > after]
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """All handoffs of a conversation and its delegates, in order; raises ConversationNotFound."""

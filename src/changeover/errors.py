@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from changeover.facts import HandoffRecord, HandoffResult, Mode, RunResult
-from changeover.faults import (
-    AgentFault,
-    Fault,
-    FunctionFault,
-    LimitFault,
-    LimitName,
-    ModelFault,
-    ReceiverFault,
-    RefusalFault,
-    ResultFault,
-    WorkerFault,
-)
+from changeover.faults import Circuit, LimitName
 
 
 class ChangeoverError(Exception):
@@ -88,6 +76,28 @@ class HandoffRefusedError(HandoffError):
         super().__init__(f"{agent!r} cannot go on: {reason}")
 
 
+class DeadlockDetected(HandoffRefusedError):
+    """A task goes round: what `agent` hands over was handed over before, and nothing happened since.
+
+    `cycle` holds the ids of the agents in the order in which they had the task.
+    """
+
+    def __init__(self, agent: str, reason: str, cycle: Sequence[str]) -> None:
+        self.cycle = tuple(cycle)
+        super().__init__(agent, reason)
+
+
+class CircuitBreakerOpen(HandoffRefusedError):
+    """No receiver is left for what `agent` hands over: the last one failed too often and gets no handoffs now.
+
+    `circuit` is the open circuit of that receiver as it was when the handoff was refused.
+    """
+
+    def __init__(self, agent: str, reason: str, circuit: Circuit) -> None:
+        self.circuit = circuit
+        super().__init__(agent, reason)
+
+
 class HandoffTimeoutError(HandoffError):
     """A receiver did not answer the offer, or did not finish the work, in time.
 
@@ -152,7 +162,7 @@ def limit_words(limit: LimitName, figure: int | float, spent: int | float | None
 
 
 class MaxHandoffsExceededError(EconomicLimitExceeded):
-    """An agent wanted one handoff more than the run may make; `chain` holds the HandoffRecords of those it made."""
+    """An agent wanted one handoff more than the run may make; `chain` holds all that were made, as HandoffRecords."""
 
     def __init__(self, limit: int | float, chain: Sequence[HandoffRecord], result: RunResult | None = None) -> None:
         super().__init__("max_handoffs", limit, result)
@@ -254,13 +264,13 @@ class Exhausted(EngineError):
 class CircuitsOpen(EngineError):
     """An append offers handoffs to receivers whose circuit breaker is open.
 
-    `offers` holds, for each of these handoffs, its id, its receiver, the failures in a row, and the end of the
-    cool-down in seconds since the epoch (None if a person has to reset it).
+    `offers` holds, for each of these handoffs, its id, its receiver, the failures in a row, the end of the cool-down in
+    seconds since the epoch (None if a person has to reset it), and when the circuit opened.
     """
 
-    def __init__(self, offers: Sequence[tuple[str, str, int, float | None]]) -> None:
+    def __init__(self, offers: Sequence[tuple[str, str, int, float | None, float]]) -> None:
         self.offers = tuple(offers)
-        names = dict.fromkeys(receiver for _, receiver, _, _ in offers)
+        names = dict.fromkeys(receiver for _, receiver, *_ in offers)
         super().__init__(f"circuits are open: {', '.join(names)}")
 
 
@@ -348,39 +358,6 @@ class PackageError(ProtocolError):
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(f"{path}: {problem}")
-
-
-def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
-    """The exception to raise for this fault, with the result so far."""
-    error: ChangeoverError
-    match fault:
-        case LimitFault(limit="max_handoffs"):
-            error = MaxHandoffsExceededError(fault.figure, result.handoff_chain, result)
-        case LimitFault():
-            error = EconomicLimitExceeded(fault.limit, fault.figure, result, fault.spent)
-        case ReceiverFault():
-            error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
-        case RefusalFault() | ResultFault():
-            kind = HandoffRefusedError if isinstance(fault, RefusalFault) else ExpectationError
-            error = kind(fault.agent, fault.reason)
-        case ModelFault() | WorkerFault() | FunctionFault():
-            error = _failure(fault)
-        case AgentFault():
-            error = UnknownAgentError(fault.agent, fault.available)
-        case _:
-            assert_never(fault)
-    error.result = result
-    return error
-
-
-def _failure(fault: ModelFault | WorkerFault | FunctionFault) -> ChangeoverError:
-    match fault:
-        case ModelFault(agent=agent, reason=reason):
-            return ModelError(f"{agent!r} got no usable reply from its model: {reason}", agent=agent)
-        case WorkerFault(agent=agent, reason=reason):
-            return WorkerError(f"the worker of {agent!r} gave up: {reason}", agent=agent)
-        case FunctionFault(agent=agent, reason=reason):
-            return FunctionError(f"the function of {agent!r} raised {reason}", agent=agent)
 
 
 def _route(chain: Sequence[HandoffRecord]) -> str:

@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias
 
 from msgspec import Struct, field
+from typing_extensions import TypeVar
 
 from changeover.copies import copied, copy_of, original
-from changeover.ids import cleanup_key, request_id
+from changeover.ids import DEFAULT_TEAM, request_id
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+"""The type of an answer."""
 
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
 """The first and last moment, in seconds since the epoch, that every time zone can show as a date."""
@@ -142,6 +146,9 @@ class HandoffRecord(Struct, frozen=True, gc=False):
     """The tokens of the context that the receiver got."""
     strategy_error: str = ""
     """Why the context strategy failed, so that the receiver got the last messages instead."""
+    sender_name: str = ""
+    receiver_name: str = ""
+    """The names of sender and receiver for display; their ids if they have none."""
 
     @property
     def timestamp(self) -> datetime:
@@ -156,21 +163,6 @@ class Expected(Struct, frozen=True, omit_defaults=True, gc=False):
     """A JSON schema; empty allows any text."""
     criteria: tuple[str, ...] = ()
     """What makes the result a good one, in words."""
-
-
-class Rollback(Struct, frozen=True, gc=False):
-    """A handoff that was rolled back; the argument of `handoff(on_rollback=…)`."""
-
-    handoff: HandoffRecord
-    reason: str
-    by: str
-    partial_result: str
-    """The last text of the receiver."""
-
-    @property
-    def idempotency_key(self) -> str:
-        """A key that stays the same over all tries of this rollback."""
-        return cleanup_key(self.handoff.id)
 
 
 @copied("path")
@@ -210,6 +202,10 @@ class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
     error: str = ""
     note: str = ""
     """A remark about the call for the sender's model."""
+    author: str = ""
+    """The agent that gave the response, if the receiver handed the task on."""
+    output: Any = None
+    """For code that reads it: the response as the `output` type of the agent that gave it, else as a text."""
 
 
 RequestKind = Literal["approval", "permission", "escalation", "task"]
@@ -264,6 +260,8 @@ class Ticket(Struct, frozen=True, kw_only=True, gc=False):
     """The conversation in which the agent works: for a delegate, one of its own."""
     root: str
     """The root of the tree of conversations."""
+    team: str = DEFAULT_TEAM
+    """The team whose workers may claim it."""
     priority: int = 0
     """Tickets with a higher priority are claimed first."""
     deadline: float | None = None
@@ -314,6 +312,9 @@ class HandoffResult(Struct, frozen=True, kw_only=True):
     """The receiver that accepted it, or that was asked last."""
     state: State
     result: str = ""
+    """The answer as it was written."""
+    output: Any = None
+    """The answer as the `output` type of the agent that gave it, else as a text."""
     reason: str = ""
     """Why no receiver accepted it, or what it waits for."""
     error: str = ""
@@ -324,6 +325,8 @@ class HandoffResult(Struct, frozen=True, kw_only=True):
     conversation_id: str = ""
     pending: list[ApprovalRequest | Ticket] = field(default_factory=list)
     """What it waits for: decisions of people, and claims of workers."""
+    agent_name: str = ""
+    """The name of `agent` for display; its id if it has none."""
 
     @property
     def requests(self) -> list[ApprovalRequest]:
@@ -349,18 +352,21 @@ Status = Literal["completed", "waiting", "cancelled", "failed"]
 
 
 @copied("variables", "artifacts", "workflow_state")
-class RunResult(Struct, frozen=True, dict=True, kw_only=True):
+class RunResult(Struct, Generic[T_co], frozen=True, dict=True, kw_only=True):
     """The outcome of one run."""
 
-    output: str
-    """The answer to the user."""
+    output: T_co
+    """The answer: a value of the `output` type of the agent that gave it, or a text if that declares none. It is the
+    text too if that does not fit the type: an empty one without an answer, or the words of a person or of a rule."""
+    text: str = ""
+    """The answer as it was written."""
     final_agent: str
     """The id of the agent that was active at the end."""
     run_id: str
     conversation_id: str
     status: Status
     handoff_chain: list[HandoffRecord] = field(default_factory=list)
-    """The handoffs of this run, in order."""
+    """The handoffs of this run and of its delegates, in order."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The context variables."""
     handed: Handed | None = None
@@ -377,6 +383,8 @@ class RunResult(Struct, frozen=True, dict=True, kw_only=True):
     """True if a handoff could not be made and the sender went on alone."""
     returned: tuple[DelegateResult, ...] = ()
     """The results of the branches, if code delegated."""
+    final_agent_name: str = ""
+    """The name of `final_agent` for display; its id if it has none."""
 
     @property
     def requests(self) -> list[ApprovalRequest]:

@@ -1,4 +1,7 @@
-"""Faults: the reasons for which runs fail, as events store them; `errors.error_of` makes exceptions of them."""
+"""Faults: the reasons for which runs fail, as events store them; `relay.result.error_of` makes exceptions of them.
+
+A Circuit says how often a receiver failed.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,50 @@ class ResultFault(Struct, frozen=True, tag="result"):
     reason: str
 
 
-class RefusalFault(Struct, frozen=True, tag="refusal"):
-    """No receiver accepts what this member has to hand over, or a person stopped it."""
+class Circuit(Struct, frozen=True, gc=False):
+    """The circuit breaker state of a receiver, shared by all conversations of a store."""
+
+    receiver: str
+    failures: int = 0
+    """Failures in a row."""
+    openings: int = 0
+    """How often the circuit opened; failed probes in between do not count."""
+    opened_at: float | None = None
+    """When it opened, in seconds since the epoch; None while it is closed."""
+    until: float | None = None
+    """When the next probe is let through; also the deadline of a probe that does not report. None if the circuit is
+    closed, or open until a person resets it."""
+    probe: str = ""
+    """The id of the handoff that was let through as the last probe."""
+    cooldown: float = 0.0
+    """How long it stays open, in seconds."""
+    closed_at: float = 0.0
+    """When it last closed; outcomes of handoffs that began before do not count."""
+    forced: bool = False
+    """True if a person opened it."""
+
+    @property
+    def state(self) -> Literal["closed", "open", "half-open"]:
+        """Half-open while a probe is under way."""
+        if self.opened_at is None:
+            return "closed"
+        return "half-open" if self.probe else "open"
+
+    @property
+    def clean(self) -> bool:
+        """True if there is nothing to reset."""
+        return not self.failures and self.opened_at is None
+
+
+class RefusalFault(Struct, frozen=True, omit_defaults=True, tag="refusal"):
+    """No receiver accepts what this member has to hand over, or a person or a guard stopped it."""
 
     agent: str
     reason: str
+    cycle: tuple[str, ...] = ()
+    """The agents that hand the task round, if that is why."""
+    circuit: Circuit | None = None
+    """The open circuit of the receiver, if that is why."""
 
 
 class ReceiverFault(Struct, frozen=True, tag="receiver"):

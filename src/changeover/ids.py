@@ -16,6 +16,8 @@ from hashlib import sha256
 
 FIRST_TASK = 2
 """Position of the first task in every conversation: behind `Started` and `UserSpoke`."""
+DEFAULT_TEAM = "default"
+"""The name of a team that declares none; conversations without a recorded team belong to it."""
 LONGEST_KEY = 512
 """Bytes of a caller's key that the log keeps as they are; a longer key is hashed."""
 
@@ -37,6 +39,8 @@ class Mark:
     """Cancel a delegate."""
     CLEANUP = "<"
     """Clean up after a rollback; the attempt follows."""
+    FOLLOW_UP = ">"
+    """Call on_accepted after an acceptance; the attempt follows."""
     RETRY = "+"
     """Offer the task to the next receiver; the number of the retry follows."""
     TOPIC = "="
@@ -51,7 +55,7 @@ class Topic:
     TIER = "tier"
 
 
-_MARKS = re.compile(r"[+=?!^~%<@]")
+_MARKS = re.compile(r"[+=?!^~%<>@]")
 
 
 # Conversations
@@ -83,6 +87,11 @@ def is_root(conversation: str) -> bool:
     return "/" not in conversation
 
 
+def descent(conversation: str) -> list[list[int]]:
+    """The calls that lead from the root of a tree to a conversation, each as its `call_path`; empty for a root."""
+    return [call_path(call) for call in conversation.split("/")[1:]]
+
+
 def below(conversation: str) -> str:
     """The prefix of the ids of all conversations below this one."""
     return f"{conversation}/"
@@ -103,6 +112,12 @@ def split_run(run: str) -> tuple[str, str]:
 
 def task_id(conversation: str, position: int | str) -> str:
     return f"{conversation}#{position}"
+
+
+def split_task(task: str) -> tuple[str, str]:
+    """The conversation of a task, and its position there."""
+    conversation, _, position = task.rpartition("#")
+    return conversation, position
 
 
 def handoff_id(conversation: str, call: str | int) -> str:
@@ -151,6 +166,11 @@ def cleanup_key(handoff: str) -> str:
     return f"{handoff}{Mark.CLEANUP}"
 
 
+def follow_up_key(handoff: str) -> str:
+    """The idempotency key of what follows an acceptance: the same for all attempts."""
+    return f"{handoff}{Mark.FOLLOW_UP}"
+
+
 # Calls and the commands about them
 
 
@@ -178,8 +198,9 @@ def command_id(call: str, mark: str) -> str:
     return f"{call}{mark}"
 
 
-def numbered_id(call: str, mark: str, number: int) -> str:
-    return f"{call}{mark}{number}"
+def is_callback(command: str) -> bool:
+    """True if a command calls a function of a handoff's declaration."""
+    return Mark.CLEANUP in command or Mark.FOLLOW_UP in command
 
 
 def topic_id(call: str | int, topic: str) -> str:

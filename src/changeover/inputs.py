@@ -20,6 +20,7 @@ from changeover.guards.limits import Limits, limit_faults
 from changeover.handoffs.context import METADATA
 from changeover.handoffs.expectations import fault
 from changeover.handoffs.package import HandoffPackage
+from changeover.handoffs.strategies import Strategy
 from changeover.messages import File
 from changeover.relay.events import UserSpoke
 from changeover.relay.package import offer_of
@@ -65,6 +66,13 @@ def check_id(**given: object) -> None:
     """Raise MisconfiguredError if one of these ids holds half a character, which no store can look for."""
     if faults := text_faults({what: id for what, id in given.items() if isinstance(id, str)}):
         raise MisconfiguredError(*faults)
+
+
+def check_seq(**given: object) -> None:
+    """Raise MisconfiguredError unless all of these can be the sequence number of an event, or 0."""
+    for name, seq in given.items():
+        if not isinstance(seq, int) or isinstance(seq, bool) or seq < 0:
+            raise MisconfiguredError(f"{name}={seq!r} is no sequence number; give the `seq` of an event, or 0")
 
 
 def _no_texts(given: Mapping[str, object]) -> list[str]:
@@ -127,6 +135,10 @@ class RunOptions(TypedDict, total=False):
     """Idempotency key: the same key gives the same run."""
     files: Sequence[File | str | Path] | None
     """Files that go with the text: paths, addresses, or bytes as a File."""
+    strategy: Strategy | None
+    model: Any
+    """What takes the place of the team's strategy and model in this run and its delegates. Agents and handoffs keep
+    those that they declare. Neither is recorded: a process that takes up the run later uses the team's."""
 
 
 def message(

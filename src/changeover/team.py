@@ -9,17 +9,17 @@ from contextlib import aclosing
 from dataclasses import replace as redeclare
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Member
+from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster
-from changeover.assembly import Declared, assemble, joined
+from changeover.assembly import Declared, assemble, joined, override_of
 from changeover.control import Overseer
 from changeover.engines.local import open_engine
 from changeover.errors import HandoffTimeoutError, MisconfiguredError, UnknownAgentError
-from changeover.facts import HandoffResult, NoTakers, RunResult, Ticket, TicketStatus
+from changeover.facts import HandoffResult, NoTakers, RunResult, T_co, Ticket, TicketStatus
 from changeover.facts import State as HandoffState
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
@@ -29,15 +29,17 @@ from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
-from changeover.inputs import RunOptions, brokered, check_id, check_texts, message, offered, package_of
+from changeover.ids import DEFAULT_TEAM
+from changeover.inputs import RunOptions, brokered, check_id, check_seq, check_texts, message, offered, package_of
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks
 from changeover.relay.claims import Submit
 from changeover.relay.engine import Engine, EngineFactory, EngineSetup
+from changeover.relay.history import ActiveAgents
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Ask, Clock, Log, World
 from changeover.relay.requests import Resume, Say
-from changeover.relay.stream import StreamItem
+from changeover.relay.stream import Recorded, StreamItem
 from changeover.router import Router
 from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
@@ -49,9 +51,10 @@ if TYPE_CHECKING:
     from changeover.stores.store import Store
 
 
-class Team(Overseer):
+class Team(Overseer, Generic[T_co]):
     """Agents plus policy.
 
+    Several teams may share a store: `name` is kept with each conversation, and a team works only on its own.
     `engine` is a function that makes the engine from an `EngineSetup`; by default conversations are performed in this
     process. `model_retries` and `tool_retries` say how often a call that fails is tried again; `tool(retries=…)` wins.
     Raises one MisconfiguredError with all faults of the declarations.
@@ -59,8 +62,9 @@ class Team(Overseer):
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[Agent[T_co] | Function | Person],
         *,
+        name: str = DEFAULT_TEAM,
         start: str | None = None,
         model: Any = None,
         helper_model: Any = None,
@@ -84,6 +88,7 @@ class Team(Overseer):
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
+            name=name,
             start=start,
             model=model,
             helper_model=helper_model,
@@ -128,6 +133,11 @@ class Team(Overseer):
             return self._log
 
     @property
+    def name(self) -> str:
+        """The name of the team, which its conversations have."""
+        return self.roster.team
+
+    @property
     def engine(self) -> Engine:
         return self._engine
 
@@ -139,7 +149,7 @@ class Team(Overseer):
     def clock(self) -> Clock:
         return self._world.clock
 
-    def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team:
+    def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team[T_co]:
         """The same team on another store; `watch` may wrap the world that its effects act upon."""
         twin = object.__new__(type(self))
         twin._declared = redeclare(self._declared, store=store)
@@ -173,23 +183,22 @@ class Team(Overseer):
         """True if an agent has a model; one whose tickets only other programs claim may have none."""
         return agent in self._world.models
 
-    async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
+    async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult[T_co]:
         """Send a message to the team and wait for its answer; `RunOptions` has the options.
 
         Raises a ChangeoverError if the run fails, which carries the result so far. If a person or a worker has to act
         first, the result says so by its status.
         """
-        return await self._engine.result(message(self.roster, text, **options))
+        return await self._engine.result(self._message(text, options))
 
-    def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
+    def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult[T_co]:
         """`run` for synchronous code: scripts, threads, notebooks."""
-        return self._engine.result_sync(message(self.roster, text, **options))
+        return self._engine.result_sync(self._message(text, options))
 
-    async def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
-        """`run` as a stream: pieces of text, recorded events, and last the result. Closing it cancels nothing."""
-        async with aclosing(self._engine.stream(message(self.roster, text, **options))) as items:
-            async for item in items:
-                yield item
+    def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
+        """`run` as a stream: pieces of text, recorded events, changes of the active agent, and last the result.
+        Closing it cancels nothing."""
+        return _read(self._engine.stream(self._message(text, options)))
 
     async def offer(self, package: HandoffPackage | Mapping[str, Any] | str) -> HandoffResult:
         """Hand a package, which may be given as JSON, to its receiver and wait for the result.
@@ -236,33 +245,44 @@ class Team(Overseer):
         check_id(ticket=id)
         return await status_of(self.log, id)
 
-    async def result(self, ticket: Ticket | str, *, timeout: float | None = None) -> HandoffResult:
+    async def result(
+        self, ticket: Ticket | str, *, timeout: float | None = None, cancel: bool = False
+    ) -> HandoffResult:
         """Wait for the result of a ticket, which any process may work on.
 
-        Raises TimeoutError after `timeout` seconds, HandoffNotFound, and HandoffTimeoutError if no worker took it
-        before its deadline or the worker took too long.
+        Raises TimeoutError after `timeout` seconds, and with `cancel=True` cancels the ticket then. Raises
+        HandoffNotFound, and HandoffTimeoutError if no worker took it before its deadline or the worker took too long.
         """
         id = ticket.id if isinstance(ticket, Ticket) else ticket
         check_id(ticket=id)
-        return _in_time(await result_of_ticket(self.log, id, timeout))
+        try:
+            return _in_time(await result_of_ticket(self.log, self.roster, id, timeout))
+        except TimeoutError:
+            if not cancel:
+                raise
+        if await self.cancel(id, reason="its result did not come in time"):
+            raise TimeoutError(f"{id} did not end within {timeout} s and is cancelled")
+        return _in_time(
+            await result_of_ticket(self.log, self.roster, id)
+        )  # it ended just before it was to be cancelled
 
-    async def resume(self, conversation: str) -> RunResult:
+    async def resume(self, conversation: str) -> RunResult[T_co]:
         """Wait for the current run, in any process; else return the last result. A failed run retries its failed step.
         Raises ConversationNotFound."""
         check_id(conversation=conversation)
         return await self._engine.result(Resume(conversation))
 
-    async def follow(
-        self, conversation: str, first: Callable[[], Awaitable[None]] | None = None
+    def follow(
+        self, conversation: str, first: Callable[[], Awaitable[None]] | None = None, *, after: int = 0
     ) -> AsyncGenerator[StreamItem, None]:
-        """`resume` as a stream: the run from its beginning, new events, and last the result.
+        """`resume` as a stream: the run from its beginning, new events, and last the result. A reader that has read a
+        part of the run gives the `seq` of its last event as `after`, and gets the events that follow.
 
         `first` is awaited once no event can be missed; a decision belongs there.
         """
         check_id(conversation=conversation)
-        async with aclosing(self._engine.stream(Resume(conversation), first)) as items:
-            async for item in items:
-                yield item
+        check_seq(after=after)
+        return _read(self._engine.stream(Resume(conversation), first), after)
 
     async def experiments(self, measure: str = "success") -> list[Verdict]:
         """The verdicts of the team's experiments so far, by success, tokens, cost, seconds, or your own measure."""
@@ -290,9 +310,32 @@ class Team(Overseer):
     ) -> None:
         await self.close()
 
+    def _message(self, text: str, options: RunOptions) -> Say:
+        """The input of a run with these options."""
+        strategy, model = options.pop("strategy", None), options.pop("model", None)
+        say = message(self.roster, text, **options)
+        if strategy is None and model is None:
+            return say
+        return replace(say, override=override_of(self._declared, strategy, model))
+
     async def _handed(self, say: Say, package: HandoffPackage) -> HandoffResult:
         run = await self._engine.result(say)
         return _in_time(handoff_of(run, package, say.spoken.no_takers is not None))
+
+
+async def _read(stream: AsyncGenerator[StreamItem, None], after: int = 0) -> AsyncGenerator[StreamItem, None]:
+    """The stream of an engine without the events up to a seq, and with an item for each change of the active agent."""
+    active = ActiveAgents()
+    async with aclosing(stream) as items:
+        async for item in items:
+            if not isinstance(item, Recorded):
+                yield item
+                continue
+            changed = active.change(item)
+            if item.seq > after:
+                yield item
+                if changed is not None:
+                    yield changed
 
 
 def _in_time(handoff: HandoffResult) -> HandoffResult:

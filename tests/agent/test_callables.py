@@ -93,6 +93,7 @@ class Late:
 ASYNC = {"a function": late, "a partial": partial(late), "an object": Late()}
 CONDITIONS: dict[str, Callable[[Any], Team]] = {
     "when of a handoff": lambda own: desk({"handoffs": [handoff("billing", when=own)]}),
+    "when of a tool": lambda own: desk({"tools": [tool(when=own, name="look")(str)]}),
     "if_ of a rule": lambda own: desk(rules=[Rule("x", if_=own, goto="billing")]),
 }
 
@@ -132,6 +133,10 @@ ARITY: dict[str, Callable[[Any], Team]] = {
     "strategy": lambda own: desk({"handoffs": [handoff("billing", strategy=own)]}),
     "briefing": lambda own: desk(billing={"briefing": own}),
     "on_rollback": lambda own: desk({"handoffs": [handoff("billing", on_rollback=own)]}),
+    "on_rollback of a delegate": lambda own: desk({"handoffs": [delegate("billing", on_rollback=own)]}),
+    "on_accepted": lambda own: desk({"handoffs": [handoff("billing", on_accepted=own)]}),
+    "on_accepted of a delegate": lambda own: desk({"handoffs": [delegate("billing", on_accepted=own)]}),
+    "when of a delegate": lambda own: desk({"handoffs": [delegate("billing", when=own)]}),
     "criterion": lambda own: desk({"handoffs": [handoff("billing", expects=own_criterion(own))]}),
     "ask": lambda own: desk(ask=own),
 }

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, RootModel
 
 from changeover import (
     Agent,
@@ -309,8 +310,41 @@ def test_a_start_that_is_an_agent_is_a_fault_that_says_what_to_write():
     assert fault([a], start=a) == "start is Agent('a', …) itself; name it by its id, 'a'"
 
 
-def test_a_rollback_that_is_no_function_is_a_fault():
-    assert "on_rollback=5; give a function" in fault([Agent("a", handoffs=[handoff("b", on_rollback=5)]), Agent("b")])  # type: ignore[arg-type]
+@pytest.mark.parametrize("option", ["on_rollback", "on_accepted"])
+@pytest.mark.parametrize("way", [handoff, delegate])
+def test_a_callback_that_is_no_function_is_a_fault(way: Any, option: str):
+    assert f"{option}=5; give a function" in fault([Agent("a", handoffs=[way("b", **{option: 5})]), Agent("b")])
+
+
+@pytest.mark.parametrize("option", ["on_timeout", "on_failure"])
+@pytest.mark.parametrize("way", [handoff, delegate])
+def test_a_policy_that_does_not_exist_is_a_fault(way: Any, option: str):
+    said = f"has {option}='retry'; use 'tell' or 'rollback'"
+    assert said in fault([Agent("a", handoffs=[way("b", **{option: "retry"})]), Agent("b")])
+
+
+class Whole(RootModel[dict[str, int]]):
+    """A pydantic model without fields."""
+
+
+class Parts(BaseModel):
+    task: int
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ([Variable("task")], "has a variable called 'task', which is a parameter of every delegate"),
+        ([Variable("context", "object")], "has a variable called 'context', which is a parameter of every delegate"),
+        (Parts, "has a variable called 'task', which is a parameter of every delegate"),
+        (Whole, "has variables=, a pydantic model without fields of its own; give one with fields"),
+        ([Variable("a b")], "has a variable called 'a b'"),
+    ],
+)
+def test_variables_that_cannot_stand_beside_a_task_are_a_fault(variables: Any, said: str):
+    assert f"delegate 'delegate_to_b' {said}" in fault(
+        [Agent("a", handoffs=[delegate("b", variables=variables)]), Agent("b")]
+    )
 
 
 def test_an_engine_that_is_no_function_is_a_fault():
@@ -345,9 +379,10 @@ def test_what_cannot_guard_is_a_fault(guards: Any, said: str):
         assert said in fault([Agent("a", handoffs=[way("b", guards=guards)]), Agent("b")])
 
 
-def test_a_condition_that_is_no_function_is_a_fault():
-    said = fault([Agent("a", handoffs=[handoff("b", when=True)]), Agent("b")])  # type: ignore[arg-type]
-    assert said == "agent 'a' handoff 'handoff_to_b' has when=True; give a plain function of the run's context"
+@pytest.mark.parametrize("way", [handoff, delegate])
+def test_a_condition_that_is_no_function_is_a_fault(way: Any):
+    said, what = fault([Agent("a", handoffs=[way("b", when=True)]), Agent("b")]), way.__name__
+    assert said == f"agent 'a' {what} '{what}_to_b' has when=True; give a plain function of the run's context"
 
 
 def test_defaults_and_empty_values_are_no_faults():

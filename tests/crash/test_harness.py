@@ -146,11 +146,11 @@ class LifeByLife(MemoryLog):
         super().__init__()
         self.lives = 0
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished(self, team: str | None = None) -> list[str]:
         self.lives += 1
         if self.lives > 1:
             self.comes_back()
-        return await super().unfinished()
+        return await super().unfinished(team)
 
     def comes_back(self) -> None:
         """What is left of the entries after a restart."""

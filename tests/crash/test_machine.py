@@ -156,8 +156,8 @@ class TroubledLog(PassingLog):
     async def owned(self) -> dict[str, int]:
         return {}
 
-    async def unfinished(self) -> list[str]:
-        return [id for id in await self._log.unfinished() if not self._is_elsewhere(id)]
+    async def unfinished(self, team: str | None = None) -> list[str]:
+        return [id for id in await self._log.unfinished(team) if not self._is_elsewhere(id)]
 
     async def close(self) -> None:
         """The log outlives the process."""

@@ -180,7 +180,7 @@ class Protocol(Living):
     async def _end(self) -> None:
         await self.team.__aenter__()
         await self._decide_all()
-        assert [state.id for state in self.watcher.states.values() if state.rollbacks] == []
+        assert [state.id for state in self.watcher.states.values() if state.callbacks] == []
         assert sorted(self.watcher.undone) == sorted(self.watcher.cleaned)
         self._check_waiters()
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from changeover.engines.lessons import Recollection
 from changeover.engines.local.approvals import asked
-from changeover.errors import ChangeoverError, CircuitsOpen, EngineError, Exhausted, error_of
+from changeover.errors import ChangeoverError, CircuitsOpen, EngineError, Exhausted
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.guards.guard import Tripped
 from changeover.ids import below, effect_key, input_cause, intent_cause, offer_of
@@ -24,9 +24,9 @@ from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
     AwaitClaim,
+    CallBack,
     CallModel,
     CancelChild,
-    CleanUp,
     Command,
     Effect,
     RunChild,
@@ -41,8 +41,8 @@ from changeover.relay.perform.handoffs import ask
 from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.projection.circuits import circuits_of
-from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled
-from changeover.relay.result import head_of, result_of, returned_of, waiting_result
+from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled, check_team
+from changeover.relay.result import error_of, head_of, result_of, returned_of, typed, waiting_result, whole_chain
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
 from changeover.relay.stream import RunFinished, StreamItem
@@ -86,6 +86,7 @@ class StepEngine:
                 await asyncio.wait([self._pumping])
             return cancelled
         state = await self._state(input.conversation or self._new())
+        check_team(state, self._world)
         key = input.key(state)
         if key and (position := await self._log.find(state.id, key)) is not None:
             entry = (await self._log.read(state.id, position))[0] if input.rereads else None
@@ -107,11 +108,12 @@ class StepEngine:
             await self._record(state, input_cause("on", state.position), [])
             await asyncio.shield(self._pump())
         if (outcome := state.outcomes.get(ref.run)) is None:
-            return waiting_result(state, ref.run, list(self._pending(state.id)))
-        result = result_of(state.id, outcome)
+            waiting = waiting_result(state, ref.run, list(self._pending(state.id)))
+            return replace(waiting, handoff_chain=await whole_chain(waiting.handoff_chain, self._state))
+        result = result_of(state.id, outcome, await whole_chain(outcome.handoffs, self._state))
         if outcome.fault is not None:
             raise error_of(outcome.fault, result)
-        return result
+        return typed(result, self._world.roster)
 
     def result_sync(self, input: Say | Resume, /) -> RunResult:
         return asyncio.run(self.result(input))
@@ -127,7 +129,7 @@ class StepEngine:
         yield RunFinished(result)
 
     async def take_up(self) -> None:
-        for conversation in await self._log.unfinished():
+        for conversation in await self._log.unfinished(self._world.roster.team):
             await self._record(await self._state(conversation), "on", [])
         _ = self._pump()
 
@@ -241,7 +243,7 @@ class StepEngine:
             case AwaitClaim():
                 raise AssertionError("this engine has no claims")
             case _:
-                if isinstance(command, CleanUp | CallModel) and command.not_before:
+                if isinstance(command, CallBack | CallModel) and command.not_before:
                     await self._world.clock.sleep_until(command.not_before)
 
                 async def intend(event: Event) -> None:

@@ -251,7 +251,8 @@ async def test_a_delegate_may_be_called_back_at_every_event(moments: Moments, wh
         conversation = f"at-{at}"
         result, cancelled = await moments.run(conversation, at, f"{conversation}:3.{call}")
         assert (result.status, result.output) == ("completed", "lead is done"), f"at event {at} of {count}"
-        errors = {each.receiver: each.error for each in result.handoff_chain}
+        own = [each for each in result.handoff_chain if each.sender == "lead"]
+        errors = {each.receiver: each.error for each in own}
         expected = {**dict.fromkeys(errors, ""), who: "cancelled" if cancelled else ""}
         assert errors == expected, f"at event {at} of {count}"
         await moments.assert_at_rest(conversation)
@@ -354,3 +355,58 @@ async def test_another_process_may_cancel_what_waits_for_approval_in_this_one(st
     assert ended == (["c"] if where == "approval of lead" else ["c/3.0", "c"])
     await first.close()
     await second.close()
+
+
+async def test_what_waits_for_a_person_has_no_turn_to_finish():
+    team = Team([Person("ana")])
+    assert (await team.run("go", conversation="c")).status == "waiting"
+    assert await in_time(lambda: team.cancel("c", after_turn=True)) is True
+    assert (await team.resume("c")).status == "cancelled"
+    assert await team.approvals("c") == []
+
+
+async def test_what_waits_in_a_queue_has_no_turn_to_finish(store: Store):
+    async with Team([Agent("clerk", pull=True)], store=store) as team:
+        assert (await team.run("go", conversation="c")).status == "waiting"
+        assert await in_time(lambda: team.cancel("c", after_turn=True)) is True
+        assert (await team.resume("c")).status == "cancelled"
+
+
+async def test_a_turn_that_is_to_be_finished_first_may_still_be_cancelled_at_once(store: Store):
+    slow = Slow()
+    team = slow.team(store, "model of lead")
+    running = asyncio.create_task(team.run("go", conversation="c"))
+    await asyncio.wait_for(slow.begun.wait(), 10)
+    patient = asyncio.create_task(team.cancel("c", after_turn=True))
+    await asyncio.sleep(0.02)
+    assert await in_time(lambda: team.cancel("c")) is True
+    assert (await in_time(lambda: running)).status == "cancelled"
+    assert await in_time(lambda: patient) is True
+    await team.close()
+
+
+@pytest.mark.parametrize("where", ["lead", "clerk"])
+async def test_cancel_returns_when_what_it_cancelled_has_cleaned_up(where: str):
+    begun, cleaned = asyncio.Event(), list[str]()
+
+    async def work() -> str:
+        """Work."""
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            cleaned.append("up")
+        return "never"
+
+    script = {
+        "lead": [delegates("clerk", "work") if where == "clerk" else calls(("work", {}))],
+        "clerk": [calls(("work", {}))],
+    }
+    members = [Agent("lead", tools=[work], handoffs=[delegate("clerk")]), Agent("clerk", tools=[work], handoffs=())]
+    team = Team(members, model=ScriptedModel(script))
+    running = asyncio.create_task(team.run("go", conversation="c"))
+    await asyncio.wait_for(begun.wait(), 10)
+    assert await in_time(lambda: team.cancel("c")) is True
+    assert cleaned == ["up"]
+    assert (await running).status == "cancelled"

@@ -19,7 +19,7 @@ def after(circuit: Circuit, step: Step) -> Circuit:
         case circuit_table.Offer(handoff, at, until):
             found = admitted(circuit, handoff, at)
             if until is not None:
-                assert found == Tripped(WHO, circuit.failures, until or None)
+                assert found == Tripped(WHO, circuit.failures, until or None, circuit.opened_at or 0.0)
                 return circuit
             assert isinstance(found, Circuit)
             return found

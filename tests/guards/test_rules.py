@@ -74,14 +74,17 @@ def test_valid_rules_have_no_faults(effect: dict[str, Any]):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({}, "has no effect; give goto=, deny= or approval="),
-        ({"approval": False}, "has no effect; give goto=, deny= or approval="),
-        ({"goto": "senior", "deny": "no"}, "has deny= and goto=; give one of them, or make two rules of it"),
-        ({"approval": True, "deny": "no"}, "has deny= and approval=; give one of them, or make two rules of it"),
+        ({}, "has no effect; give goto=, end=, deny= or approval="),
+        ({"approval": False}, "has no effect; give goto=, end=, deny= or approval="),
+        ({"goto": "senior", "deny": "no"}, "has deny= and goto=; give one of them, or make several rules of it"),
+        ({"approval": True, "deny": "no"}, "has deny= and approval=; give one of them, or make several rules of it"),
         ({"goto": "sales"}, "goes to 'sales', which is not in the team; choose one of senior, triage"),
         ({"goto": 7}, "has goto=7; give a text"),
         ({"deny": True}, "has deny=True; give a text"),
         ({"deny": "no", "message": "why"}, "has message= beside deny=, which is the message already; leave it out"),
+        ({"end": 7}, "has end=7; give a text"),
+        ({"end": "bye", "goto": "senior"}, "has end= and goto=; give one of them, or make several rules of it"),
+        ({"end": "bye", "message": "why"}, "has message= beside end=, which is the message already; leave it out"),
         ({"goto": "senior", "agents": "triage"}, "has agents='triage'; give a list of ids"),
         (
             {"goto": "senior", "agents": ["sales"]},

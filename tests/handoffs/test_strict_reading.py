@@ -103,7 +103,7 @@ class Played:
         if isinstance(last, ToolResult) and last.name == "fetch_context":
             self.read += [each.text for each in messages if isinstance(each, ToolResult) and each.agent == agent]
             return delegates("auditor", "Check this.") if done == 4 else says("Done.")
-        ways = (
+        ways: tuple[dict[str, str], ...] = (
             {},
             {"query": word["a query"]},
             {"section": "passages 1-99"},
@@ -132,8 +132,8 @@ class Played:
         result = await team.run(word["the user's message"], user=word["the user's name"], files=files)
         assert [record.strategy_error for record in result.handoff_chain] == [""] * 2
         assert len(self.read) > 5
-        for text in self.read:
-            check(text)
+        for each in self.read:
+            check(each)
 
 
 @pytest.mark.parametrize("strategy", CARELESS.values(), ids=CARELESS)

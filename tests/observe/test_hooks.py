@@ -93,11 +93,12 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
 
     tries: list[Any] = []
 
-    def clean_up(rollback: Any) -> None:
-        tries.append(rollback)
-        if len(tries) == 1:
+    def second_time_lucky(about: Any) -> None:
+        tries.append(about)
+        if tries.count(about) == 1:
             raise RuntimeError("not yet")
 
+    callbacks: dict[str, Any] = dict.fromkeys(("on_accepted", "on_rollback"), second_time_lucky)
     members: list[Agent | Function] = [
         Agent("triage", tools=[pay]),
         Agent("billing"),
@@ -110,7 +111,7 @@ def a_team(hooks: dict[str, Any] | None = None) -> Team:
         Agent("curious", requires=[Variable("order")]),
         Agent("slow", accepts=takes_too_long),
         Agent("clerk", handoffs=["shy", "curious", handoff("slow", timeout=5)]),
-        Agent("patron", handoffs=[handoff("maker", expects=list[int], on_rollback=clean_up, strategy=in_short)]),
+        Agent("patron", handoffs=[handoff("maker", expects=list[int], strategy=in_short, **callbacks)]),
         Agent("maker"),
         Agent("fetched", pull=True),
     ]

@@ -29,12 +29,14 @@ from changeover import (
     handoff,
     tool,
 )
+from changeover.agent.handoff import Policy
 from changeover.agent.roster import Trial, Trials
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.errors import ChangeoverError
 from changeover.facts import ApprovalRequest, Expected, Spent
 from changeover.faults import (
     AgentFault,
+    Circuit,
     FunctionFault,
     LimitFault,
     ModelFault,
@@ -49,9 +51,11 @@ from changeover.messages import Call, Note, User
 from changeover.relay.commands import Record
 from changeover.relay.decide.decision import awaits, decide, settle
 from changeover.relay.events import (
+    Checked,
     Event,
     Given,
     HandoffOffered,
+    Hop,
     LimitReached,
     ModelReplied,
     RunFailed,
@@ -136,7 +140,7 @@ UNRULED = a_world(MEMBERS, ScriptedModel({}))
 WORDS = Trial("words", {"plain": "Be plain.", "fancy": "Be fancy."}, lambda root: "fancy")
 STAND_INS = Trial("stand-ins", {"old": "b", "new": "q"}, lambda root: "new")
 TRIALS: Trials = {("instructions", "a"): WORDS, ("receiver", "b"): STAND_INS}
-ROSTER = msgspec.structs.replace(UNRULED.roster, gotos=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
+ROSTER = msgspec.structs.replace(UNRULED.roster, leads=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
 WORLD = msgspec.structs.replace(UNRULED, roster=ROSTER)
 
 AGENTS = st.sampled_from(["a", "b", "fn", "q", "gone", ""])
@@ -171,7 +175,7 @@ FAULTS = st.sampled_from(
         ReceiverFault("a", "gone", ("a", "b")),
         LimitFault("max_turns", 3),
         AgentFault("gone", ("a",)),
-        RefusalFault("p", "not mine"),
+        RefusalFault("p", "not mine", ("a", "b", "a"), Circuit("b", 3, 1, 1.0, 31.0)),
         WorkerFault("q", "tired"),
     ]
 )
@@ -192,10 +196,11 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("run", "task", "depth"), NUMBERS),
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
-    **dict.fromkeys(("ok", "unknown"), st.booleans()),
+    **dict.fromkeys(("ok", "unknown", "read_only", "own"), st.booleans()),
     "call": CALL_IDS | st.sampled_from(["3.0+1", "3.0+2", "3.0=task", "3.0+1=escalation", "3.0=permission", "2=task"]),
     "calls": st.lists(CALLS, max_size=3).map(tuple),
     "dropped": st.sampled_from([(), ("_handoff_from",)]),
+    "team": st.sampled_from(["default", "sales"]),
     "extra": st.sampled_from([{}, {"openai": {"parts": [{"signature": "x"}]}}]),
     "fault": FAULTS,
     "limits": st.none() | LIMITS,
@@ -207,7 +212,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("before", "after", "covered"), NUMBERS),
     **dict.fromkeys(("packs", "retold"), st.booleans()),
     "messages": st.sampled_from([(), (User("go on"), Note("it is late", "a"))]),
-    "chapter": st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2)),
+    **dict.fromkeys(("chapter", "left_out"), st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2))),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
     "why": st.sampled_from(
         ["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
@@ -219,6 +224,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_of": st.sampled_from(["", "c:3.0"]),
     "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),
     "goto": AGENTS,
+    **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
+    "after_turn": st.booleans(),
+    "direction": st.sampled_from(["input", "output"]),
+    "verdict": st.sampled_from(["deny", "replace"]),
+    "replaced": st.sampled_from([{}, {"go on": "stop"}, {"": "x"}]),
+    "checked": st.none() | st.sampled_from([Checked("deny", "no"), Checked("replace")]),
     "roles": st.sampled_from([(), ("manager",)]),
     "suggested": AGENTS,
     "kind": st.sampled_from(["approval", "permission", "escalation", "task"]),
@@ -227,9 +238,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "expected": st.none() | st.sampled_from([Expected({"type": "object"}), Expected(criteria=("It is short.",))]),
     **dict.fromkeys(("problem", "partial"), TEXTS),
     "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
-    **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off"), st.booleans()),
+    **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off", "cleans"), st.booleans()),
     "no_takers": st.sampled_from([None, "return", "queue"]),
     "priority": st.integers(-1, 2),
+    "policy": st.none() | st.builds(Policy, st.booleans(), *[st.sampled_from(["tell", "rollback"])] * 2),
     "timeout": st.none() | st.floats(0, 10),
     "ticket": st.sampled_from(["c:3.0", "c:3.0+1", "c:2", "c:4.0", "other"]),
     **dict.fromkeys(("about", "by", "error", "response", "author", "tool", "digest", "briefing"), TEXTS),
@@ -237,6 +249,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("max_iterations", "iterations", "tool_calls", "figure", "left"), NUMBERS),
     "failures": NUMBERS,
     "until": st.none() | st.floats(0, 10),
+    "opened_at": st.floats(0, 10),
+    "cycle": st.sampled_from([(), ("a", "b", "a")]),
     "recent": st.integers(-1, 3),
     "arguments": st.sampled_from([{}, {"n": 1}]),
     "artifacts": st.sampled_from([{}, {"plan": "file:plan"}, {"plan": None}]),
@@ -254,6 +268,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
         max_iterations=NUMBERS,
         ticket=st.sampled_from(["", "parent:3.0"]),
         chapters=st.sampled_from([(), (Chapter("It was early.", ref="context://1"),)]),
+        trail=st.sampled_from([(), (Hop("a", "b", "m"), Hop("b", "a", "m", Mode.TRANSFER))]),
     ),
     "limit": st.sampled_from(["max_handoffs", "max_turns", "max_tokens", "max_cost", "max_agents", "timeout"]),
     "agents": st.sampled_from([(), ("a",), ("b", "gone")]),

@@ -39,7 +39,7 @@ class Scribe:
         self._end += 1
 
 
-async def refused(log: Log, circuits: Circuits, at: float = 1.0) -> list[tuple[str, str, int, float | None]]:
+async def refused(log: Log, circuits: Circuits, at: float = 1.0) -> list[tuple[str, str, int, float | None, float]]:
     """What the log says to an entry that offers something to those who are left alone."""
     with pytest.raises(CircuitsOpen) as caught:
         await Scribe(log, "refused").write(circuits, at)
@@ -51,7 +51,7 @@ async def take(log: Log, scribe: Scribe, step: Step, who: str) -> None:
         case Offer(handoff, at, None):
             await scribe.write(offer(handoff, to=who), at)
         case Offer(handoff, at, until):
-            [(found, receiver, _, then)] = await refused(log, offer(handoff, to=who), at)
+            [(found, receiver, _, then, _)] = await refused(log, offer(handoff, to=who), at)
             assert (found, receiver, then) == (handoff, who, until or None)
         case End(handoff, ok, at, began, breaker):
             await scribe.write(Circuits(ended=(Ended(handoff, who, ok, began, breaker),)), at)
@@ -78,7 +78,9 @@ async def test_an_entry_that_is_refused_is_not_there_and_names_all_that_stand_in
     await scribe.write(failed("a", "b", "c"))
     await scribe.write(failed("a", "b", "c", by="other"))
     wanted = Circuits(offers=(("x", WHO), ("y", "idle"), ("z", "other"), ("w", WHO)))
-    assert await refused(log, wanted) == [("x", WHO, 3, 31.0), ("z", "other", 3, 31.0), ("w", WHO, 3, 31.0)]
+    assert await refused(log, wanted) == [
+        *(("x", WHO, 3, 31.0, 1.0), ("z", "other", 3, 31.0, 1.0), ("w", WHO, 3, 31.0, 1.0)),
+    ]
     assert await log.read("refused") == []
     assert [circuit.receiver for circuit in await log.breakers.listed()] == [WHO, "other"]
 
@@ -153,7 +155,7 @@ async def test_failures_that_come_in_one_transaction_are_counted_one_by_one(log:
 async def test_other_processes_find_a_circuit_as_it_was_left(another: Another):
     mine, theirs = another(), another()
     await Scribe(mine).write(failed("a", "b", "c"))
-    assert await refused(theirs, offer("d")) == [("d", WHO, 3, 31.0)]
+    assert await refused(theirs, offer("d")) == [("d", WHO, 3, 31.0, 1.0)]
     assert await theirs.breakers.reset(WHO, 2.0)
     await Scribe(mine, "again").write(offer("d"), 2.0)
 

@@ -91,7 +91,7 @@ async def test_a_due_that_alone_has_changed_is_written(another: Another, shared_
 
 async def test_finding_what_is_unfinished_reads_only_what_runs_or_is_due(opened: Opened, sqlite_file: Path):
     log = opened(f"sqlite:///{sqlite_file}")
-    plan = plan_of(sqlite_file, log._sql.log.unfinished())
+    plan = plan_of(sqlite_file, log._sql.log.unfinished(team="default"))
     assert "conversations_running" in plan
     assert "USING INDEX conversations_due (due<?)" in plan
     assert "SCAN conversations" not in plan.replace("SCAN conversations USING INDEX conversations_running", "")

@@ -98,6 +98,16 @@ async def test_what_was_taken_too_often_is_left_alone_and_listed(log: Log):
     assert await taken(log, most=3) == ["worse", "bad"]
 
 
+async def test_a_worker_takes_tickets_of_its_own_team_only(log: Log):
+    await Scribe(log).write(ticket("ours", team="sales", at=2.0), ticket("theirs", team="support", at=1.0))
+    assert await taken(log) == []
+    [claimed] = await take(log, team="sales", lease=OVER)
+    assert claimed.ticket == ticket("ours", team="sales", at=2.0)
+    await take(log, team="support", lease=OVER)
+    worn = [[each.ticket.id for each in await log.queue.worn_out(1, team)] for team in ("sales", "support", None)]
+    assert worn == [["ours"], ["theirs"], ["theirs", "ours"]]
+
+
 async def test_nothing_is_worn_out_while_somebody_holds_it(log: Log):
     await Scribe(log).write(ticket("t"))
     await take(log, token="first", most=1)

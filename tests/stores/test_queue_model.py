@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.relay.ports import Log
-from changeover.relay.queue import Claim, Queued
+from changeover.relay.queue import Claim, Queued, Take
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import Store, open_log
 from tests.databases import KINDS
@@ -129,7 +129,7 @@ class Performance:
 
     async def take(self, agents: list[str], lease: float, limit: int, most: int, now: float) -> tuple[Any, Any]:
         terms = (agents, f"w{len(self.claims)}", lease, limit, most, now)
-        taken = await self.queue.take(*terms)
+        taken = await self.queue.take(Take(*terms))
         self.claims += [Claim(each.ticket.id, each.token) for each in taken]
         return taken, self.model.take(*terms)
 

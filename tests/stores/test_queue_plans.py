@@ -18,12 +18,12 @@ COUNT = 20_000
 
 _SERIES = "(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {0}) SELECT n FROM s)"
 
-TAKE = {"agent": "a", "most": 3, "now": 0.0, "limit": 5}
+TAKE = {"team": "default", "agent": "a", "most": 3, "now": 0.0, "limit": 5}
 ASKED: dict[str, Callable[[QueueStatements], Call]] = {
     "tickets_waiting": lambda sql: sql.take(**TAKE, token="w", lease=30.0),
     "tickets_waiting, looked at": lambda sql: sql.peek(**TAKE),
     "tickets_held": lambda sql: sql.free(),
-    "tickets_tried": lambda sql: sql.worn_out(most=3),
+    "tickets_tried": lambda sql: sql.worn_out(most=3, team="default"),
 }
 """The index that each statement has to go by."""
 
@@ -41,7 +41,7 @@ def full(bare_store: str, opened: Opened) -> tuple[SqlLog, str]:
         "SELECT 't' || n, CASE n % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'b' ELSE 'c' END, 'c', 'c', 'r' || n % 1000, n % 4,"
         " CASE WHEN n % 2 = 0 THEN 1e300 ELSE n END, n, n,"
         " CASE WHEN n % 500 = 0 THEN 'w' END, CASE WHEN n % 500 = 0 THEN n END,"
-        " CASE WHEN n % 250 = 0 THEN 3 ELSE 0 END, n % 1000 = 7"
+        " CASE WHEN n % 250 = 0 THEN 3 ELSE 0 END, n % 1000 = 7, 'default'"
     )
     query(bare_store, f"INSERT INTO tickets {rows} FROM {numbers.format(COUNT)} AS n")
     query(bare_store, "ANALYZE")

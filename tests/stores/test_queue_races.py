@@ -110,7 +110,7 @@ async def test_who_takes_passes_over_what_somebody_else_is_about_to_take(postgre
     await Scribe(log).write(ticket("t", "a"), ticket("u", "a"), ticket("v", "b", at=5.0))
     other = log._database.connect()
     other.begin()
-    how = {"token": "theirs", "lease": LONG, "most": 3, "now": 0.0}
+    how = {"team": "default", "token": "theirs", "lease": LONG, "most": 3, "now": 0.0}
     [[row]] = other.run([log._sql.queue.take(agent="a", limit=1, **how)])
     assert row[0] == "t"
     async with asyncio.timeout(1):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from changeover.guards.breaker import Circuit
+from changeover.faults import Circuit
 from changeover.relay.ports import Log
 from changeover.relay.tables import Unlearned
 from changeover.stores.memory.table import MemoryTable

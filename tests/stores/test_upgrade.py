@@ -16,12 +16,13 @@ from changeover.stores.sql.schema import METADATA, VERSION
 from changeover.stores.store import Store, database_of, open_log, upgrade_store
 from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, opening, query
+from tests.stores.tickets import taken
 
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "0003", "0002"
 
 def upgrade():
     op.add_column("conversations", sa.Column("title", sa.Text))
@@ -35,9 +36,9 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     def become() -> None:
         migrations = tmp_path / "migrations"
         shutil.copytree(upgrade.MIGRATIONS, migrations)
-        (migrations / "versions" / "0002_title.py").write_text(NEXT)
+        (migrations / "versions" / "0003_title.py").write_text(NEXT)
         monkeypatch.setattr(upgrade, "MIGRATIONS", migrations)
-        monkeypatch.setattr(upgrade, "VERSION", "0002")
+        monkeypatch.setattr(upgrade, "VERSION", "0003")
 
     return become
 
@@ -50,7 +51,14 @@ def version(store: str) -> str:
 def layout(store: str) -> list[tuple[object, ...]]:
     """Everything that a database knows of its tables."""
     if store.startswith("sqlite"):
-        return sorted(query(store, "SELECT type, name, tbl_name, sql FROM sqlite_master"), key=str)
+        # Columns one by one: the text of a table that got a column later differs from one that was made with it.
+        column = 'c.name, c.type, c."notnull", c.dflt_value, c.pk, c.cid'
+        made = query(store, f"SELECT t.name, {column} FROM sqlite_master t, pragma_table_info(t.name) c")
+        key = 't.name, i.name, i."unique", i.partial, c.name, c.seqno'
+        listed = "sqlite_master t, pragma_index_list(t.name) i, pragma_index_info(i.name) c"
+        keys = query(store, f"SELECT {key} FROM {listed}")
+        indexes = query(store, "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index'")
+        return sorted((*made, *keys, *indexes), key=str)
     columns = query(
         store,
         "SELECT table_name, column_name, data_type, is_nullable, column_default, character_maximum_length,"
@@ -69,6 +77,23 @@ async def test_the_tables_are_the_same_whether_made_at_once_or_by_migrations(bar
     await opened(bare_store).close()
     assert layout(bare_store) == migrated
     assert version(bare_store) == VERSION
+
+
+async def test_conversations_and_tickets_of_a_store_without_teams_belong_to_the_default_team(
+    bare_store: str, opened: Opened
+):
+    engine = database_of(Store(bare_store)).engine()
+    upgrade.run_migrations(engine, "0001")
+    names = "id, root, status, agent, position, seq, turns, handoffs, tokens, agents, created_at, updated_at"
+    query(
+        bare_store,
+        f"INSERT INTO conversations (number, {names}) VALUES (1, 'old', 'old', 'running', '', 0, 0, 0, 0, 0, '', 1, 1)",
+    )
+    query(bare_store, "INSERT INTO tickets VALUES ('t', 'a', 'old', 'old', 'old', 0, 9, 1, 1, NULL, NULL, 0, FALSE)")
+    assert upgrade_store(Store(bare_store)) == ("0001", VERSION)
+    log = opened(bare_store)
+    assert (await log.unfinished("default"), await log.unfinished("sales")) == (["old"], [])
+    assert (await taken(log, team="sales"), await taken(log, team="default")) == ([], ["t"])
 
 
 def test_the_last_migration_is_the_version_of_the_schema():
@@ -118,7 +143,7 @@ async def test_an_older_file_is_brought_up_to_date_when_it_is_opened(
     newer_code()
     log = opened(store)
     assert len(await log.read("c")) == 1
-    assert version(store) == "0002"
+    assert version(store) == "0003"
     assert query(store, "SELECT id, title FROM conversations") == [("c", None)]
 
 
@@ -129,12 +154,12 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
     await opened(store).close()
     before = layout(store)
     newer_code()
-    broken = upgrade.MIGRATIONS / "versions" / "0002_title.py"
+    broken = upgrade.MIGRATIONS / "versions" / "0003_title.py"
     broken.write_text(NEXT + '    op.execute("SELECT * FROM nowhere")\n')
     with pytest.raises(StoreUnavailable, match="nowhere"):
         open_log(Store(store))
     assert layout(store) == before
-    assert version(store) == "0001"
+    assert version(store) == "0002"
 
 
 async def test_an_older_server_is_refused_with_the_command_to_type(
@@ -146,10 +171,10 @@ async def test_an_older_server_is_refused_with_the_command_to_type(
     with pytest.raises(StoreUnavailable) as caught:
         open_log(Store(secret))
     assert "changeover db upgrade --store postgresql://postgres:***@" in str(caught.value)
-    assert version(bare_postgres) == "0001"
-    assert upgrade_store(Store(bare_postgres)) == ("0001", "0002")
+    assert version(bare_postgres) == "0002"
+    assert upgrade_store(Store(bare_postgres)) == ("0002", "0003")
     await opened(bare_postgres).append(opening(), WORKING)
-    assert upgrade_store(Store(bare_postgres)) == ("0002", "0002")
+    assert upgrade_store(Store(bare_postgres)) == ("0003", "0003")
 
 
 def test_a_newer_store_is_refused(bare_store: str, opened: Opened):

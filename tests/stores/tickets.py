@@ -5,7 +5,7 @@ from typing import Any
 
 from changeover.facts import Ticket
 from changeover.relay.ports import Head, Log
-from changeover.relay.queue import Claim, Queued, Taken
+from changeover.relay.queue import Claim, Queued, Take, Taken
 from tests.stores.entries import more, opening
 
 LONG, OVER = 60.0, -1.0
@@ -35,7 +35,7 @@ class Scribe:
 async def take(log: Log, agents: str = "a", **how: Any) -> list[Taken]:
     """Take for agents whose names are letters."""
     terms: dict[str, Any] = {"token": "me", "lease": LONG, "limit": 100, "most": 3, "now": 0.0} | how
-    return await log.queue.take(list(agents), **terms)
+    return await log.queue.take(Take(list(agents), **terms))
 
 
 async def taken(log: Log, agents: str = "a", **how: Any) -> list[str]:

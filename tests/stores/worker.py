@@ -7,7 +7,7 @@ import time
 from changeover.errors import ClaimLost
 from changeover.relay.events import Entry, Started, UserSpoke
 from changeover.relay.ports import Head
-from changeover.relay.queue import Claim, Taken
+from changeover.relay.queue import Claim, Take, Taken
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, open_log
 from tests.stores.tickets import Scribe, ticket
@@ -38,7 +38,7 @@ async def _work(log: SqlLog, name: str, lease: float) -> None:
     number = 0
     while await log.queue.tickets():
         number += 1
-        for taken in await log.queue.take(["a", "b"], f"{name}-{number}", lease, 3, 1_000_000, 0.0):
+        for taken in await log.queue.take(Take(["a", "b"], f"{name}-{number}", lease, 3, 1_000_000, 0.0)):
             try:
                 await log.append(_done(taken), _gone(taken), None, Claim(taken.ticket.id, taken.token))
                 print(taken.ticket.id, flush=True)

@@ -27,6 +27,7 @@ from tests.stories import (
     experience,
     functions,
     guards,
+    honest_loops,
     inboxes,
     lapses,
     lateness,
@@ -35,6 +36,7 @@ from tests.stories import (
     mistakes,
     models,
     modes,
+    next_candidates,
     offers,
     packages,
     patience,
@@ -64,11 +66,11 @@ from tests.stories import (
 from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
-    *(transfers, variables, turns, limits, budgets, guards, rules, verdicts, modes),
+    *(transfers, variables, turns, limits, budgets, guards, honest_loops, rules, verdicts, modes),
     *(mistakes, tools, functions, models, conversations, trials),
     *(delegates, trees, commands, branches, approvals, bound_approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
-    *(specialists, successors, absence, load, broker),
+    *(specialists, successors, next_candidates, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
     *(settled_tickets, policies),

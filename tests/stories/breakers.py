@@ -18,7 +18,7 @@ from changeover import (
     delegate,
     handoff,
 )
-from changeover.errors import EconomicLimitExceeded, FunctionError, ModelError
+from changeover.errors import CircuitBreakerOpen, EconomicLimitExceeded, FunctionError, ModelError
 from changeover.messages import Message, User
 from changeover.relay.events import CallRefused, CircuitFound, HandoffOffered
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
@@ -26,7 +26,7 @@ from tests.stories.answers import chain, triage, tries
 from tests.stories.deadlines import go_to
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.guards import Says
-from tests.stories.offers import MODES, package, stands
+from tests.stories.offers import MODES, package
 from tests.stories.service import error
 from tests.stories.stage import Stage, events, story
 
@@ -248,8 +248,11 @@ async def code_that_offers_to_a_receiver_with_an_open_breaker_is_told_so(stage: 
     team = desk(stage)
     await breaks(stage, team)
     for mode in MODES:
-        result = await team.offer(package(mode=mode, conversation=mode))
-        assert stands(result) == ("clerk", "REJECTED", "", OPEN)
+        told = await error(CircuitBreakerOpen, team.offer(package(mode=mode, conversation=mode)))
+        assert (told.reason, told.circuit.receiver, told.circuit.state, told.circuit.failures) == (
+            *(OPEN, "clerk", "open", 3),
+        )
+        assert [each.state for each in await team.handoffs(mode)] == ["REJECTED"]
         ticket = await team.submit(package(mode=mode, conversation=f"{mode}-queued"))
         assert (await team.status(ticket)).state == "REJECTED"
 
@@ -264,7 +267,8 @@ async def failures_of_offers_from_code_count_for_the_breaker(stage: Stage) -> No
             await error(ModelError, broken)
         else:
             assert (await broken).state == "FAILED"
-        assert (await team.offer(package(mode, mode=mode, conversation=mode))).state == "REJECTED"
+        told = await error(CircuitBreakerOpen, team.offer(package(mode, mode=mode, conversation=mode)))
+        assert told.circuit.receiver == mode
 
 
 @story

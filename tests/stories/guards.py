@@ -18,6 +18,7 @@ from changeover import (
     Variable,
     delegate,
     handoff,
+    tool,
 )
 from changeover.errors import HandoffRefusedError
 from changeover.facts import ApprovalRequest, Ledger
@@ -212,6 +213,7 @@ async def agents_that_get_somewhere_may_go_round(stage: Stage) -> None:
 
 @story
 async def the_very_same_handoff_is_refused_within_the_window(stage: Stage) -> None:
+    @tool(read_only=True)
     def look() -> str:
         """Look."""
         return "seen"
@@ -231,6 +233,7 @@ async def the_very_same_handoff_is_refused_within_the_window(stage: Stage) -> No
 
 @story
 async def a_window_of_one_sees_only_the_last_handoff(stage: Stage) -> None:
+    @tool(read_only=True)
     def look() -> str:
         """Look."""
         return "seen"

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Member, Reject, Rejected, Team, delegate, handoff
+from changeover import Agent, Command, Member, Reject, Rejected, Team, delegate, handoff
+from changeover.errors import HandoffRefusedError
 from changeover.messages import Message, ToolResult
-from changeover.testing import Reply, delegates, fails, hands_off, says
-from tests.stories.answers import tries
+from changeover.testing import Reply, calls, delegates, fails, hands_off, says
+from tests.stories.answers import chain, declines, tries
 from tests.stories.delegates import asks, boss, cast
 from tests.stories.offers import DONE, MODES, attempts, office, package
-from tests.stories.service import came
+from tests.stories.service import brings, brought, came, pulled
+from tests.stories.service import declines as rejects
 from tests.stories.settled_tickets import DEPUTY
-from tests.stories.stage import CONVERSATION, Stage
+from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.wanted import wanted
 
 NEEDS: dict[str, Any] = {"required_capabilities": ("counting",)}
@@ -28,7 +30,7 @@ def closed() -> list[Member]:
     return [counter("clerk", says_no=True), counter("deputy", says_no=True), counter("elder", says_no=True)]
 
 
-@wanted("without alternatives nobody else is tried")
+@story
 async def a_rejected_offer_goes_to_the_next_agent_that_has_the_capability(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, counter("clerk", says_no=True), counter("deputy"))
@@ -39,7 +41,7 @@ async def a_rejected_offer_goes_to_the_next_agent_that_has_the_capability(stage:
         ]
 
 
-@wanted("an agent without the capability, or one that refused, may be tried")
+@story
 async def nobody_is_tried_that_lacks_the_capability_or_has_refused(stage: Stage) -> None:
     team = office(stage, counter("clerk", says_no=True), Agent("painter"), counter("deputy"), painter=says("Red."))
     result = await team.offer(package(**NEEDS))
@@ -47,7 +49,7 @@ async def nobody_is_tried_that_lacks_the_capability_or_has_refused(stage: Stage)
     assert result.result == "Four."
 
 
-@wanted("without alternatives nobody else is tried, so there is one attempt")
+@story
 async def at_most_three_candidates_are_tried_and_then_a_person(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, *closed(), counter("late", says_no=True))
@@ -58,7 +60,7 @@ async def at_most_three_candidates_are_tried_and_then_a_person(stage: Stage) -> 
         assert [each.kind for each in result.requests] == ["escalation"]
 
 
-@wanted("an escalated offer says REJECTED while a person is awaited")
+@story
 async def an_offer_that_waits_for_a_person_is_pending(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, *closed())
@@ -67,7 +69,7 @@ async def an_offer_that_waits_for_a_person_is_pending(stage: Stage) -> None:
         assert result.reason.startswith("a person is asked")
 
 
-@wanted("an escalated offer with alternatives says REJECTED while a person is awaited")
+@story
 async def a_delegate_whose_alternatives_refuse_is_pending_while_a_person_is_awaited(stage: Stage) -> None:
     team = office(stage, counter("clerk", says_no=True), counter("deputy", says_no=True))
     result = await team.offer(package(context=DEPUTY, attempt=2))
@@ -80,7 +82,7 @@ def insists(messages: Sequence[Message]) -> Reply:
     return says(" | ".join(each.text for each in told)) if len(told) == 2 else delegates("clerk", "count")
 
 
-@wanted("a model may offer the same task to an agent that refused it")
+@story
 async def a_model_cannot_offer_the_same_task_to_an_agent_that_refused_it(stage: Stage) -> None:
     asked: list[str] = []
 
@@ -92,6 +94,51 @@ async def a_model_cannot_offer_the_same_task_to_an_agent_that_refused_it(stage: 
     result = await stage.say(team, "how many?")
     assert asked == ["count"] or stage.lives > 1
     assert "clerk has rejected this task" in result.output.rpartition(" | ")[2]
+
+
+@story
+async def a_model_may_offer_it_again_with_other_words_or_another_context(stage: Stage) -> None:
+    def note() -> Command:
+        """Note that it is urgent."""
+        return Command(update={"context": {"urgent": True}})
+
+    def willing(package: Any) -> Rejected | None:
+        urgent = package.context.variables.get("urgent") and package.task.description == "refund"
+        return None if urgent else Rejected("closed")
+
+    turns = [hands_off("billing", "refund"), hands_off("billing", "refund, please"), calls(("note", {}))]
+    members = [Agent("triage", tools=[note], handoffs=["billing"]), Agent("billing", accepts=willing, handoffs=())]
+    model = cast(triage=tries(*turns, hands_off("billing", "refund")), billing=says("Refunded."))
+    result = await stage.say(stage.team(members, model), "charged twice")
+    assert (result.output, chain(result)) == (
+        *("Refunded.", [("billing", "REJECTED", 1), ("billing", "REJECTED", 2), ("billing", "COMPLETE", 3)]),
+    )
+
+
+@story
+async def a_model_that_insists_on_an_agent_that_refused_ends_the_run(stage: Stage) -> None:
+    members = [Agent("triage", handoffs=["billing"]), Agent("billing", accepts=declines("closed"), handoffs=())]
+    team = stage.team(members, cast(triage=hands_off("billing", "refund")))
+    told = await stage.error(HandoffRefusedError, team, "charged twice")
+    assert "billing has rejected this task" in told.reason
+    assert [each.receiver for each in await team.handoffs(CONVERSATION)] == ["billing"]
+
+
+@story
+async def a_ticket_that_a_worker_rejects_goes_to_the_next_agent_that_has_the_capability(stage: Stage) -> None:
+    for mode in MODES:
+        able = [pulled(id, capabilities=["counting"]) for id in ("clerk", "deputy")]
+        team = office(stage, *able, pulled("painter"))
+        ticket = await team.submit(package(mode=mode, conversation=mode, **NEEDS))
+        result = await brought(stage, team, ticket, clerk=rejects("not mine"), deputy=brings("Four."))
+        assert came(result) == ("deputy", DONE[mode], "Four.")
+
+
+@story
+async def an_escalation_path_comes_before_the_registry(stage: Stage) -> None:
+    members = [counter("clerk", says_no=True), counter("able"), Agent("deputy", handoffs=())]
+    result = await office(stage, *members).offer(package(context=DEPUTY, **NEEDS))
+    assert came(result) == ("deputy", "RETURNED", "Four.")
 
 
 def alone(stage: Stage, *members: Member, way: Any = None, **parts: Any) -> Team:
@@ -140,7 +187,7 @@ async def the_sender_of_a_delegate_falls_back_too(stage: Stage) -> None:
     assert without_tools(stage)
 
 
-@wanted("without fallback nobody is asked after a rejection with nobody left")
+@story
 async def a_person_is_asked_where_no_candidate_is_left_and_fallback_is_off(stage: Stage) -> None:
     team = office(stage, counter("clerk", says_no=True), counter("deputy", says_no=True))
     result = await team.offer(package(**NEEDS))

@@ -158,7 +158,8 @@ async def a_delegate_does_not_expire_while_a_delegate_below_it_waits_for_approva
     model = cast(boss=asks(delegates("lead", "pay")), lead=lead, clerk=asks(("pay", {"amount": 500})))
     team = stage.team(members, model, clock=clock)
     result = await after_days(stage, team, clock, Approve(), hold)
-    assert (chain(result), came_back(result)[0].error, stage.did) == ([("lead", "TIMEOUT", 1)], LATE, ["paid 500"])
+    assert chain(result) == [("lead", "TIMEOUT", 1), ("clerk", "RETURNED", 1)]
+    assert (came_back(result)[0].error, stage.did) == (LATE, ["paid 500"])
 
 
 @story
@@ -226,5 +227,5 @@ async def a_delegate_above_one_that_waits_for_a_person_does_not_expire_while_no_
         clerk=asks(("pay", {"amount": 500})),
     )
     result = await overnight(stage, members, model)
-    assert (chain(result), stage.did) == ([("lead", "RETURNED", 1)], ["paid 500"])
+    assert (chain(result), stage.did) == ([("lead", "RETURNED", 1), ("clerk", "RETURNED", 1)], ["paid 500"])
     assert came_back(result)[0].success

@@ -4,22 +4,28 @@ These options do not exist yet, so they are given by way of `Any`.
 """
 
 import asyncio
+from asyncio import FIRST_COMPLETED
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Deny, Rule, RunContext, Team
-from changeover.errors import HandoffTimeoutError
+from changeover import Agent, Approve, Content, Deny, Replace, Rule, RunContext, Team
+from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
+from changeover.events import CancelRequested
 from changeover.messages import Message, ToolResult
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
-from tests.public_api import public, recorded, soon
+from tests.public_api import recorded, soon
 from tests.stories.answers import tries
-from tests.stories.cancellation import Hold
+from tests.stories.cancellation import Hold, first_of, told
+from tests.stories.deadlines import MINUTE
 from tests.stories.delegates import came_back, cast
-from tests.stories.offers import MODES, office, package
-from tests.stories.service import brings, error, pulled, served
+from tests.stories.offers import DONE, MODES, office, package
+from tests.stories.rollbacks import WHY, undo
+from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
-from tests.stories.timeouts import keeps_working, runs_out
+from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
 from tests.stories.wanted import wanted
 
 handoff: Any = changeover.handoff
@@ -43,11 +49,11 @@ async def cleaned_up(stage: Stage) -> list[str]:
     async def is_done() -> bool:
         return bool(stage.did)
 
-    assert await soon(is_done)
+    assert await soon(is_done, 5.0)
     return stage.did
 
 
-@wanted("there is no on_failure=")
+@story
 async def a_transfer_whose_receiver_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     way = handoff("billing", on_failure="rollback", on_rollback=undone(stage))
     parts: dict[str, Any] = {"triage": tries(hands_off("billing", "refund")), "billing": fails("torn", retryable=False)}
@@ -59,7 +65,7 @@ async def a_transfer_whose_receiver_fails_is_rolled_back_by_policy(stage: Stage)
     assert (done.startswith("undone: billing: "), "torn" in done) == (True, True)
 
 
-@wanted("there is no on_failure= of a delegate")
+@story
 async def a_delegate_that_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     way = delegate("clerk", on_failure="rollback", on_rollback=undone(stage))
     parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": fails("torn", retryable=False)}
@@ -70,7 +76,7 @@ async def a_delegate_that_fails_is_rolled_back_by_policy(stage: Stage) -> None:
     assert record.state == "RETURNED"
 
 
-@wanted("there is no on_timeout=")
+@story
 async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) -> None:
     hold, clock = Hold(), ManualClock()
     way = delegate("clerk", timeout=60, on_timeout="rollback", on_rollback=undone(stage))
@@ -81,19 +87,123 @@ async def a_delegate_that_takes_too_long_is_rolled_back_by_policy(stage: Stage) 
     assert (record.state, len(await cleaned_up(stage))) == ("RETURNED", 1)
 
 
-@wanted("delegate() has no on_rollback=")
+@story
+async def a_transfer_that_is_not_answered_in_time_is_rolled_back_by_policy(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    way = handoff("billing", timeout=60, on_timeout="rollback", on_rollback=undone(stage))
+    members = [
+        *(Agent("front", handoffs=["triage"]), Agent("triage", handoffs=[way])),
+        Agent("billing", accepts=keeps_thinking(hold)),
+    ]
+    turns = (
+        tries(hands_off("triage", "a refund")),
+        tries(hands_off("triage", "a refund"), hands_off("billing", "refund")),
+    )
+    team = stage.team(members, cast(front=turns[0], triage=turns[1]), clock=clock)
+    result = await runs_out(stage, team, clock, hold, 60)
+    assert (result.final_agent, "billing did not take it: it did not answer in time" in result.output) == (
+        "triage",
+        True,
+    )
+    assert [(each.receiver, str(each.state)) for each in result.handoff_chain] == [
+        *(("triage", "COMPLETE"), ("billing", "RETURNED")),
+    ]
+    assert await cleaned_up(stage) == ["undone: billing: it did not answer in time"]
+
+
+@story
+async def what_a_delegate_said_before_it_failed_comes_back_with_the_rollback(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    def clerk(messages: Sequence[Message]) -> Any:
+        counted = isinstance(messages[-1], ToolResult)
+        return fails("torn", retryable=False) if counted else calls(("count", {}), text="One moment.")
+
+    def clean(rollback: changeover.Rollback) -> None:
+        stage.effects.append(rollback.partial_result)
+
+    for policy in ("rollback", "tell"):
+        way = delegate("clerk", on_failure=policy, on_rollback=clean)
+        members = [Agent("boss", handoffs=[way]), Agent("clerk", tools=[count])]
+        team = stage.team(members, cast(boss=tries(delegates("clerk", "count")), clerk=clerk))
+        [back] = came_back(await stage.say(team, "how many?", conversation=policy))
+        assert back.response == ("One moment." if policy == "rollback" else "")
+    assert await cleaned_up(stage) == ["One moment."]
+
+
+@story
+async def a_failure_that_is_rolled_back_counts_for_the_circuit_breaker(stage: Stage) -> None:
+    for way, clerk in ((handoff, "clerk"), (delegate, "scribe")):
+        asked = hands_off(clerk, "count") if way is handoff else delegates(clerk, "count")
+        boss = Agent("boss", handoffs=[way(clerk, on_failure="rollback")])
+        model = cast(boss=tries(asked), **{clerk: fails("torn", retryable=False)})
+        team = stage.team([boss, Agent(clerk)], model, guards=[changeover.CircuitBreaker(threshold=1)])
+        await stage.say(team, "how many?", conversation=clerk)
+        assert (clerk, "open") in [(each.receiver, str(each.state)) for each in await team.breakers()]
+        assert [str(each.state) for each in await team.handoffs(clerk)] == ["RETURNED"]
+
+
+@story
+async def a_transfer_whose_receiver_exceeds_a_limit_is_rolled_back_with_its_delegates(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    hold = Hold()
+    members = [
+        Agent("triage", handoffs=[handoff("billing", on_failure="rollback", on_rollback=undone(stage))]),
+        Agent("billing", handoffs=[delegate("slow"), delegate("busy")]),
+        *(Agent("slow", handoffs=()), Agent("busy", handoffs=(), tools=[count])),
+    ]
+    both = calls(delegates("slow", "wait"), delegates("busy", "count"))
+    parts: dict[str, Any] = {"triage": tries(hands_off("billing", "refund")), "billing": both}
+    model = cast(**parts, slow=keeps_working(hold), busy=calls(("count", {})))
+    team = stage.team(members, model, limits=changeover.Limits(max_turns=5))
+    await stage.error(EconomicLimitExceeded, team, "charged twice")
+    chain = {each.receiver: str(each.state) for each in await team.handoffs(CONVERSATION)}
+    assert chain == {"billing": "RETURNED", "slow": "RETURNED", "busy": "FAILED"}
+    [done] = await cleaned_up(stage)
+    assert (done.startswith("undone: billing: "), "max_turns=5" in done) == (True, True)
+
+
+@story
 async def what_a_delegate_did_is_cleaned_up_when_it_is_rolled_back(stage: Stage) -> None:
     way = delegate("clerk", on_rollback=undone(stage))
     team = stage.team([Agent("boss", handoffs=[way]), pulled("clerk")], cast(boss=tries(delegates("clerk", "count"))))
     await stage.say(team, "how many?")
-    if stage.lives == 1:
+    if not await recorded(team, "RollbackRequested"):
         for claim in await stage.claim(team, "clerk"):
             await claim.accept()
         await team.rollback("story:3.0", reason="not now")
     assert await cleaned_up(stage) == ["undone: clerk: not now"]
+    [back] = came_back(await served(stage, team, "how many?"))
+    assert (back.success, back.error) == (False, "rolled back: not now")
 
 
-@wanted("what is claimed and never answered waits for ever")
+@story
+async def what_a_delegate_did_is_cleaned_up_when_its_failure_is_rolled_back(stage: Stage) -> None:
+    way = delegate("clerk", on_rollback=undone(stage))
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": fails("torn", retryable=False)}
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(**parts))
+    await stage.say(team, "how many?")
+    await undo(stage, team, "story:3.0")
+    assert await cleaned_up(stage) == [f"undone: clerk: {WHY}"]
+    assert len(await recorded(team, "RollbackDone")) == 1 or stage.lives > 1
+
+
+@story
+async def a_delegate_whose_result_came_before_the_rollback_is_not_cleaned_up(stage: Stage) -> None:
+    way = delegate("clerk", on_rollback=undone(stage))
+    team = stage.team([Agent("boss", handoffs=[way]), pulled("clerk")], cast(boss=tries(delegates("clerk", "count"))))
+    await stage.say(team, "how many?")
+    [back] = came_back(await served(stage, team, "how many?", clerk=brings("Three.")))
+    await error(IllegalTransition, team.rollback("story:3.0"))
+    assert (back.response, stage.did, await recorded(team, "RollbackRequested")) == ("Three.", [], [])
+
+
+@story
 async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: Stage) -> None:
     for mode in MODES:
         clock = ManualClock()
@@ -105,6 +215,52 @@ async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: 
         await clock.advance(61)
         await error(HandoffTimeoutError, team.result(ticket, timeout=1))
         assert (await team.status(ticket)).state == "TIMEOUT"
+
+
+@story
+async def a_claim_that_is_given_back_gives_its_time_back(stage: Stage) -> None:
+    for mode in MODES:
+        clock = ManualClock()
+        team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+        ticket = await team.submit(package(mode=mode, conversation=mode, expectations=MINUTE))
+        for claim in await stage.claim(team, "clerk"):
+            await clock.advance(59)
+            await claim.give_back("too busy")
+        await clock.advance(600)
+        result = await brought(stage, team, ticket, clerk=brings("Three."))
+        assert came(result) == ("clerk", DONE[mode], "Three.")
+
+
+@story
+async def a_delegate_that_is_accepted_late_has_the_rest_of_its_time_from_the_claim_on(stage: Stage) -> None:
+    clock = ManualClock()
+    team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    for claim in await stage.claim(team, "clerk"):
+        await clock.advance(50)
+        await claim.accept()
+        await clock.advance(9)
+        assert (await team.status(ticket)).state == "WORKING" or stage.lives > 1
+    await clock.advance(120 if stage.lives > 1 else 1)
+    assert (await error(HandoffTimeoutError, team.result(ticket, timeout=5))).handoff.state == "TIMEOUT"
+
+
+@story
+async def a_worker_whose_agent_does_not_answer_in_time_gets_a_timeout(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    clerk = Agent("clerk", pull=True, accepts=keeps_thinking(hold))
+    team = stage.team([Agent("desk", handoffs=()), clerk], cast(clerk=says("Three.")), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    worker = await stage.worker(team, "clerk")
+    working = asyncio.ensure_future(worker.run())
+    result = asyncio.ensure_future(error(HandoffTimeoutError, team.result(ticket, timeout=20)))
+    await asyncio.wait({result, begun := asyncio.ensure_future(hold.begun.wait())}, return_when=FIRST_COMPLETED)
+    begun.cancel()
+    await clock.advance(60)
+    assert (await result).handoff.reason == "it did not answer in time"
+    worker.stop()
+    hold.let_go.set()
+    await working
 
 
 def noted(stage: Stage, times: int = 0) -> Any:
@@ -120,17 +276,22 @@ def noted(stage: Stage, times: int = 0) -> Any:
     return note
 
 
-@wanted("there is no on_accepted=")
+@story
 async def what_follows_an_acceptance_is_called_once_it_is_recorded(stage: Stage) -> None:
     ways = [handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))]
     members = [Agent("triage", handoffs=ways), Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
     parts: dict[str, Any] = {"triage": calls(delegates("clerk", "count"), hands_off("billing", "refund"))}
     team = stage.team(members, cast(**parts, billing=says("Refunded."), clerk=says("Three.")))
     await stage.say(team, "go")
+
+    async def is_done() -> bool:
+        return len(stage.did) == 2
+
+    assert await soon(is_done, 5.0)
     assert stage.did == ["triage → clerk: 1 key", "triage → billing: 1 key"]
 
 
-@wanted("there is no on_accepted=")
+@story
 async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_done(stage: Stage) -> None:
     way = handoff("billing", on_accepted=noted(stage, times=2))
     parts: dict[str, Any] = {"triage": hands_off("billing", "refund"), "billing": says("Refunded.")}
@@ -140,11 +301,45 @@ async def what_follows_an_acceptance_is_retried_with_the_same_key_until_it_is_do
     async def is_done() -> bool:
         return bool(stage.did)
 
-    assert await soon(is_done)
+    assert await soon(is_done, 5.0)
     assert (result.output, stage.did) == ("Refunded.", ["triage → billing: 1 key"])
 
 
-@wanted("cancel() has no after_turn=")
+@story
+async def what_follows_the_acceptance_of_an_offer_that_is_never_accepted_is_not_called(stage: Stage) -> None:
+    way = handoff("billing", on_accepted=noted(stage))
+    closed = Agent("billing", accepts_handoffs=False)
+    team = stage.team([Agent("triage", handoffs=[way]), closed], cast(triage=tries(hands_off("billing", "refund"))))
+    assert (await stage.say(team, "go")).final_agent == "triage"
+    assert (stage.did, await recorded(team, "FollowUpDone")) == ([], [])
+
+
+@story
+async def a_run_that_waits_for_a_person_says_so_while_a_follow_up_goes_on(stage: Stage) -> None:
+    hold = Hold()
+
+    @changeover.tool(approval=True)
+    def refund() -> str:
+        """Send money back."""
+        return "sent"
+
+    async def slowly(acceptance: changeover.Acceptance) -> None:
+        await hold.on()
+        stage.effects.append(acceptance.handoff.receiver)
+
+    way = handoff("billing", strategy=changeover.MessageOnly(), on_accepted=slowly)
+    members = [Agent("triage", handoffs=[way]), Agent("billing", tools=[refund])]
+    parts: dict[str, Any] = {"triage": hands_off("billing", "refund"), "billing": tries(calls(("refund", {})))}
+    team = stage.team(members, cast(**parts))
+    result = await stage.say(team, "go")
+    assert result.status == "waiting" or stage.lives > 1
+    hold.let_go.set()
+    assert await cleaned_up(stage) == ["billing"]
+    await decide_all(team, Approve(), CONVERSATION)
+    assert (await served(stage, team, "go")).output == "sent"
+
+
+@story
 async def a_run_that_is_cancelled_after_its_turn_finishes_the_turn(stage: Stage) -> None:
     hold = Hold()
 
@@ -159,31 +354,60 @@ async def a_run_that_is_cancelled_after_its_turn_finishes_the_turn(stage: Stage)
         stage.effects.append("counted")
         return "3"
 
-    team: Any = stage.team([Agent("desk", tools=[count])], cast(desk=slow))
-    saying = asyncio.ensure_future(stage.say(team, "go"))
-    if stage.lives == 1:
-        await asyncio.wait_for(hold.begun.wait(), 5)
-        cancelling = asyncio.ensure_future(team.cancel(CONVERSATION, after_turn=True))
-        await asyncio.sleep(0.02)
+    team = stage.team([Agent("desk", tools=[count])], cast(desk=slow))
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        if not await recorded(team, "CancelRequested"):  # from an earlier life
+            cancelling = group.create_task(team.cancel(CONVERSATION, after_turn=True))
+            await told(team, CancelRequested)
+            assert not cancelling.done()
         hold.let_go.set()
-        assert await cancelling
-    hold.let_go.set()
-    result = await saying
+    result = saying.result()
     assert (result.status, stage.did) == ("cancelled", ["counted"])
     assert [each.text for each in await recorded(team, "ToolFinished")] == ["3"]
+
+
+@story
+async def a_turn_that_gives_the_answer_completes_the_run_though_it_was_to_be_cancelled_after_it(stage: Stage) -> None:
+    hold = Hold()
+
+    async def slow(messages: Sequence[Message]) -> Reply:
+        await hold.on()
+        return says("Three.")
+
+    team = stage.team([Agent("desk")], cast(desk=slow))
+    async with asyncio.TaskGroup() as group:
+        saying = group.create_task(stage.say(team, "go"))
+        await first_of(saying, hold.begun.wait)
+        if not await recorded(team, "CancelRequested"):
+            group.create_task(team.cancel(CONVERSATION, after_turn=True))
+            await told(team, CancelRequested)
+        hold.let_go.set()
+    assert (saying.result().status, saying.result().output) == ("completed", "Three.")
 
 
 def night(ctx: RunContext) -> bool:
     return bool(ctx.variables.get("hour", 12) < 6)
 
 
-@wanted("Rule has no end=")
+@story
 async def a_rule_may_end_a_run_with_an_answer(stage: Stage) -> None:
-    team = stage.team([Agent("desk")], cast(desk=says("Awake.")), rules=[rule(if_=night, end="We sleep until six.")])
+    team = stage.team([Agent("desk")], cast(desk=says("Awake.")), rules=[Rule(if_=night, end="We sleep until six.")])
     result = await stage.say(team, "hello", context={"hour": 3})
     assert (result.output, result.status, result.usage.requests) == ("We sleep until six.", "completed", 0)
     assert (await stage.say(team, "hello", context={"hour": 9})).output == "Awake."
     assert len(await recorded(team, "RuleFired")) == 1
+
+
+@story
+async def a_rule_answers_for_a_delegate_that_it_names(stage: Stage) -> None:
+    rules = [Rule(if_=lambda ctx: True, end="Closed.", agents=["clerk"])]
+    ways = [changeover.delegate("clerk")]
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": says("Three.")}
+    team = stage.team([Agent("boss", handoffs=ways), Agent("clerk")], cast(**parts), rules=rules)
+    [back] = came_back(await stage.say(team, "how many?"))
+    assert (back.success, back.response) == (True, "Closed.")
 
 
 @story
@@ -195,44 +419,82 @@ async def a_rule_needs_no_name(stage: Stage) -> None:
     assert (result.output, fired.rule) == ("Night.", "goto guard")
 
 
-def replace(text: str) -> Any:
-    return public(changeover, "Replace")(text)
-
-
-def hides_cards(content: Any) -> Any:
+def hides_cards(content: Content) -> Deny | Replace | None:
     """A check: what it returns decides about the text, before a model reads it and before an answer leaves."""
     if "1234" in content.text:
-        return replace(content.text.replace("1234", "****"))
+        return Replace(content.text.replace("1234", "****"))
     if content.direction == "input" and "attack" in content.text:
         return Deny("We do not do that.")
     return Deny("I cannot say.") if content.direction == "output" and "secret" in content.text else None
 
 
 def checking(stage: Stage, answer: Any) -> Team:
-    return stage.team([agent("desk", checks=[hides_cards])], cast(desk=answer))
+    return stage.team([Agent("desk", checks=[hides_cards])], cast(desk=answer))
 
 
-@wanted("agents have no checks=")
+@story
 async def a_check_replaces_what_a_model_reads_and_what_it_answers(stage: Stage) -> None:
     team = checking(stage, lambda messages: says(f"{messages[-1].text} and 1234"))
     assert (await stage.say(team, "card 1234")).output == "card **** and ****"
 
 
-@wanted("agents have no checks=")
+@story
 async def a_check_that_denies_answers_in_the_place_of_the_model(stage: Stage) -> None:
     team = checking(stage, says("Done."))
     result = await stage.say(team, "an attack")
     assert (result.output, result.usage.requests) == ("We do not do that.", 0)
 
 
-@wanted("agents have no checks=")
+@story
 async def a_check_that_denies_an_answer_answers_in_its_place(stage: Stage) -> None:
     team = checking(stage, says("the secret"))
     result = await stage.say(team, "hello")
     assert (result.output, result.usage.requests) == ("I cannot say.", 1)
 
 
-@wanted("agents have no checks=")
+@story
+async def what_a_check_held_back_is_in_no_record_that_a_model_reads(stage: Stage) -> None:
+    team = checking(stage, lambda messages: says("the secret" if len(messages) == 1 else repr(messages)))
+    await stage.say(team, "hello")
+    await stage.say(team, "an attack")
+    result = await stage.say(team, "card 1234")
+    held_back = ("secret", "attack", "1234")
+    assert [word for word in held_back if word in result.output] == []
+    assert ("I cannot say." in result.output, "[withheld]" in result.output) == (True, True)
+
+
+@story
+async def what_a_sender_writes_is_checked_before_the_receivers_model_reads_it(stage: Stage) -> None:
+    members = [Agent("triage"), Agent("desk", checks=[hides_cards], handoffs=())]
+    parts: dict[str, Any] = {"triage": hands_off("desk", "it is 1234"), "desk": lambda messages: says(repr(messages))}
+    team = stage.team(members, cast(**parts))
+    result = await stage.say(team, "card 1234")
+    shown = [text in result.output for text in ("1234", "card ****", "it is ****")]
+    assert shown == [False, True, True]
+    for request in stage.requests("desk"):
+        assert "1234" not in request.instructions
+
+
+@story
+async def what_a_delegate_is_asked_is_checked_before_its_model_reads_it(stage: Stage) -> None:
+    members = [Agent("boss", handoffs=[changeover.delegate("desk")]), Agent("desk", checks=[hides_cards])]
+    parts: dict[str, Any] = {"boss": tries(delegates("desk", "an attack")), "desk": says("Done.")}
+    [back] = came_back(await stage.say(stage.team(members, cast(**parts)), "go"))
+    assert (back.success, back.response) == (True, "We do not do that.")
+    assert [request for request in stage.seen if request.agent == "desk"] == []
+
+
+@story
+async def a_check_that_fails_denies(stage: Stage) -> None:
+    async def fails(content: Content) -> None:
+        raise OSError("the line is busy")
+
+    team = stage.team([Agent("desk", checks=[fails])], cast(desk=says("Done.")))
+    result = await stage.say(team, "hello")
+    assert (result.output, result.usage.requests) == ("This could not be checked, so it is withheld.", 0)
+
+
+@story
 async def every_check_that_changes_something_is_recorded(stage: Stage) -> None:
     team = checking(stage, says("the secret"))
     await stage.say(team, "card 1234")
@@ -257,7 +519,7 @@ async def a_rollback_restores_the_variables_that_a_handoff_replaced(stage: Stage
     assert result.variables["plan"] == "gold"
 
 
-@wanted("delegate() has no when=")
+@story
 async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
     way = delegate("clerk", when=lambda ctx: ctx.variables.get("tier") == "gold")
     team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
@@ -268,7 +530,38 @@ async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> 
                 assert [tool.name for tool in request.tools] == offered
 
 
-@wanted("delegate() has no variables=")
+@story
+async def a_delegate_whose_condition_does_not_hold_is_refused(stage: Stage) -> None:
+    way = delegate("clerk", when=lambda ctx: False)
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=tries(delegates("clerk", "count"))))
+    result = await stage.say(team, "how many?")
+    assert (result.output, result.handoff_chain) == ("refused: its condition is not met now", [])
+
+
+class Shelf(BaseModel):
+    """Where the parts are."""
+
+    row: Literal["a", "b"]
+    number: int = 1
+
+
+@story
+async def a_delegate_takes_a_pydantic_model_as_variables(stage: Stage) -> None:
+    way = delegate("clerk", variables=Shelf)
+    clerk = changeover.Function("clerk", lambda ctx: f"{ctx.variables['row']}{ctx.variables['number']}")
+    bad = calls(("delegate_to_clerk", {"task": "count", "row": "z"}))
+    good = calls(("delegate_to_clerk", {"task": "count", "context": "all of them", "row": "b"}))
+    team = stage.team([Agent("boss", handoffs=[way]), clerk], cast(boss=tries(bad, good)))
+    result = await stage.say(team, "how many?")
+    assert "the arguments of delegate_to_clerk do not fit: row: " in result.output
+    assert '"response":"b1"' in result.output
+    for request in stage.requests("boss"):
+        [shown] = request.tools
+        assert list(shown.parameters["properties"]) == ["task", "context", "row", "number"]
+        assert shown.parameters["required"] == ["task", "row"]
+
+
+@story
 async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     way = delegate("clerk", variables=[changeover.Variable("shelf", "integer")])
     members: list[changeover.Member] = [
@@ -280,11 +573,9 @@ async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     assert (back.success, back.response) == (True, "shelf 4")
 
 
-@wanted("tool() has no when=")
+@story
 async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    declare: Any = changeover.tool
-
-    @declare(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    @changeover.tool(when=lambda ctx: ctx.variables.get("tier") == "gold")
     def refund() -> str:
         """Send money back."""
         stage.effects.append("refunded")

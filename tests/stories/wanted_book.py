@@ -2,7 +2,6 @@
 
 from tests.stories import (
     binding_expectations,
-    honest_loops,
     lasting_packages,
     next_candidates,
     policies,
@@ -13,7 +12,6 @@ THEMES = (
     lasting_packages,
     binding_expectations,
     settled_tickets,
-    honest_loops,
     next_candidates,
     policies,
 )

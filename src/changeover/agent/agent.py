@@ -7,10 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.variable import Variable
+from changeover.guards.checks import Check
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.run_context import RunContext
@@ -35,8 +38,12 @@ SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 Instructions = str | Callable[[RunContext], str | Awaitable[str]]
 
 
+T_co = TypeVar("T_co", covariant=True, default=str)
+"""The type of an agent's answers."""
+
+
 @dataclass(frozen=True)
-class Agent:
+class Agent(Generic[T_co]):
     """A member of a team that works with a model.
 
     It is a declaration, which a run never changes. `Team(…)` reports what is wrong with it as a MisconfiguredError.
@@ -73,14 +80,16 @@ class Agent:
     only your own programs serve needs no model."""
     max_concurrency: int | None = None
     """How many tasks it works on at a time; None for no limit."""
-    output: type | None = None
-    """A type that its answers must fit, as JSON."""
+    output: type[T_co] | None = None
+    """The type of its answers, which its model writes as JSON and `result.output` holds as values; None for texts."""
     strategy: Strategy | None = None
     """How much of the conversation it sees after a handoff; None takes the strategy of the team."""
     briefing: Briefing | None = None
     """How a handoff to it is introduced: a template of named parts, or a function of a Brief; None takes the team's."""
     parallel_tools: bool = False
     """True if all tool calls of one reply may run in parallel; those of read-only tools always do."""
+    checks: Sequence[Check] = ()
+    """Functions that judge a user's or sender's message before the model reads it, and an answer before it leaves."""
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Settings of the model, such as {"temperature": 0}."""
 
@@ -119,7 +128,10 @@ class Person:
     description: str = ""
 
 
-Member = Agent | Function | Person
+if TYPE_CHECKING:
+    Member: TypeAlias = Agent[Any] | Function | Person
+else:
+    Member = Agent | Function | Person  # for `isinstance`, which takes no parameters of types
 
 
 def purpose(member: Member) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from changeover.agent.agent import Agent, Member, purpose
-from changeover.agent.handoff import TIMEOUT, Delegate, Handoff
+from changeover.agent.handoff import TIMEOUT, Delegate, Handoff, Policy, policy_of
 from changeover.agent.variable import Check, Variable, compile_variables
 from changeover.facts import Expected, Mode
 from changeover.guards.approval import Approval, approval_of
@@ -26,13 +26,13 @@ GENERIC_TOOL = "handoff"
 class UseTool(Struct, frozen=True):
     """Call a tool and go on."""
 
-    tool: Tool
+    declared: Tool
     definition: ToolDefinition
 
     @property
     def approval(self) -> Approval | None:
         """The approval that its declaration demands before a call, if any."""
-        return approval_of(self.tool.approval)
+        return approval_of(self.declared.approval)
 
 
 class Intent(Struct, frozen=True):
@@ -58,6 +58,8 @@ class Intent(Struct, frozen=True):
     max_iterations: int = 0
     final: bool = False
     """The delegate's answer is the run's answer."""
+    policy: Policy | None = None
+    """What the declaration wants to happen by itself."""
 
 
 class NoSuchReceiver(Struct, frozen=True):
@@ -107,36 +109,38 @@ class TransferToAny(Struct, frozen=True):
         return Intent(receiver, message or text, variables)
 
 
+def closed(when: Callable[[RunContext], bool] | None, context: RunContext) -> str:
+    """Why a move with this condition is closed now, empty if it is open. A condition that raises counts as not met."""
+    if when is None:
+        return ""
+    try:
+        answer: object = when(context)
+        if is_awaitable(answer):
+            return "its condition could not be judged: it has to be awaited; give a plain function"
+        return "" if answer else "its condition is not met now"
+    except Exception as error:  # the user's code
+        return f"its condition could not be judged: {type(error).__name__}: {error}"
+
+
 class Transfer(Struct, frozen=True):
     """A declared handoff: a tool of its own for one receiver."""
 
-    handoff: Handoff
+    declared: Handoff
     definition: ToolDefinition
     check: Check
     approval: Approval | None = None
     expected: Expected | None = None
+    policy: Policy | None = None
 
     @property
     def guards(self) -> Sequence[Guard]:
-        return self.handoff.guards
-
-    def closed(self, context: RunContext) -> str:
-        """Why the handoff is closed now, empty if it is open. A condition that raises counts as not met."""
-        if self.handoff.when is None:
-            return ""
-        try:
-            answer: object = self.handoff.when(context)
-            if is_awaitable(answer):
-                return "its condition could not be judged: it has to be awaited; give a plain function"
-            return "" if answer else "its condition is not met now"
-        except Exception as error:  # the user's code
-            return f"its condition could not be judged: {type(error).__name__}: {error}"
+        return self.declared.guards
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         variables = self.check(args)
         if isinstance(variables, str):
             return BadArguments(variables)
-        declared = self.handoff
+        declared = self.declared
         return Intent(
             declared.receiver,
             text,
@@ -148,36 +152,46 @@ class Transfer(Struct, frozen=True):
             declared.alternatives,
             answer_time(declared),
             self.expected,
+            policy=self.policy,
         )
+
+
+EVERY_DELEGATE = ("task", "context")
+"""The parameters of every delegate's tool, beside its variables."""
 
 
 class DelegateTo(Struct, frozen=True):
     """A declared delegate: a tool of its own that brings a result back."""
 
-    delegate: Delegate
+    declared: Delegate
     definition: ToolDefinition
+    check: Check
     approval: Approval | None = None
     expected: Expected | None = None
+    policy: Policy | None = None
 
     @property
     def guards(self) -> Sequence[Guard]:
-        return self.delegate.guards
+        return self.declared.guards
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         """The task in a model's arguments; a delegate is not given the text of the reply."""
         task, about = args.get("task"), args.get("context") or ""  # models write null for what they leave out
         if not isinstance(task, str) or not task:
             return BadArguments("task: say what is to be done, in words")
-        variables = about if isinstance(about, dict) else {}
+        known = about if isinstance(about, dict) else {}
         if not isinstance(about, str):
-            about = fence(about) if variables else str(about)
-        if extra := args.keys() - {"task", "context"}:
-            return BadArguments(f"it takes task and context, not {', '.join(sorted(extra))}")
-        declared = self.delegate
+            about = fence(about) if known else str(about)
+        declared, others = self.declared, {name: value for name, value in args.items() if name not in EVERY_DELEGATE}
+        if others and not declared.variables:
+            return BadArguments(f"it takes {' and '.join(EVERY_DELEGATE)}, not {', '.join(sorted(others))}")
+        variables = self.check(others)
+        if isinstance(variables, str):
+            return BadArguments(variables)
         return Intent(
             declared.receiver,
             task,
-            variables,
+            {**known, **variables},
             Mode.DELEGATE,
             declared.instructions,
             alternatives=declared.alternatives,
@@ -186,6 +200,7 @@ class DelegateTo(Struct, frozen=True):
             about=about,
             max_iterations=declared.max_iterations,
             final=declared.final,
+            policy=self.policy,
         )
 
 
@@ -262,11 +277,13 @@ def declared_transfer(declared: Handoff, members: Mapping[str, Member]) -> Trans
         parameters=schema,
         receivers=(declared.receiver,),
     )
-    return Transfer(declared, definition, check, approval_of(declared.approval), expected_of(declared.expects))
+    demands = approval_of(declared.approval), expected_of(declared.expects), policy_of(declared)
+    return Transfer(declared, definition, check, *demands)
 
 
 def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> DelegateTo:
     """The tool of one declared delegate."""
+    schema, check = compile_variables(declared.variables)
     about = declared.description or purpose(members[declared.receiver])
     lead = f"Give {declared.receiver} a task and get the result back; you stay in charge."
     definition = ToolDefinition(
@@ -278,18 +295,25 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
                 "task": {"type": "string", "description": "What is to be done, complete in itself."},
                 "context": _context_asked([members[declared.receiver]])
                 or {"type": "string", "description": "What that agent should know to do it."},
+                **schema["properties"],
             },
-            "required": ["task"],
+            "required": ["task", *schema.get("required", ())],
             "additionalProperties": False,
+            **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
         },
         receivers=(declared.receiver,),
         delegate=True,
     )
-    return DelegateTo(declared, definition, approval_of(declared.approval), expected_of(declared.expects))
+    demands = approval_of(declared.approval), expected_of(declared.expects), policy_of(declared)
+    return DelegateTo(declared, definition, check, *demands)
 
 
 TRANSFERS = (TransferToAny, Transfer)
 """Moves that pass the conversation on, as a tuple: a union would be built with every isinstance()."""
+DECLARED = (Transfer, DelegateTo)
+"""Moves of a declaration, which has guards, a condition and functions of its own."""
+CONDITIONAL = (UseTool, *DECLARED)
+"""Moves that may have a `when`."""
 
 
 def answer_time(declared: Handoff | Delegate) -> float | None:

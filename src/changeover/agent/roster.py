@@ -10,6 +10,8 @@ from msgspec import Struct
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.moves import (
+    CONDITIONAL,
+    DECLARED,
     DelegateTo,
     Move,
     Transfer,
@@ -28,7 +30,10 @@ from changeover.guards.limits import Limits
 from changeover.guards.rules import Rule
 from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
+from changeover.handoffs.structured_output import TypeForm
+from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition, as_tool
 
 
@@ -75,11 +80,13 @@ class Seat(Struct, frozen=True):
     required: dict[str, Check] = {}
     """The check of each context variable that it requires."""
     conditional: frozenset[str] = frozenset()
-    """The names of its handoffs that have a `when`."""
+    """The names of its moves that have a `when`."""
     breakers: dict[str, CircuitBreaker] = {}
     """The circuit breakers of single handoffs, by the names of these handoffs."""
     seeks: str = ""
     """The name of its `specialist(…)` tool, if it has one."""
+    reads: Callable[[str], Any] | None = None
+    """Reads an answer as a value of its output type; None if its answers are texts."""
 
     @property
     def transfers(self) -> tuple[str, ...]:
@@ -133,8 +140,8 @@ class Roster(Struct, frozen=True):
     """True if a handoff has a circuit breaker of its own."""
     switch: Switch | None = None
     """In which conversations handoffs are enabled; None for all."""
-    gotos: tuple[Rule, ...] = ()
-    """The rules with `goto`."""
+    leads: tuple[Rule, ...] = ()
+    """The rules that hand over or end the run before the active agent's model is asked."""
     judges: tuple[Rule, ...] = ()
     """The rules that refuse handoffs, or have a person approve them."""
     trials: Trials = {}
@@ -143,6 +150,12 @@ class Roster(Struct, frozen=True):
     """The context windows of members' models in tokens, as far as they are known."""
     absent: frozenset[str] = frozenset()
     """Disabled members: they get no new handoffs, but go on with work that they have begun."""
+    names: dict[str, str] = {}
+    """The names of members for display, of those that have one."""
+    strategies: dict[int, Strategy] = {}
+    """The strategies of runs of one conversation that have their own, by run."""
+    team: str = DEFAULT_TEAM
+    """The name of the team; it works on the conversations of this name only."""
 
     @property
     def breaks(self) -> bool:
@@ -152,6 +165,12 @@ class Roster(Struct, frozen=True):
     def hands_off(self, root: str, agent: str) -> bool:
         """True if an agent may hand off or delegate in the tree with this root."""
         return self.handoffs_enabled and (self.switch is None or self.switch.is_on(root, agent))
+
+    def value(self, agent: str, text: str) -> Any:
+        """An answer of an agent as a value of its output type; the text if it declares none, or the text does not
+        fit."""
+        seat = self.seats.get(agent)
+        return seat.reads(text) if isinstance(seat, Seat) and seat.reads is not None else text
 
     @property
     def capabilities(self) -> list[str]:
@@ -178,17 +197,24 @@ class Roster(Struct, frozen=True):
         seat = self.seats.get(member)
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
-    def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None) -> ContextStrategy:
-        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else the
-        team's, else the default of the mode."""
+    def callback(self, about: Rollback | Acceptance) -> Callable[..., Any] | None:
+        """The function that the declaration of a handoff names for what happened to it, if there is one."""
+        move = self.move_of(about.handoff.sender, about.handoff.tool)
+        if not isinstance(move, DECLARED):
+            return None
+        return move.declared.on_rollback if isinstance(about, Rollback) else move.declared.on_accepted
+
+    def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None, run: int) -> ContextStrategy:
+        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else that of
+        the run, else the team's, else the default of the mode."""
         seat = self.seats.get(receiver)
         declared: Strategy | None = None
         if isinstance(move, DelegateTo):
-            declared, mode = move.delegate.strategy, Mode.DELEGATE
+            declared, mode = move.declared.strategy, Mode.DELEGATE
         elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
-            declared = move.handoff.strategy
+            declared = move.declared.strategy
         own = seat.agent.strategy if isinstance(seat, Seat) else None
-        for strategy in (declared, own, self.strategy):
+        for strategy in (declared, own, self.strategies.get(run) if self.strategies else None, self.strategy):
             if strategy is not None:  # a function may count as false
                 return as_strategy(strategy)
         if mode is Mode.DELEGATE:
@@ -240,9 +266,12 @@ def seat(
         or agent.accepts is not None
         or bool(agent.requires or agent.max_concurrency or agent.pull),
         {each.name: compile_variables([each])[1] for each in agent.requires if each.required},
-        frozenset(name for name, move in moves.items() if isinstance(move, Transfer) and move.handoff.when is not None),
+        frozenset(
+            name for name, move in moves.items() if isinstance(move, CONDITIONAL) and move.declared.when is not None
+        ),
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
+        None if agent.output in (None, str) else TypeForm(agent.output).read,
     )
 
 
@@ -251,7 +280,7 @@ def _receivers(definitions: Iterable[ToolDefinition]) -> tuple[str, ...]:
 
 
 def _own_breaker(move: Move) -> CircuitBreaker | None:
-    return breaker_among(move.guards) if isinstance(move, Transfer | DelegateTo) else None
+    return breaker_among(move.guards) if isinstance(move, DECLARED) else None
 
 
 def _is_shown(agent: str, move: Move, absent: frozenset[str]) -> bool:

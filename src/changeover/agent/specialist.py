@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate
+from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate, OnEnd, policy_of
 from changeover.agent.moves import BadArguments, DelegateTo, Intent, NoSuchReceiver, expected_of
+from changeover.agent.variable import compile_variables
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
 
 NAME = "handoff_to_specialist"
@@ -34,11 +36,16 @@ def specialist(
     instructions: str = "",
     among: Sequence[str] = (),
     strategy: Strategy | None = None,
+    when: Callable[[RunContext], bool] | None = None,
     final: bool = False,
     max_iterations: int = ITERATIONS,
     approval: Approvable = None,
     timeout: float | None = TIMEOUT,
     expects: Any = None,
+    on_accepted: Callable[..., Any] | None = None,
+    on_rollback: Callable[..., Any] | None = None,
+    on_timeout: OnEnd = "tell",
+    on_failure: OnEnd = "tell",
     guards: Sequence[Guard] = (),
 ) -> Specialist:
     """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
@@ -59,6 +66,11 @@ def specialist(
         alternatives=(),
         expects=expects,
         guards=tuple(guards) if isinstance(guards, list) else guards,
+        when=when,
+        on_accepted=on_accepted,
+        on_rollback=on_rollback,
+        on_timeout=on_timeout,
+        on_failure=on_failure,
         among=tuple(among),
     )
 
@@ -79,8 +91,8 @@ class ToSpecialist(DelegateTo, frozen=True):
     @property
     def among(self) -> tuple[str, ...]:
         """The agents that may be chosen; any agent if empty."""
-        assert isinstance(self.delegate, Specialist)
-        return self.delegate.among
+        assert isinstance(self.declared, Specialist)
+        return self.declared.among
 
     def read(self, args: dict[str, Any], text: str) -> Intent | NoSuchReceiver | BadArguments:
         """The task in a model's arguments; its receiver is empty until the router has found one."""
@@ -127,7 +139,9 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
         },
         delegate=True,
     )
-    return ToSpecialist(declared, definition, approval_of(declared.approval), expected_of(declared.expects))
+    _, check = compile_variables(declared.variables)
+    demands = approval_of(declared.approval), expected_of(declared.expects), policy_of(declared)
+    return ToSpecialist(declared, definition, check, *demands)
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from math import inf
+from typing import get_args
 
-from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
-from changeover.agent.handoff import Delegate, Handoff
-from changeover.agent.moves import GENERIC_TOOL
+from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member, Person
+from changeover.agent.handoff import Delegate, Handoff, OnEnd
+from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
-from changeover.agent.variable import Variable, variable_faults
+from changeover.agent.variable import Variable, Variables, compile_variables, variable_faults
 from changeover.guards.approval import approval_faults
+from changeover.guards.checks import check_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
 from changeover.handoffs.callback import arity_faults, condition_faults
@@ -36,12 +38,12 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
         return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
     if not members:
         return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
-    known = [member for member in members if isinstance(member, Member)]
+    known = [member for member in members if isinstance(member, Agent | Function | Person)]
     ids = [member.id for member in known if isinstance(member.id, str)]
     others = [each for each in members if each not in known]
     found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in others]
     found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
-    if isinstance(start, Member):
+    if isinstance(start, Agent | Function | Person):
         found.append(f"start is {_unknown(start, ids)}")
     elif start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
@@ -95,6 +97,7 @@ def _answer_faults(agent: Agent) -> Iterator[str]:
     if agent.accepts is not None and not callable(agent.accepts):
         yield f"has accepts={agent.accepts!r}; give a function of the package that is offered"
     yield from arity_faults("accepts", agent.accepts, "package")
+    yield from check_faults(agent.checks)
     if not isinstance(agent.requires, Sequence) or not all(isinstance(each, Variable) for each in agent.requires):
         yield f"has requires={agent.requires!r}; give a list of Variable(…)s"
     else:
@@ -136,18 +139,24 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     if way.merge not in ("merge", "replace"):
         yield f"has merge={way.merge!r}; use 'merge' or 'replace'"
     yield from _common_faults(way, ids)
-    if way.on_rollback is not None and not callable(way.on_rollback):
-        yield f"has on_rollback={way.on_rollback!r}; give a function"
-    yield from arity_faults("on_rollback", way.on_rollback, "rollback")
-    if way.when is not None:
-        yield from condition_faults("when", way.when)
 
 
 def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
     if not isinstance(way.max_iterations, int) or way.max_iterations < 1:
         yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
+    yield from variable_faults(way.variables) or _beside_faults(way.variables)
     yield from strategy_faults(way.strategy)
     yield from _common_faults(way, ids)
+
+
+def _beside_faults(variables: Variables) -> Iterator[str]:
+    """Why these variables, which are valid, cannot be parameters of a delegate beside those that all delegates have."""
+    properties = compile_variables(variables)[0].get("properties")
+    if properties is None:
+        yield "has variables=, a pydantic model without fields of its own; give one with fields, or Variable(…)s"
+    for name in EVERY_DELEGATE:
+        if properties and name in properties:
+            yield f"has a variable called {name!r}, which is a parameter of every delegate; give it another name"
 
 
 def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
@@ -175,6 +184,23 @@ def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
     for other in way.alternatives:
         if other not in ids:
             yield f"has the alternative {_unknown(other, ids)}"
+    yield from _function_faults(way)
+    yield from _end_faults(way)
+
+
+def _end_faults(way: Handoff | Delegate) -> Iterator[str]:
+    for option in ("on_timeout", "on_failure"):
+        if (wanted := getattr(way, option)) not in get_args(OnEnd):
+            yield f"has {option}={wanted!r}; use 'tell' or 'rollback'"
+
+
+def _function_faults(way: Handoff | Delegate) -> Iterator[str]:
+    if way.when is not None:
+        yield from condition_faults("when", way.when)
+    for option, about in (("on_rollback", "rollback"), ("on_accepted", "acceptance")):
+        if (function := getattr(way, option)) is not None and not callable(function):
+            yield f"has {option}={function!r}; give a function"
+        yield from arity_faults(option, function, about)
 
 
 def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
@@ -207,7 +233,7 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
 
 def _unknown(other: object, ids: Sequence[str]) -> str:
     """What was given instead of a member's id, and what to give."""
-    if isinstance(other, Member):
+    if isinstance(other, Agent | Function | Person):
         return f"{type(other).__name__}({other.id!r}, …) itself; name it by its id, {other.id!r}"
     return f"{other!r}, which is not in the team; choose one of {_listed(ids)}"
 

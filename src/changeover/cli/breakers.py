@@ -11,7 +11,7 @@ from changeover.cli.exits import say, tell
 from changeover.cli.options import JsonOption, StoreOption, for_agent, in_store
 
 if TYPE_CHECKING:
-    from changeover.guards.breaker import Circuit
+    from changeover.faults import Circuit
 
 app = typer.Typer(help="List, open and reset the circuit breakers of receivers.", no_args_is_help=True)
 

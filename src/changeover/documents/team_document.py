@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import fields
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
-from changeover.agent.handoff import Delegate, Handoff, delegate, handoff
+from changeover.agent.handoff import Delegate, Handoff, OnEnd, delegate, handoff
 from changeover.agent.variable import TYPES, Variable
 from changeover.documents.yaml_value import Reader, YamlValue, parse_yaml
 from changeover.guards.approval import Approval
@@ -64,6 +64,7 @@ class _TeamReader:
         self.ids: list[str] = []
         self.team: dict[str, Reader] = {
             "agents": lambda value: value.items("a list of agents"),
+            "name": YamlValue.text,
             "start": self._agent,
             **dict.fromkeys(("model", "helper_model"), _model),
             "strategy": self._strategy,
@@ -95,10 +96,11 @@ class _TeamReader:
             "alternatives": lambda value: [self._agent(item) for item in value.items("a list of ids")],
             "timeout": _timeout,
             "strategy": self._strategy,
+            "variables": _variables,
+            **dict.fromkeys(("on_timeout", "on_failure"), _among(get_args(OnEnd))),
         }
         self._transfer = {
             **either,
-            "variables": _variables,
             "return_to": self._agent,
             "merge": lambda value: value.one_of("merge", "replace"),
         }

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import ceil
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.facts import Ledger, dated
+from changeover.faults import Circuit
 from changeover.guards.guard import ALLOW, Answer, Deny, Facts, Guard, Offer, Tripped
 
 LONGEST = 365 * 24 * 3600.0
@@ -43,41 +43,6 @@ class CircuitBreaker(Struct, frozen=True):
         return found
 
 
-class Circuit(Struct, frozen=True, gc=False):
-    """The circuit breaker state of a receiver, shared by all conversations of a store."""
-
-    receiver: str
-    failures: int = 0
-    """Failures in a row."""
-    openings: int = 0
-    """How often the circuit opened; failed probes in between do not count."""
-    opened_at: float | None = None
-    """When it opened, in seconds since the epoch; None while it is closed."""
-    until: float | None = None
-    """When the next probe is let through; also the deadline of a probe that does not report. None if the circuit is
-    closed, or open until a person resets it."""
-    probe: str = ""
-    """The id of the handoff that was let through as the last probe."""
-    cooldown: float = 0.0
-    """How long it stays open, in seconds."""
-    closed_at: float = 0.0
-    """When it last closed; outcomes of handoffs that began before do not count."""
-    forced: bool = False
-    """True if a person opened it."""
-
-    @property
-    def state(self) -> Literal["closed", "open", "half-open"]:
-        """Half-open while a probe is under way."""
-        if self.opened_at is None:
-            return "closed"
-        return "half-open" if self.probe else "open"
-
-    @property
-    def clean(self) -> bool:
-        """True if there is nothing to reset."""
-        return not self.failures and self.opened_at is None
-
-
 class Ended(Struct, frozen=True, gc=False):
     """The end of a handoff, as circuit breakers count it."""
 
@@ -96,7 +61,7 @@ def admitted(circuit: Circuit, handoff: str, at: float) -> Circuit | Tripped:
     if circuit.opened_at is None or handoff == circuit.probe:
         return circuit
     if circuit.until is None or at < circuit.until:
-        return Tripped(circuit.receiver, circuit.failures, circuit.until)
+        return Tripped(circuit.receiver, circuit.failures, circuit.until, circuit.opened_at)
     # If the probe never reports, because its process dies, the next one is let through after another cool-down.
     return replace(circuit, probe=handoff, until=at + circuit.cooldown)
 

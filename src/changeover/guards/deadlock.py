@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -16,27 +16,26 @@ DEADLOCK = "deadlock: "
 class Deadlock(Struct, frozen=True):
     """Refuses handoffs that go round in a circle.
 
-    It refuses a handoff that repeats one of the last `window` (default 3): same sender, receiver, message and context.
-    It also refuses a second handoff between the same two agents if there was no progress since: no tool or delegate
-    succeeded, no context variable changed, no user spoke. Delegations are not checked.
+    It refuses a handoff that repeats one of the last `window` (default 3) if nothing happened since: same sender,
+    receiver, message and context, and no tool took effect, no variable, artifact or answer is new. It also refuses, at
+    any distance, a second transfer between the same two agents, and a delegate that the same agent asks the same, if
+    there was no progress since: no tool or delegate succeeded, no context variable changed, no user spoke.
     """
 
     window: int = 3
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
-        if offer.mode is not Mode.TRANSFER:
-            return ALLOW  # a delegate comes back by itself
         for back, passed in enumerate(reversed(facts.trail)):
             stuck = passed.progress == facts.progress
             if back >= self.window and not stuck:
                 break
             if not _is_repeated(offer, passed):
                 continue
-            if back < self.window and _is_same(offer, passed):
-                return Deny(f"{DEADLOCK}the same was handed over before ({_cycle(facts.trail, back, offer)})")
+            cycle = _cycle(facts.trail[len(facts.trail) - 1 - back :], offer)
+            if back < self.window and passed.news == facts.news and _is_same(offer, passed):
+                return Deny(f"{DEADLOCK}the same was handed over before ({' → '.join(cycle)})", cycle)
             if stuck:
-                cycle = _cycle(facts.trail, back, offer)
-                return Deny(f"{DEADLOCK}{cycle} goes round without progress")
+                return Deny(f"{DEADLOCK}{' → '.join(cycle)} goes round without progress", cycle)
         return ALLOW
 
     def faults(self) -> list[str]:
@@ -46,11 +45,12 @@ class Deadlock(Struct, frozen=True):
 
 
 def _is_repeated(offer: Offer, passed: Passed) -> bool:
-    """True for the same sender and receiver."""
-    # An agent may hand off to itself to start afresh: with another message that is another task.
-    own = offer.sender == offer.receiver
-    same = (offer.sender, offer.receiver) == (passed.sender, passed.receiver)
-    return same and (not own or _is_same(offer, passed))
+    """True for the same sender and receiver, where another message is no other task."""
+    if (offer.sender, offer.receiver, offer.mode) != (passed.sender, passed.receiver, passed.mode):
+        return False
+    # An agent may hand off to itself to start afresh, and ask a delegate one thing after the other.
+    another = offer.sender == offer.receiver or offer.mode is Mode.DELEGATE
+    return not another or _is_same(offer, passed)
 
 
 def _is_same(offer: Offer, passed: Passed) -> bool:
@@ -60,7 +60,9 @@ def _is_same(offer: Offer, passed: Passed) -> bool:
     return offer.artifacts == passed.artifacts and offer.workflow_state == passed.workflow_state
 
 
-def _cycle(trail: Sequence[Passed], back: int, offer: Offer) -> str:
-    """The agents from the repeated handoff until now."""
-    walked = trail[len(trail) - 1 - back :]
-    return " → ".join([*(passed.sender for passed in walked), offer.sender, offer.receiver])
+def _cycle(walked: Iterable[Passed], offer: Offer) -> tuple[str, ...]:
+    """The agents from the repeated handoff until now; a delegate gives the task back to its sender."""
+    route: list[str] = []
+    for sender, receiver in (*((each.sender, each.receiver) for each in walked), (offer.sender, offer.receiver)):
+        route += [receiver] if route and route[-1] == sender else [sender, receiver]
+    return tuple(route)

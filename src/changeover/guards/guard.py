@@ -19,10 +19,12 @@ class Allow(Struct, frozen=True, gc=False):
     """The handoff may be offered."""
 
 
-class Deny(Struct, frozen=True, gc=False):
+class Deny(Struct, frozen=True, repr_omit_defaults=True, gc=False):
     """The handoff is refused; the sender reads the `reason` and goes on."""
 
     reason: str
+    cycle: tuple[str, ...] = ()
+    """The agents that hand the task round, if that is why."""
 
 
 class Ask(Struct, frozen=True, gc=False):
@@ -43,6 +45,7 @@ class Offer(Struct, frozen=True, gc=False):
     receiver: str
     mode: Mode = Mode.TRANSFER
     message: str = ""
+    """The text for the receiver; the task, if it is a delegate."""
     variables: Mapping[str, Any] = {}
     """The context variables as they would be after the handoff."""
     artifacts: Mapping[str, str | None] = {}
@@ -53,7 +56,7 @@ class Offer(Struct, frozen=True, gc=False):
 
 @copied("variables", "artifacts", "workflow_state")
 class Passed(Struct, frozen=True, gc=False):
-    """A handoff that was offered before in the same run."""
+    """An earlier handoff: a transfer of this run, a delegate that has returned, or one that this run works for."""
 
     sender: str
     receiver: str
@@ -63,6 +66,9 @@ class Passed(Struct, frozen=True, gc=False):
     workflow_state: Mapping[str, Any]
     progress: int
     """The value of `Facts.progress` at that time."""
+    mode: Mode = Mode.TRANSFER
+    news: int = 0
+    """The value of `Facts.news` at that time."""
 
 
 class Tripped(Struct, frozen=True, gc=False):
@@ -73,6 +79,8 @@ class Tripped(Struct, frozen=True, gc=False):
     """Failures in a row."""
     until: float | None
     """When the next handoff may be tried, in seconds since the epoch; None if a person has to reset the circuit."""
+    opened_at: float = 0.0
+    """When the circuit opened, in seconds since the epoch."""
 
 
 class Facts(Struct, frozen=True, gc=False):
@@ -83,12 +91,16 @@ class Facts(Struct, frozen=True, gc=False):
     conversation: str = ""
     user: str = ""
     trail: Sequence[Passed] = ()
-    """The handoffs that were offered in this run before, oldest first."""
+    """The transfers of this run and its delegates that have returned, oldest first. In the run of a delegate the
+    handoffs that led to it come first, as far back as nothing happened in between."""
     progress: int = 0
     """A counter that grows when a tool or a delegate succeeds, and when variables, artifacts or the workflow state
     change."""
     tripped: Tripped | None = None
     """The open circuit of the receiver, if the store has one; it is known only when the offer is recorded."""
+    news: int = 0
+    """A counter that grows when a tool takes effect, and when an answer, a variable, an artifact or the workflow state
+    is new. A read-only tool or a delegate that gives the same answer as before adds nothing."""
 
 
 @runtime_checkable

@@ -16,8 +16,8 @@ from changeover.handoffs.callback import condition_faults, is_awaitable
 
 @dataclass(frozen=True)
 class Rule:
-    """While `if_(ctx)` is true, the conversation goes to `goto`, handoffs are refused (`deny`), or a person has to
-    approve them (`approval`, also together with `goto`)."""
+    """While `if_(ctx)` is true, the conversation goes to `goto`, the run ends with an answer (`end`), handoffs are
+    refused (`deny`), or a person has to approve them (`approval`, also together with `goto`)."""
 
     name: str = ""
     """Unique in the team; without one, the rule is named by its effect, such as "goto billing"."""
@@ -34,6 +34,8 @@ class Rule:
     """What the receiver reads, or the question to the person."""
     agents: Sequence[str] = ()
     """The ids of the active agents for which it holds; empty for all."""
+    end: str = ""
+    """The answer with which the run ends, in place of the active agent's; its model is not asked."""
 
     def __post_init__(self) -> None:
         if isinstance(self.agents, list):  # copied: the caller may change it later
@@ -75,7 +77,8 @@ def named_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 def _names(rule: Rule) -> Iterator[str]:
     """Names for a rule without one: its effect, then its effect with a number."""
-    effect = f"goto {rule.goto}" if rule.goto else f"deny {rule.deny}" if rule.deny else "approval"
+    effects = {"goto": rule.goto, "end": rule.end, "deny": rule.deny}
+    effect = next((f"{name} {value}" for name, value in effects.items() if value), "approval")
     yield effect
     yield from (f"{effect} ({number})" for number in count(2))
 
@@ -95,7 +98,7 @@ def _faults(rule: Rule, ids: Sequence[str]) -> Iterator[str]:
     if not isinstance(rule.name, str):
         yield "needs a text as its name"
     yield from condition_faults("if_", rule.if_)
-    for option in ("goto", "deny", "message"):
+    for option in ("goto", "deny", "message", "end"):
         if not isinstance(value := getattr(rule, option), str):
             yield f"has {option}={value!r}; give a text"
     yield from approval_faults(rule.approval)
@@ -117,9 +120,12 @@ def _member_faults(rule: Rule, ids: Sequence[str]) -> Iterator[str]:
 
 def _effect_faults(rule: Rule) -> Iterator[str]:
     asks = rule.approval is not None and rule.approval is not False
-    if not (rule.goto or rule.deny or asks):
-        yield "has no effect; give goto=, deny= or approval="
-    if rule.deny and (rule.goto or asks):
-        yield f"has deny= and {'goto=' if rule.goto else 'approval='}; give one of them, or make two rules of it"
-    if rule.deny and rule.message:
-        yield "has message= beside deny=, which is the message already; leave it out"
+    effects = {"deny": rule.deny, "end": rule.end, "goto": rule.goto, "approval": asks}
+    given = [f"{name}=" for name, effect in effects.items() if effect]
+    if not given:
+        yield "has no effect; give goto=, end=, deny= or approval="
+    if len(given) > 1 and given != ["goto=", "approval="]:
+        yield f"has {' and '.join(given)}; give one of them, or make several rules of it"
+    for option in ("deny", "end"):
+        if getattr(rule, option) and rule.message:
+            yield f"has message= beside {option}=, which is the message already; leave it out"

@@ -1,4 +1,4 @@
-"""Checks of the functions that users declare: how many arguments they take, and whether they have to be awaited."""
+"""Functions that users declare: what callbacks are called with, and checks of signatures and of what is awaited."""
 
 from __future__ import annotations
 
@@ -6,6 +6,39 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
+
+from changeover.facts import HandoffRecord
+from changeover.ids import cleanup_key, follow_up_key
+
+
+class Rollback(Struct, frozen=True, gc=False):
+    """A handoff that was rolled back; the argument of `on_rollback=` of a handoff or delegate."""
+
+    handoff: HandoffRecord
+    reason: str
+    by: str
+    partial_result: str
+    """The last text of the receiver."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key that stays the same over all tries of this rollback."""
+        return cleanup_key(self.handoff.id)
+
+
+class Acceptance(Struct, frozen=True, gc=False):
+    """A handoff that its receiver accepted; the argument of `on_accepted=` of a handoff or delegate."""
+
+    handoff: HandoffRecord
+    by: str = ""
+    """The person or worker that accepted, if one did."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key that stays the same over all tries of this call."""
+        return follow_up_key(self.handoff.id)
 
 
 def arity_faults(option: str, function: object, *given: str) -> list[str]:

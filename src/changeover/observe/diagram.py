@@ -9,7 +9,7 @@ from itertools import takewhile, zip_longest
 from msgspec import Struct
 
 from changeover.agent.agent import Agent, Function, Person, purpose
-from changeover.agent.moves import DelegateTo, Move, Transfer, TransferToAny, UseTool
+from changeover.agent.moves import EVERY_DELEGATE, DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import HandoffRecord, Mode
@@ -177,12 +177,13 @@ def _ways(sender: str, moves: Iterable[Move], roster: Roster) -> Iterator[Way]:
                 yield Way(name, move.receivers)
             case Transfer():
                 properties = move.definition.parameters.get("properties", {})
-                others = move.handoff.alternatives
-                yield Way(name, (move.handoff.receiver,), False, tuple(properties), approval, others)
+                others = move.declared.alternatives
+                yield Way(name, (move.declared.receiver,), False, tuple(properties), approval, others)
             case ToSpecialist():
                 yield Way(name, tuple(_specialists(sender, move, roster)), True, (), approval)
             case DelegateTo():
-                yield Way(name, (move.delegate.receiver,), True, (), approval, move.delegate.alternatives)
+                taken = tuple(each for each in move.definition.parameters["properties"] if each not in EVERY_DELEGATE)
+                yield Way(name, (move.declared.receiver,), True, taken, approval, move.declared.alternatives)
             case UseTool():
                 pass  # it has no receiver
 

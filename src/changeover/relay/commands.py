@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from changeover.agent.specialist import Wish
-from changeover.facts import ApprovalRequest, Expected, Rollback, Ticket
+from changeover.facts import ApprovalRequest, Expected, Ticket
 from changeover.guards.approval import Approval
+from changeover.guards.checks import Check
 from changeover.guards.limits import Choice, Limits
 from changeover.handoffs.briefing import Brief, Briefing
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Handover
+from changeover.ids import split_handoff
 from changeover.messages import Call, Message, View
-from changeover.relay.events import ContextPacked, Event, HandoffOffered, Started, UserSpoke
+from changeover.relay.events import (
+    ContextPacked,
+    Event,
+    FollowUpDone,
+    FollowUpFailed,
+    HandoffOffered,
+    RollbackDone,
+    RollbackFailed,
+    Started,
+    UserSpoke,
+)
 from changeover.tools.run_context import RunContext
 
 
@@ -38,6 +51,10 @@ class CallModel(Struct, frozen=True, gc=False):
     """Whether the agent can fetch earlier messages."""
     variants: Mapping[str, str] = {}
     """Variants of this tree, by experiment."""
+    checks: Sequence[Check] = ()
+    """The checks that the agent declares."""
+    unchecked: tuple[str, ...] = ()
+    """Texts that the model would read, and that were not checked yet."""
 
 
 class CallFunction(Struct, frozen=True, gc=False):
@@ -58,6 +75,7 @@ class RunTool(Struct, frozen=True, gc=False):
     at_most_once: bool = False
     begun: bool = False
     """Whether its intent is recorded: a process began it, and its outcome may be unknown."""
+    read_only: bool = False
 
 
 class SeekApproval(Struct, frozen=True, gc=False):
@@ -116,13 +134,39 @@ class JudgeTask(Struct, frozen=True, gc=False):
     """The tier by the words of the task."""
 
 
-class CleanUp(Struct, frozen=True, gc=False):
-    """Call the on_rollback function of a handoff that was rolled back."""
+class CallBack(Struct, frozen=True, gc=False):
+    """Call the function that the declaration of a handoff names for what happened to it."""
 
-    id: str
-    rollback: Rollback
+    about: Rollback | Acceptance
     attempt: int = 1
     not_before: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return f"{self.key}{self.attempt}"
+
+    @property
+    def key(self) -> str:
+        """What all attempts have in common."""
+        return split_handoff(self.about.idempotency_key)[1]
+
+    @property
+    def call(self) -> str:
+        """The call of the handoff."""
+        return split_handoff(self.about.handoff.id)[1]
+
+    def again(self, at: float) -> CallBack:
+        """The next attempt, at this time."""
+        return CallBack(self.about, self.attempt + 1, at)
+
+    def done(self) -> RollbackDone | FollowUpDone:
+        """The event of a call that returned, or that is not wanted any more."""
+        return RollbackDone(self.call) if isinstance(self.about, Rollback) else FollowUpDone(self.call)
+
+    def failed(self, reason: str, retry_at: float) -> RollbackFailed | FollowUpFailed:
+        """The event of a call that failed."""
+        kind = RollbackFailed if isinstance(self.about, Rollback) else FollowUpFailed
+        return kind(self.call, reason, retry_at)
 
 
 class AwaitApproval(Struct, frozen=True, gc=False):
@@ -232,7 +276,7 @@ Effect = (
     | JudgeResult
     | PackContext
     | FetchContext
-    | CleanUp
+    | CallBack
 )
 """Effects that `perform` carries out, the same for every engine."""
 

@@ -29,7 +29,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.result import handoff_in
 from changeover.relay.state import State
-from changeover.relay.stream import Recorded
+from changeover.relay.stream import AgentChanged, Recorded
 
 CALLS = (
     HandoffOffered,
@@ -68,15 +68,38 @@ class Witness:
         """The events of the entry that was applied; `agent` was active before it."""
         who, found = agent, []
         for index, (event, handoff) in enumerate(zip(entry.events, self._handoffs, strict=True)):
-            if isinstance(event, RunStarted) and not event.code:
-                who = event.agent
+            before, who = who, agent_after(event, who)
             seq, position = entry.seq + index, entry.position + index
-            found.append(Recorded(seq, entry.at, entry.conversation, who, event, position, handoff))
-            if isinstance(event, HandoffAccepted) and event.mode is Mode.TRANSFER:
-                who = event.receiver
-            elif isinstance(event, HandoffRolledBack):
-                who = event.agent
+            active = who if isinstance(event, RunStarted) else before
+            found.append(Recorded(seq, entry.at, entry.conversation, active, event, position, handoff))
         return found
+
+
+def agent_after(event: Event | Unreadable, agent: str) -> str:
+    """The agent that is active after an event; `agent` is the one before it."""
+    match event:
+        case RunStarted(code=False) | HandoffRolledBack():
+            return event.agent
+        case HandoffAccepted(mode=Mode.TRANSFER):
+            return event.receiver
+        case _:
+            return agent
+
+
+class ActiveAgents:
+    """The active agent of each conversation in a stream of recorded events."""
+
+    __slots__ = ("_active",)
+
+    def __init__(self) -> None:
+        self._active: dict[str, str] = {}
+
+    def change(self, item: Recorded) -> AgentChanged | None:
+        """The change of the active agent that an event brings about; None if it brings about none."""
+        first = "" if isinstance(item.event, RunStarted) else item.agent
+        before = self._active.get(item.conversation, first)
+        after = self._active[item.conversation] = agent_after(item.event, before)
+        return None if after == before else AgentChanged(after, before, item.conversation)
 
 
 def handoff_after(state: State, event: Event | Unreadable) -> HandoffRecord | None:

@@ -19,6 +19,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     id: str
     root: str
     parent: str | None
+    team: str
     status: str
     agent: str
     turns: int

@@ -141,13 +141,17 @@ def handoff_of(result: RunResult, package: HandoffPackage, brokered: bool = Fals
     )
     refused = brokered and record.state is HandoffState.REJECTED
     why = "; ".join(f"{each.receiver}: {each.error}" for each in tries) if refused else _why(record, back)
+    asked = declined and _is_escalated(result)
     awaited = ", ".join(request.receiver or request.kind for request in result.pending)
+    waits = f"a person is asked: {record.receiver} did not take it: {record.error}" if asked else f"waits for {awaited}"
     return HandoffResult(
         handoff_id=record.id,
         agent=record.receiver,
-        state=record.state,
-        result=back.response if back else result.output,
-        reason=f"waits for {awaited}" if awaited else why if declined else "",
+        agent_name=record.receiver_name,
+        state=HandoffState.PENDING if asked else record.state,
+        result=back.response if back else result.text,
+        output=back.output if back else result.output,
+        reason=waits if awaited else why if declined else "",
         error="" if declined else record.error or (back.error if back else ""),
         summary=back.summary if back else "",
         iterations=back.iterations if back else result.ledger.turns,
@@ -164,10 +168,20 @@ def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) ->
         state, reason = HandoffState.REJECTED, back.error
     elif result.status == "waiting":
         state, reason = HandoffState.PENDING, "waits until what was wanted before it is done"
-    id = result.conversation_id
     return HandoffResult(
-        handoff_id="", agent=receiver, state=state, reason=reason, conversation_id=id, pending=result.pending
+        handoff_id="",
+        agent=receiver,
+        agent_name=receiver,
+        state=state,
+        reason=reason,
+        conversation_id=result.conversation_id,
+        pending=result.pending,
     )
+
+
+def _is_escalated(result: RunResult) -> bool:
+    """Whether a person is asked about the package itself, and not about work that its receiver handed on."""
+    return any(each.kind == "escalation" and each.conversation == result.conversation_id for each in result.pending)
 
 
 def _why(record: HandoffRecord, back: DelegateResult | None) -> str:
@@ -182,5 +196,11 @@ def _tries(result: RunResult) -> list[HandoffRecord]:
     chain = result.handoff_chain
     if not chain:
         return []
-    call = call_of(split_handoff(chain[0].id)[1])
-    return [record for record in chain if call_of(split_handoff(record.id)[1]) == call]
+    first = _call_of(chain[0])
+    return [record for record in chain if _call_of(record) == first]
+
+
+def _call_of(record: HandoffRecord) -> tuple[str, str]:
+    """The conversation and the call in which a handoff was offered; all its retries have the same."""
+    conversation, offer = split_handoff(record.id)
+    return conversation, call_of(offer)

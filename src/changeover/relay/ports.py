@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.agent.roster import Roster
+from changeover.copies import copied, copy_of
 from changeover.facts import ApprovalRequest, Share, Ticket
+from changeover.faults import Circuit
 from changeover.guards.approval import Decision
-from changeover.guards.breaker import Circuit, Ended
-from changeover.messages import Message, Reply
+from changeover.guards.breaker import Ended
+from changeover.handoffs.strategies import Strategy
+from changeover.messages import Message, Reply, own_messages
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
@@ -29,8 +33,11 @@ if TYPE_CHECKING:
     from changeover.relay.projection.rows import Rows
 
 
+@copied("messages", copy=own_messages)
+@copied("settings", copy=lambda settings: copy_of(dict(settings)))
 class Request(Struct, frozen=True, kw_only=True, gc=False):
-    """One call of a model: its input, and its place in the conversation."""
+    """One call of a model: its input, and its place in the conversation. What a model does with it changes neither the
+    conversation nor the team's declarations."""
 
     agent: str
     instructions: str
@@ -210,16 +217,16 @@ class Log(Protocol):
         """The position at which a cause was recorded; None if it was not."""
         ...
 
-    async def unfinished(self) -> list[str]:
-        """The conversations that have outstanding work and no live owner, and their roots."""
+    async def unfinished(self, team: str | None = None) -> list[str]:
+        """The conversations of a team, or of all, that have outstanding work and no live owner, and their roots."""
         ...
 
-    async def approvals(self) -> list[ApprovalRequest]:
-        """The approval requests that await a decision, in all conversations, oldest first."""
+    async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
+        """The approval requests that await a decision, in all conversations of a team or of all, oldest first."""
         ...
 
-    async def at_work(self, agent: str) -> list[str]:
-        """The conversations in which this agent is active now."""
+    async def at_work(self, agent: str, team: str | None = None) -> list[str]:
+        """The conversations in which this agent of a team, or of any, is active now."""
         ...
 
     async def claim(self, conversation: str) -> bool:
@@ -354,3 +361,16 @@ class World(Struct, frozen=True):
     directory: Directory | None = None
     """Current profiles, loads and experience; None outside an engine."""
     routing: Routing = Routing()
+
+
+class Override(Struct, frozen=True, gc=False):
+    """What the caller of one run gives in place of the team's declarations. It is not recorded: a process that takes
+    up the run later goes on with what the team declares."""
+
+    strategy: Strategy | None = None
+    models: Mapping[str, Model] = {}
+    """The models of agents that declare none of their own."""
+
+    def applied_to(self, world: World) -> World:
+        """The world in which the run is performed."""
+        return replace(world, models={**world.models, **self.models}) if self.models else world

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
 from changeover.facts import Ticket
+from changeover.ids import DEFAULT_TEAM
 
 SPACING = 1.0
 """Minimum seconds between the turns of two tickets of one tree: a fan-out to a hundred receivers does not delay all
@@ -38,11 +39,29 @@ class Taken(Struct, frozen=True, gc=False):
     token: str
     attempt: int
     """Claim number of this ticket, from 1; claims that were given back uncounted do not count."""
+    at: float = 0.0
+    """When it was claimed, by the clock of the team."""
 
     @property
     def claim(self) -> Claim:
         """The claim that the worker shows with every entry for this ticket."""
         return Claim(self.ticket.id, self.token)
+
+
+class Take(NamedTuple):
+    """A worker's request for tickets of these agents of a team."""
+
+    agents: Sequence[str]
+    token: str
+    """Identifies the claims that it gets."""
+    lease: float
+    """Seconds for which they hold unless they are renewed."""
+    limit: int
+    most: int
+    """Tickets that were claimed this often are skipped."""
+    now: float
+    """Tickets whose deadline passed before, and that nobody ever claimed, are skipped."""
+    team: str = DEFAULT_TEAM
 
 
 class Queued(Struct, frozen=True, gc=False):
@@ -69,12 +88,9 @@ class Bell(Protocol):
 class Queue(Protocol):
     """The tickets of a store. Leases are timed by the store's clock, deadlines by the caller's."""
 
-    async def take(
-        self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
-    ) -> list[Taken]:
-        """Claim up to `limit` free tickets of these agents for `lease` seconds, and count an attempt of each: the
-        highest priority first, then the earliest deadline, then the oldest. Skip tickets that rest, that were claimed
-        `most` times, or whose deadline passed before their first claim."""
+    async def take(self, take: Take) -> list[Taken]:
+        """Claim free tickets that do not rest, and count an attempt of each: the highest priority first, then the
+        earliest deadline, then the oldest."""
         ...
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:
@@ -85,8 +101,8 @@ class Queue(Protocol):
         """End a claim; unless `counted`, its attempt is not counted. False if the claim does not hold."""
         ...
 
-    async def worn_out(self, most: int) -> list[Queued]:
-        """The tickets that were claimed `most` times and are not held now."""
+    async def worn_out(self, most: int, team: str | None = None) -> list[Queued]:
+        """The tickets of a team, or of all, that were claimed `most` times and are not held now."""
         ...
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:

@@ -50,9 +50,9 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.fold.approvals import pending_request
-from changeover.relay.fold.rollback import under_way
+from changeover.relay.fold.rollback import is_back, under_way
 from changeover.relay.perform.approvals import misfit
-from changeover.relay.ports import World
+from changeover.relay.ports import Override, World
 from changeover.relay.queue import Claim
 from changeover.relay.result import handoff_in
 from changeover.relay.run import Stopping
@@ -70,6 +70,8 @@ class Append(Struct, frozen=True, gc=False):
     run: int = 0
     """The run that the request is about."""
     claim: Claim | None = None
+    override: Override | None = None
+    """What holds for that run in place of the team's declarations."""
 
 
 class Settled(Struct, Generic[T_co], frozen=True, gc=False):
@@ -128,7 +130,18 @@ class Once:
         raise AssertionError("a request without a key is never found")
 
 
+def check_team(state: State, world: World) -> None:
+    """Raise MisconfiguredError if the conversation belongs to another team."""
+    if state.team and state.team != (mine := world.roster.team):
+        raise MisconfiguredError(f"{state.id!r} belongs to the team {state.team!r}, and this team is {mine!r}")
+
+
 ROOT = Started()
+
+
+def _signed(opening: Started, world: World) -> Started:
+    """The opening of a conversation, with the name of the team that works on it."""
+    return opening if opening.team == world.roster.team else replace(opening, team=world.roster.team)
 
 
 class Say(Struct, frozen=True, gc=False):
@@ -143,6 +156,8 @@ class Say(Struct, frozen=True, gc=False):
     opening: Started = ROOT
     alone: bool = False
     """Raise Busy if anything else is under way in the conversation."""
+    override: Override | None = None
+    """What holds for its run in place of the team's declarations, in the process that takes this input."""
 
     def key(self, state: State) -> str:
         # A conversation without entries has no keys. If that changes meanwhile, the append raises Conflict.
@@ -153,9 +168,10 @@ class Say(Struct, frozen=True, gc=False):
             raise Busy(state.id)
         if world.roster.absent and not (state.run or state.inbox):
             self._check_start(state, world.roster)
-        events: list[Event] = [self.spoken] if state.position else [self.opening, self.spoken]
+        events: list[Event] = [self.spoken] if state.position else [_signed(self.opening, world), self.spoken]
         run = state.position or 1  # position 0 of a log is its opening
-        return Append(key_cause(self.given_key) if self.given_key else input_cause("said", run), events, run)
+        cause = key_cause(self.given_key) if self.given_key else input_cause("said", run)
+        return Append(cause, events, run, override=self.override)
 
     def _check_start(self, state: State, roster: Roster) -> None:
         """Raise MisconfiguredError if the run would begin with a start agent that is disabled."""
@@ -183,9 +199,9 @@ def _said(state: State, run: int) -> UserSpoke | None:
     if (waiting := dict(state.inbox).get(run)) is not None:
         return waiting
     if state.run is not None and state.run.id == run:
-        return state.run.spoken
+        return state.run.said
     outcome = state.outcomes.get(run)
-    return outcome.run.spoken if outcome else None
+    return outcome.run.said if outcome else None
 
 
 def _meant(spoken: UserSpoke) -> tuple[object, ...]:
@@ -232,8 +248,9 @@ class CancelRun(Once, Struct, frozen=True, gc=False):
             return Settled(None)
         if not state.position and self.opening is None:
             raise ConversationNotFound(state.id)
-        opens = self.opening is not None and not state.position
-        events: list[Event] = [self.opening, self.request] if opens and self.opening else [self.request]
+        events: list[Event] = [self.request]
+        if self.opening is not None and not state.position:
+            events = [_signed(self.opening, world), self.request]
         return Append(input_cause("cancel", state.position), events, run or (under_way[0] if under_way else 0))
 
     def outcome(self, state: State, append: Append) -> int | None:
@@ -253,6 +270,7 @@ class Cancel(Struct, frozen=True, gc=False):
     id: str
     by: str = ""
     reason: str = ""
+    after_turn: bool = False
 
     @property
     def conversation(self) -> str:
@@ -260,7 +278,7 @@ class Cancel(Struct, frozen=True, gc=False):
 
     def target(self, state: State) -> CancelRun | RollBack | None:
         """The request that ends it; None if nothing is under way. Raises ConversationNotFound for an unknown id."""
-        request = CancelRequested(by=self.by, reason=self.reason)
+        request = CancelRequested(by=self.by, reason=self.reason, after_turn=self.after_turn)
         if split_handoff(self.id)[0]:
             return self._handoff(state, request)
         run = split_run(self.id)[1]
@@ -312,7 +330,7 @@ class RollBack(Once, Struct, frozen=True, gc=False):
         if state.run is not None and isinstance(state.run.phase, Stopping):
             return Later()  # a run that is stopping ignores the request
         cause = input_cause(command_id(call, Mark.CLEANUP), state.position)
-        return Append(cause, [RollbackRequested(call, self.reason, self.by)])
+        return Append(cause, [RollbackRequested(call, self.reason, self.by, is_back(record))])
 
     def outcome(self, state: State, append: Append) -> HandoffRecord:
         return self._record(state)

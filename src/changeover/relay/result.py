@@ -1,13 +1,40 @@
-"""Results: the RunResult for callers, the return of a delegate to its sender, the head of a conversation."""
+"""Results: the RunResult for callers, the error of a failed run, what a delegate returns, the head of its log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, assert_never
 
-from changeover.errors import error_of
-from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, RunResult, Ticket, Usage
-from changeover.ids import offer_of, run_id
+from msgspec.structs import replace
+
+from changeover.agent.roster import Roster
+from changeover.errors import (
+    ChangeoverError,
+    CircuitBreakerOpen,
+    DeadlockDetected,
+    EconomicLimitExceeded,
+    ExpectationError,
+    FunctionError,
+    HandoffRefusedError,
+    HandoffTargetNotFoundError,
+    MaxHandoffsExceededError,
+    ModelError,
+    UnknownAgentError,
+    WorkerError,
+)
+from changeover.facts import ApprovalRequest, DelegateResult, HandoffRecord, Ledger, Mode, RunResult, Ticket, Usage
+from changeover.faults import (
+    AgentFault,
+    Fault,
+    FunctionFault,
+    LimitFault,
+    ModelFault,
+    ReceiverFault,
+    RefusalFault,
+    ResultFault,
+    WorkerFault,
+)
+from changeover.ids import descent, offer_of, run_id, split_handoff, split_task
 from changeover.messages import Message
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import Entry, HandoffReturned
@@ -18,17 +45,19 @@ from changeover.relay.run import Outcome
 from changeover.relay.state import State
 
 
-def result_of(conversation: str, outcome: Outcome) -> RunResult:
-    """The result of a run that has ended."""
+def result_of(conversation: str, outcome: Outcome, chain: list[HandoffRecord] | None = None) -> RunResult:
+    """The result of a run that has ended; `chain` includes what its delegates handed on."""
     run = outcome.run
     variables, artifacts, workflow_state = outcome.travelling
     return RunResult(
         output=outcome.output,
+        text=outcome.output,
         final_agent=outcome.agent,
+        final_agent_name=outcome.name,
         run_id=run.ref,
         conversation_id=conversation,
         status=_status(outcome),
-        handoff_chain=outcome.handoffs,
+        handoff_chain=outcome.handoffs if chain is None else chain,
         variables=variables,
         handed=outcome.handed,
         artifacts=artifacts,
@@ -41,12 +70,56 @@ def result_of(conversation: str, outcome: Outcome) -> RunResult:
     )
 
 
+def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
+    """The exception to raise for this fault, with the result so far."""
+    error: ChangeoverError
+    match fault:
+        case LimitFault(limit="max_handoffs"):
+            error = MaxHandoffsExceededError(fault.figure, result.handoff_chain, result)
+        case LimitFault():
+            error = EconomicLimitExceeded(fault.limit, fault.figure, result, fault.spent)
+        case ReceiverFault():
+            error = HandoffTargetNotFoundError(fault.sender, fault.receiver, fault.available)
+        case RefusalFault():
+            error = _refusal(fault)
+        case ResultFault():
+            error = ExpectationError(fault.agent, fault.reason)
+        case ModelFault() | WorkerFault() | FunctionFault():
+            error = _failure(fault)
+        case AgentFault():
+            error = UnknownAgentError(fault.agent, fault.available)
+        case _:
+            assert_never(fault)
+    error.result = result
+    return error
+
+
+def _refusal(fault: RefusalFault) -> HandoffRefusedError:
+    if fault.cycle:
+        return DeadlockDetected(fault.agent, fault.reason, fault.cycle)
+    if fault.circuit is not None:
+        return CircuitBreakerOpen(fault.agent, fault.reason, fault.circuit)
+    return HandoffRefusedError(fault.agent, fault.reason)
+
+
+def _failure(fault: ModelFault | WorkerFault | FunctionFault) -> ChangeoverError:
+    match fault:
+        case ModelFault(agent=agent, reason=reason):
+            return ModelError(f"{agent!r} got no usable reply from its model: {reason}", agent=agent)
+        case WorkerFault(agent=agent, reason=reason):
+            return WorkerError(f"the worker of {agent!r} gave up: {reason}", agent=agent)
+        case FunctionFault(agent=agent, reason=reason):
+            return FunctionError(f"the function of {agent!r} raised {reason}", agent=agent)
+
+
 def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticket]) -> RunResult:
     """The interim result of a run that waits for a person's decision or a worker's claim."""
     current = state.run if state.run is not None and state.run.id == run else None
     return RunResult(
         output="",
+        text="",
         final_agent=state.agent,
+        final_agent_name=state.names.get(state.agent, state.agent),
         run_id=run_id(state.id, run),
         conversation_id=state.id,
         status="waiting",
@@ -60,6 +133,21 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
         ledger=current.ledger(state.at) if current else Ledger(cost=0.0),
         pending=pending,
     )
+
+
+def typed(result: RunResult, roster: Roster) -> RunResult:
+    """The result of a run with its answers as values of the types that their agents declare."""
+    if result.status != "completed":
+        return result
+    output = roster.value(result.final_agent, result.text)
+    if output is result.text and not result.returned:
+        return result
+    return replace(result, output=output, returned=typed_returns(result.returned, roster))
+
+
+def typed_returns(returned: Iterable[DelegateResult], roster: Roster) -> tuple[DelegateResult, ...]:
+    """The results of delegates with their responses as values of the types that their agents declare."""
+    return tuple(replace(each, output=roster.value(each.author or each.agent, each.response)) for each in returned)
 
 
 def handoffs_of(state: State) -> list[HandoffRecord]:
@@ -77,12 +165,30 @@ def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
     """Every handoff of the conversations with these entries, in the order of their offers."""
     ids = dict.fromkeys(entry.conversation for entry in entries)
     states = [State(id).fold(entry for entry in entries if entry.conversation == id) for id in ids]
-    return sorted((record for state in states for record in handoffs_of(state)), key=lambda record: record.at)
+    return _ordered(record for state in states for record in handoffs_of(state))
+
+
+async def whole_chain(own: Sequence[HandoffRecord], state_of: Callable[[str], Awaitable[State]]) -> list[HandoffRecord]:
+    """These handoffs of a conversation, and those that their delegates made, in the order of their offers.
+
+    `state_of` gives the state of a delegate's conversation.
+    """
+    found = list(own)
+    for record in own:
+        if record.mode is Mode.DELEGATE and record.task_id:
+            child = await state_of(split_task(record.task_id)[0])
+            found += await whole_chain(handoffs_of(child), state_of)
+    return _ordered(found)
+
+
+def _ordered(records: Iterable[HandoffRecord]) -> list[HandoffRecord]:
+    """By time; of the same time, those of a conversation come before those of its delegates."""
+    return sorted(records, key=lambda record: (record.at, descent(split_handoff(record.id)[0])))
 
 
 def head_of(state: State, working: bool, due: float | None = None) -> Head:
     """The head of a conversation, as readers of the store see it."""
-    if state.run is not None or state.inbox or state.rollbacks:
+    if state.run is not None or state.inbox or state.callbacks:
         return Head("running" if working else "waiting", state.agent, working, due)
     return Head(_status(state.last) if state.last else "completed", state.agent, working)
 
@@ -122,6 +228,7 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome, record: Seque
         spent=run.spent(),
         artifacts=_new(artifacts, given.artifacts if given else {}),
         workflow_state=_new(workflow_state, given.workflow_state if given else {}),
+        partial=last_words(record) if outcome.fault else "",
     )
 
 

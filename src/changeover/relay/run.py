@@ -1,8 +1,8 @@
-"""Run: the state of one run, its phase, and an account of what each agent has spent in it."""
+"""Run: the state of one run, and its phase."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -12,70 +12,9 @@ from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
 from changeover.ids import call_of, run_id
-from changeover.relay.events import ApprovalDecided, CallRefused, UserSpoke
+from changeover.relay.account import Account, Unreckoned, joined
+from changeover.relay.events import ApprovalDecided, CallRefused, Checked, UserSpoke
 from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
-
-
-class Account:
-    """What one agent has spent so far."""
-
-    __slots__ = ("cost", "handoffs", "input_tokens", "output_tokens", "requests", "retries", "turns")
-
-    def __init__(self) -> None:
-        self.handoffs = self.turns = self.retries = 0
-        self.input_tokens = self.output_tokens = self.requests = 0
-        self.cost: float | None = 0.0
-        """None once the price of one call is unknown."""
-
-    def pay(self, usage: Usage) -> None:
-        """Add the usage of a model call."""
-        self.input_tokens += usage.input_tokens
-        self.output_tokens += usage.output_tokens
-        self.requests += usage.requests
-        if self.cost is not None:
-            self.cost = None if usage.cost is None else self.cost + usage.cost
-
-    @property
-    def own_usage(self) -> Usage:
-        return Usage(self.input_tokens, self.output_tokens, self.requests, self.cost if self.requests else None)
-
-    def share(self) -> Share:
-        """The account as an immutable value."""
-        return Share(self.handoffs, self.turns, self.retries, self.own_usage)
-
-
-class Unreckoned(Mapping[str, Share]):
-    """Shares by agent, computed on first access: guards run with every handoff, and most do not read them."""
-
-    __slots__ = ("_found", "_reckon")
-
-    def __init__(self, reckon: Callable[[], Mapping[str, Share]]) -> None:
-        self._reckon = reckon
-        self._found: Mapping[str, Share] | None = None
-
-    @property
-    def _shares(self) -> Mapping[str, Share]:
-        if self._found is None:
-            self._found = self._reckon()
-        return self._found
-
-    def __getitem__(self, agent: str) -> Share:
-        return self._shares[agent]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shares)
-
-    def __len__(self) -> int:
-        return len(self._shares)
-
-
-def joined(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:
-    """The shares of both mappings, added by agent."""
-    both = dict(one)
-    for agent, share in other.items():
-        both[agent] = both[agent] + share if agent in both else share
-    return both
-
 
 NOTHING = Spent()
 
@@ -110,6 +49,8 @@ class Replied(Struct, frozen=True, gc=False):
     judged: bool = False
     problem: str = ""
     """Why it does not meet the expectations; empty if it does."""
+    checked: Checked | None = None
+    """What checks made of it, until that is recorded as an event of its own."""
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -193,21 +134,26 @@ class Run(Account):
         "agents",
         "at",
         "below",
+        "checked",
         "declined",
         "delegates",
         "fell_back",
         "fired",
         "first",
+        "heard",
         "id",
+        "last_turn",
         "last_word",
         "limits",
         "misjudged",
         "mistake",
+        "news",
         "phase",
         "progress",
         "queued",
         "ref",
         "repairs",
+        "said",
         "spoken",
         "strikes",
         "struck",
@@ -224,8 +170,9 @@ class Run(Account):
 
     def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
         super().__init__()
-        self.id, self.ref = id, run_id(conversation, id)
-        self.spoken, self.at, self.phase = spoken, at, phase
+        self.id, self.ref, self.at, self.phase = id, run_id(conversation, id), at, phase
+        self.spoken = self.said = spoken
+        """The request as agents read it, and as it was recorded: a check may have replaced its text."""
         self.first = first
         """Number of handoffs that the conversation had before this run."""
         self.limits: Limits | None = spoken.limits
@@ -236,19 +183,19 @@ class Run(Account):
         """Agents that have worked for the run, or have accepted a task of it."""
         self.accounts: dict[str, Account] = {}
         """Accounts by agent, without delegates."""
-        self.strikes = self.tool_calls = self.repairs = 0
+        self.strikes = self.tool_calls = self.repairs = self.checked = 0
         self.below = NOTHING
         """What delegates and the conversations below them have spent."""
         self.mistake: CallRefused | None = None
         """The last refused call."""
-        self.fell_back = False
-        """Whether the team fell back after a handoff that could not be made."""
-        self.last_word = False
-        """Whether an agent has replied after it was told that a budget is exhausted."""
-        self.under_way = ""
-        """The model call that was under way when the time ran out, and so was not told."""
+        self.fell_back = self.last_word = False
+        """Whether the team fell back after a handoff that could not be made, and whether an agent has replied after it
+        was told that a budget is exhausted."""
+        self.under_way = self.last_turn = ""
+        """The model call that was under way when the time ran out, and so was not told; the turn after which the run
+        is cancelled, if a caller wants that."""
         self.fired: set[str] = set()
-        """Rules that have handed the run over."""
+        """Rules that have handed the run over or answered."""
         self.misjudged: set[str] = set()
         """Rules whose condition raised."""
         self.told = False
@@ -258,9 +205,11 @@ class Run(Account):
         self.struck: LimitFault | None = None
         """The limit of the whole run that a delegate exceeded."""
         self.trail: list[Passed] = []
-        """The accepted transfers so far."""
-        self.progress = 0
-        """Number of steps that achieved something."""
+        """The accepted transfers and the delegates that have returned, after the handoffs that led to this run."""
+        self.progress = self.news = 0
+        """Number of steps that achieved something, and of those after which something is new."""
+        self.heard: set[tuple[str, ...]] = set()
+        """What read-only tools and delegates were asked, each with its answer."""
         self.declined: dict[str, Refusal] = {}
         """The last declined handoff under each retry key, until one is accepted."""
         self.verdict: ApprovalDecided | None = None
@@ -280,6 +229,17 @@ class Run(Account):
         if turn is None or found is None or type(found.phase) is Answered:
             return None
         return (turn, found) if isinstance(found.phase, phase) else None
+
+    def gain(self) -> None:
+        """Count a step that achieved something new."""
+        self.progress += 1
+        self.news += 1
+
+    def hears(self, *answer: str) -> bool:
+        """Note a question with its answer; True if the answer is new."""
+        known = len(self.heard)
+        self.heard.add(answer)
+        return len(self.heard) > known
 
     def brokers(self, turn: Turn) -> bool:
         """Whether this is the turn of a caller that has a broker find the receiver."""
@@ -392,6 +352,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """Results that were returned to code that offered a package."""
     undone: bool = False
     """Whether a rollback gave the task back, so that there is no step to retry."""
+    name: str = ""
+    """Display name of the agent, or its id."""
 
     @property
     def resumable(self) -> bool:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
+from changeover.facts import State as HandoffState
 from changeover.faults import Fault, LimitName
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
 from changeover.handoffs.tokens import weight
 from changeover.ids import parent_of
-from changeover.messages import Message
+from changeover.messages import Message, User, with_texts
 from changeover.relay import events
-from changeover.relay.commands import CleanUp
+from changeover.relay.commands import CallBack
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
 from changeover.relay.fold import answers, approvals, calls, handoffs, rollback, runs
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Task, Thinking
@@ -44,6 +47,13 @@ class Scale:
         return self._tokens
 
 
+class Undoing(Struct, gc=False):
+    """What rollbacks need to know of handoffs."""
+
+    failed: dict[str, str] = {}
+    """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""
+
+
 class State:
     """The state of one conversation: everything a decision may depend on."""
 
@@ -51,6 +61,7 @@ class State:
         "agent",
         "artifacts",
         "at",
+        "callbacks",
         "called_off",
         "chapters",
         "covered",
@@ -63,6 +74,7 @@ class State:
         "leg",
         "limits",
         "model_calls",
+        "names",
         "outcomes",
         "path",
         "position",
@@ -70,14 +82,16 @@ class State:
         "return_to",
         "returned",
         "returning",
-        "rollbacks",
         "root",
         "run",
         "scale",
         "seq",
         "summaries",
         "task",
+        "team",
         "thread",
+        "undoes",
+        "undoing",
         "unreadable",
         "variables",
         "variants",
@@ -87,9 +101,10 @@ class State:
 
     def __init__(self, id: str) -> None:
         self.id = self.root = id
-        self.position = self.task = self.depth = 0
-        self.seq = 0
-        """Sequence number of the last event in the root's tree."""
+        self.team = ""
+        """The team that works on it; empty until its opening is folded."""
+        self.position = self.task = self.depth = self.seq = 0
+        """`seq` is the sequence number of the last event in the root's tree."""
         self.at = 0.0
         self.agent = self.return_to = ""
         self.record: list[Message] = []
@@ -98,9 +113,8 @@ class State:
         """What the active agent's model reads: the record, or the view that a handoff made. It only grows."""
         self.chapters: tuple[Chapter, ...] = ()
         """Chapters that stand for the first `covered` messages of the thread."""
-        self.covered = 0
-        self.summaries = 0
-        """Number of calls of the helper model."""
+        self.covered = self.summaries = 0
+        """`summaries` is the number of calls of the helper model."""
         self.scale = Scale()
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.called_off = False
@@ -113,15 +127,19 @@ class State:
         self.workflow_state: dict[str, Any] = {}
         self.handed: Handed | None = None
         self.handoffs: list[HandoffRecord] = []
-        self.leg = -1
-        """Index of the handoff that the active agent works under; negative without one."""
+        self.leg, self.undoes = -1, False
+        """Index of the handoff that the active agent works under, negative without one; and whether its declaration
+        rolls it back when the agent fails."""
         self.returned: tuple[DelegateResult, ...] = ()
         """Results of the branches that a Function member sent out last."""
+        self.undoing = Undoing()
         self.returning: RollbackRequested | None = None
         """The requested rollback of a transfer."""
-        self.rollbacks: dict[str, CleanUp] = {}
-        """Cleanups that are due after rollbacks, by call."""
+        self.callbacks: dict[str, CallBack] = {}
+        """Functions of declarations that have to be called, by the key that all attempts have in common."""
         self.path: list[str] = []
+        self.names: dict[str, str] = {}
+        """Display names by agent, of those that have one."""
         self.model_calls: dict[str, int] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.limits: dict[LimitName, LimitReached] = {}
@@ -174,6 +192,18 @@ class State:
         if not covered:
             self.chapters = ()
 
+    def rewrite(self, run: Run, replaced: Mapping[str, str]) -> None:
+        """Replace texts in all that is new to the active agent: the request, the handoff, and the messages since the
+        request with the one before it, which may be a briefing."""
+        run.spoken = replace(run.spoken, text=replaced.get(run.spoken.text, run.spoken.text))
+        if self.handed is not None:
+            self.handed = replace(self.handed, message=replaced.get(self.handed.message, self.handed.message))
+        for messages in [self.record] if self.thread is self.record else [self.record, self.thread]:
+            said = (index for index in range(len(messages) - 1, -1, -1) if isinstance(messages[index], User))
+            for index in range(max(0, next(said, 0) - 1), len(messages)):
+                messages[index] = with_texts(messages[index], replaced)
+        self.scale = Scale()
+
     def answer(self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True) -> None:
         """Answer one call; when the turn has all its answers, the agent's reply is due."""
         turn.answer(call, text, ok)
@@ -206,6 +236,11 @@ class State:
         else:
             self.carry(base, [turn.updates[place] for place in sorted(turn.updates)])
 
+    def owe(self, about: Rollback | Acceptance) -> None:
+        """A function of the handoff's declaration has to be called about this, until it succeeds."""
+        due = CallBack(about)
+        self.callbacks[due.key] = due
+
     def carry(self, before: Travelling, directives: list[Directive]) -> None:
         """Set the shared context to `before` with these updates."""
         variables, artifacts, workflow_state = before
@@ -230,15 +265,26 @@ class State:
         chain = self.handoffs[run.first :]
         who = agent or self.agent
         self.outcomes[run.id] = Outcome(
-            run, who, output, chain, fault, self.at, self.travelling, self.handed, cancelled, self.returned
+            run,
+            who,
+            output,
+            chain,
+            fault,
+            self.at,
+            self.travelling,
+            self.handed,
+            cancelled,
+            self.returned,
+            name=self.names.get(who, who),
         )
-        self.run, self.leg, self.returned = None, -1, ()
+        self.run, self.leg, self.undoes, self.returned = None, -1, False, ()
 
     def end_leg(self, signal: Signal) -> None:
         """End the work under the last transfer of this run."""
         if self.leg >= 0:
             record = self.handoffs[self.leg]
-            self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
+            if record.state is not HandoffState.FAILED or signal is Signal.RETURN:  # a failed one is being rolled back
+                self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
 
 
 def merged(before: Directive | None, new: Directive) -> Directive:
@@ -260,6 +306,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.UserSpoke: runs.hear_meanwhile,
     events.ModelReplied: runs.reply,
     events.ModelFailed: runs.retry_or_break,
+    events.ContentChecked: runs.check,
     events.FunctionReturned: runs.give_back,
     events.FunctionFailed: runs.give_up,
     events.ToolStarted: calls.intend,
@@ -282,6 +329,8 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.HandoffRolledBack: rollback.roll_back,
     events.RollbackFailed: lambda state, run, event: rollback.try_again(state, event),
     events.RollbackDone: lambda state, run, event: rollback.finish(state, event),
+    events.FollowUpFailed: lambda state, run, event: rollback.try_again(state, event),
+    events.FollowUpDone: lambda state, run, event: rollback.finish(state, event),
     events.TicketTaken: answers.take,
     events.TicketLapsed: answers.lapse,
     events.ResultJudged: runs.judge,
@@ -314,6 +363,8 @@ IDLE: dict[type[Event | Unreadable], Callable[[State, Any], None]] = {
     events.HandoffRolledBack: rollback.roll_back_idle,
     events.RollbackFailed: rollback.try_again,
     events.RollbackDone: rollback.finish,
+    events.FollowUpFailed: rollback.try_again,
+    events.FollowUpDone: rollback.finish,
     events.LimitReached: runs.reach_limit_idle,
     events.CancelRequested: runs.call_off_waiting,
     Unreadable: runs.leave_idle,

@@ -1,4 +1,4 @@
-"""Stream items: the text deltas, recorded events and final result that a reader of a conversation receives."""
+"""Stream items: text deltas, recorded events, changes of the active agent, and the final result, for readers."""
 
 from __future__ import annotations
 
@@ -47,10 +47,18 @@ class Recorded(Struct, frozen=True, gc=False):
         return event_id(self.conversation, self.position)
 
 
+class AgentChanged(Struct, frozen=True, gc=False):
+    """The active agent of a conversation changed; at the beginning of a conversation, `previous` is empty."""
+
+    agent: str
+    previous: str
+    conversation: str
+
+
 class RunFinished(Struct, frozen=True, gc=False):
     """The end of a stream."""
 
     result: RunResult
 
 
-StreamItem = TextDelta | ThinkingDelta | Recorded | RunFinished
+StreamItem = TextDelta | ThinkingDelta | Recorded | AgentChanged | RunFinished

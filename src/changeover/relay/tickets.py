@@ -42,7 +42,13 @@ def ticket_of(state: State, command: Command) -> Ticket | None:
         return None
     conversation = split_handoff(run.ticket)[0]
     return Ticket(
-        id=run.ticket, agent=state.agent, conversation=conversation, place=state.id, root=state.root, at=state.at
+        id=run.ticket,
+        agent=state.agent,
+        conversation=conversation,
+        place=state.id,
+        root=state.root,
+        team=state.team,
+        at=state.at,
     )
 
 
@@ -55,6 +61,7 @@ def _offered(state: State, command: AskReceiver) -> Ticket:
         conversation=state.id,
         place=place,
         root=state.root,
+        team=state.team,
         priority=offer.priority,
         deadline=command.deadline,
         at=state.at,

@@ -86,6 +86,8 @@ class Declined(Struct, frozen=True, gc=False):
     """Alternatives that a limit, a guard or a rule refused."""
     misfits: str = ""
     """What is wrong with needed context variables that are there, but of another type."""
+    tripped: CircuitFound | None = None
+    """The open circuit of the receiver, if it was not asked for that reason."""
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -96,6 +98,8 @@ class Refusal(Struct, frozen=True, gc=False):
     attempt: int
     by: tuple[str, ...]
     """All receivers that declined so far."""
+    refused: tuple[tuple[str, str, dict[str, Any]], ...] = ()
+    """What receivers refused themselves since a person decided last: receiver, message and context variables."""
 
 
 class Directed(Struct, frozen=True, gc=False):
@@ -185,6 +189,8 @@ class OpenCall(Struct, gc=False):
     out: int = 0
     """Number of its branches that have not returned."""
     result: DelegateResult | None = None
+    since: tuple[int, int, int] = (0, 0, 0)
+    """Progress and news of the run, and the length of its trail, when the task was offered to a delegate."""
 
     def holds_for(self, receiver: str) -> bool:
         """Whether the approvals so far hold if the call leads to this receiver."""

@@ -6,14 +6,15 @@ import threading
 from collections.abc import Mapping
 
 from changeover.errors import CircuitsOpen
-from changeover.guards.breaker import Circuit, Ended, admitted, closed, forced, noted
+from changeover.faults import Circuit
+from changeover.guards.breaker import Ended, admitted, closed, forced, noted
 from changeover.guards.guard import Tripped
 from changeover.relay.ports import Circuits
 
 Opening = tuple[str, int, float]
 """A row of `breaker_openings`: the receiver, the number of the opening from 1, and its time."""
-Denial = tuple[str, str, int, float | None]
-"""A handoff that is refused: its id, the receiver, its failures, and until when its circuit is open."""
+Denial = tuple[str, str, int, float | None, float]
+"""A handoff that is refused: its id, the receiver, its failures, until when its circuit is open, and since when."""
 
 
 class Board:
@@ -73,7 +74,7 @@ class Board:
             return None
         after = admitted(before, handoff, at)
         if isinstance(after, Tripped):
-            return handoff, after.receiver, after.failures, after.until
+            return handoff, after.receiver, after.failures, after.until, after.opened_at
         self._weigh(before, after)
         return None
 

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from changeover.guards.breaker import Circuit
+from changeover.faults import Circuit
 from changeover.relay.tables import Kept, KeptAgent, Unlearned
 from changeover.routing.profile import Profile
 

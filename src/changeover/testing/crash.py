@@ -65,14 +65,14 @@ class PassingLog:
     async def find(self, conversation: str, cause: str) -> int | None:
         return await self._log.find(conversation, cause)
 
-    async def unfinished(self) -> list[str]:
-        return await self._log.unfinished()
+    async def unfinished(self, team: str | None = None) -> list[str]:
+        return await self._log.unfinished(team)
 
-    async def approvals(self) -> list[ApprovalRequest]:
-        return await self._log.approvals()
+    async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
+        return await self._log.approvals(team)
 
-    async def at_work(self, agent: str) -> list[str]:
-        return await self._log.at_work(agent)
+    async def at_work(self, agent: str, team: str | None = None) -> list[str]:
+        return await self._log.at_work(agent, team)
 
     async def claim(self, conversation: str) -> bool:
         return await self._log.claim(conversation)
@@ -285,7 +285,7 @@ def _comparable(value: Any) -> Any:
     """The part of an outcome that must be the same in every life: without times and attempts."""
     if isinstance(value, RunResult):
         chain = [(h.sender, h.receiver, h.message, h.state, h.variables) for h in value.handoff_chain]
-        return value.output, value.final_agent, value.status, chain, value.context
+        return value.text, value.final_agent, value.status, chain, value.context
     if isinstance(value, list | tuple):
         return [_comparable(item) for item in value]
     return value

@@ -114,4 +114,4 @@ class WatchedToolkit:
 def _once(seat: Seat | Function | Person) -> frozenset[str]:
     """Names of the at-most-once tools of an agent."""
     moves = seat.moves.items() if isinstance(seat, Seat) else ()
-    return frozenset(name for name, move in moves if isinstance(move, UseTool) and move.tool.at_most_once)
+    return frozenset(name for name, move in moves if isinstance(move, UseTool) and move.declared.at_most_once)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from changeover.guards.approval import approval_faults
+from changeover.handoffs.callback import condition_faults
 from changeover.relay.perform.callbacks import OutOfTime, in_thread, within
 from changeover.relay.ports import ToolOutcome
 from changeover.toolkits.function_schema import Schema, bare, compile_tool
@@ -126,3 +127,5 @@ def _option_faults(tool: Tool) -> Iterator[str]:
     if not isinstance(tool.max_result, int) or tool.max_result < 1:
         yield f"has max_result={tool.max_result!r}; use a number of characters, 1 or more"
     yield from approval_faults(tool.approval)
+    if tool.when is not None:
+        yield from condition_faults("when", tool.when)

@@ -8,6 +8,7 @@ from typing import Any, overload
 
 from msgspec import Struct
 
+from changeover.copies import copied
 from changeover.guards.approval import Approvable
 
 Fn = Callable[..., Any]
@@ -32,6 +33,8 @@ class Tool:
     """How many characters of the result the model reads."""
     approval: Approvable = None
     """Which calls a person has to approve first: True, a function of context and arguments, or Approval(…)."""
+    when: Callable[[Any], bool] | None = None
+    """A plain function of the RunContext: the model may call the tool only while it is true; None for always."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function directly, as plain Python."""
@@ -39,7 +42,7 @@ class Tool:
 
 
 @overload
-def tool(function: Fn, /, *, approval: Approvable = None) -> Tool: ...
+def tool(function: Fn, /, *, approval: Approvable = None, when: Callable[[Any], bool] | None = None) -> Tool: ...
 @overload
 def tool(
     *,
@@ -51,6 +54,7 @@ def tool(
     at_most_once: bool = False,
     max_result: int = 50_000,
     approval: Approvable = None,
+    when: Callable[[Any], bool] | None = None,
 ) -> Callable[[Fn], Tool]: ...
 def tool(function: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Tool | Callable[[Fn], Tool]:
     """Declare a function as a tool, as a decorator with or without options.
@@ -60,7 +64,8 @@ def tool(function: Fn | None = None, /, *, name: str | None = None, **options: A
     the `tool_retries` of the team; an `at_most_once` tool is not).
     `read_only` says that it changes nothing. `at_most_once` says that it must not be repeated after a crash.
     `max_result` is how many characters of the result a model reads (default 50,000). `approval` says which calls a
-    person has to approve first. Options that do not fit are reported by `Team(…)` as a MisconfiguredError.
+    person has to approve first. `when` is a plain function of the RunContext: while it is not true, the model neither
+    sees the tool nor can call it. Options that do not fit are reported by `Team(…)` as a MisconfiguredError.
     """
 
     def declare(fn: Fn) -> Tool:
@@ -79,6 +84,7 @@ def name_of(fn: Fn) -> str:
     return str(getattr(fn, "__name__", type(fn).__name__))
 
 
+@copied("parameters")
 class ToolDefinition(Struct, frozen=True):
     """A function as a model sees it."""
 

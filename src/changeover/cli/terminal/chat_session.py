@@ -116,9 +116,8 @@ class ChatSession:
 
     async def _catch_up(self) -> None:
         """Show what other processes have recorded."""
-        for recorded in await self._team.history(self._id):
-            if recorded.seq > self._transcript.seq:
-                self._transcript.item(recorded)
+        for recorded in await self._team.history(self._id, after=self._transcript.seq):
+            self._transcript.item(recorded)
 
     async def _send(self, text: str) -> RunResult:
         options = {name: value for name, value in self._first.items() if value}

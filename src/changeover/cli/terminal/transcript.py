@@ -18,6 +18,7 @@ from changeover.messages import Call
 from changeover.relay.events import (
     AlternativeRefused,
     CallRefused,
+    ContentChecked,
     ContextPacked,
     FellBack,
     HandoffConditional,
@@ -41,7 +42,7 @@ from changeover.relay.events import (
     TierChosen,
     ToolFinished,
 )
-from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+from changeover.relay.stream import AgentChanged, Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
 
 RUN_ENDED = (RunCompleted, RunFailed, RunCancelled)
 LONGEST = 400
@@ -94,6 +95,7 @@ NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     LimitReached: _limited,
     TierChosen: lambda agent, event: Note(f"a {event.tier} task: {event.reason}"),
     RuleFired: lambda agent, event: Note(event.words),
+    ContentChecked: lambda agent, event: Note(event.words, "yellow"),
     RuleFailed: lambda agent, event: Note(event.words, "red"),
     FellBack: lambda agent, event: Note(f"{agent} continues alone: {event.reason}", "yellow"),
     RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),
@@ -147,7 +149,7 @@ class Transcript:
                 self._event(item)
             case RunFinished():
                 self._end(item.result)
-            case ThinkingDelta():
+            case ThinkingDelta() | AgentChanged():
                 pass  # the log has it
 
     def recall(self, recorded: Recorded) -> None:
@@ -183,8 +185,8 @@ class Transcript:
     def _end(self, result: RunResult) -> None:
         """Print the answer, unless it was printed as it was streamed."""
         self.end_line()
-        if self._texts and result.output.strip() and result.output.strip() != self._last_text.strip():
-            self._speak(result.final_agent, result.output)
+        if self._texts and result.text.strip() and result.text.strip() != self._last_text.strip():
+            self._speak(result.final_agent, result.text)
         self._last_text = ""
 
     def _delta(self, delta: TextDelta) -> None:

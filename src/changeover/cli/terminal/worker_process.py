@@ -16,11 +16,11 @@ from rich.text import Text
 
 from changeover.cli.exits import error_text, one_line
 from changeover.cli.terminal.render import console, json_time, print_hanging, when
-from changeover.errors import ChangeoverError, error_of
+from changeover.errors import ChangeoverError
 from changeover.facts import State as HandoffState
 from changeover.facts import Ticket
 from changeover.relay.claims import End
-from changeover.relay.result import result_of
+from changeover.relay.result import error_of, result_of
 from changeover.relay.state import State
 from changeover.worker import News, Worker
 
@@ -195,7 +195,7 @@ class WorkerProcess:
         now, most, log = self._team.clock.now(), self._team.roster.attempts, self._team.log
         for queued in await log.queue.tickets():
             ticket, deadline = queued.ticket, queued.ticket.deadline
-            if ticket.agent not in self._agents or queued.rests:
+            if ticket.agent not in self._agents or ticket.team != self._team.name or queued.rests:
                 continue
             lost = queued.attempts >= most or (deadline is not None and deadline <= now)
             if queued.owner.startswith(f"{self._worker.name}#") or not (queued.owner or lost):

@@ -6,9 +6,7 @@ from asyncio import Future
 from typing import TYPE_CHECKING
 
 from changeover.engines.clock import done_by
-from changeover.engines.local.conversation import Conversation
-from changeover.errors import ChangeoverError, EngineError
-from changeover.facts import RunResult
+from changeover.engines.local.conversation import Conversation, Ended
 from changeover.ids import offer_of
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import CancelRequested, HandoffExpired, HandoffReturned
@@ -30,7 +28,7 @@ class Children:
         """Open the delegate's conversation, unless it is open; returns it with its run. The caller notifies."""
         child = await self._conversations.child(parent, command.child)
         async with child.lock:
-            say = Say(command.child, command.spoken, "given", command.opening)
+            say = Say(command.child, command.spoken, "given", command.opening, override=parent.override)
             return child, (await self._dispatcher.recorder.put(child, say)).run
 
     async def run(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:
@@ -72,7 +70,7 @@ class Children:
         returned = await self.cancel(parent, command, by="its deadline")
         return _expired(command, returned) if returned.cancelled else returned
 
-    async def _done_in_time(self, child: Conversation, deadline: float | None, ended: Future[RunResult]) -> bool:
+    async def _done_in_time(self, child: Conversation, deadline: float | None, ended: Future[Ended]) -> bool:
         """Wait until a delegate ends; False if its time is over before."""
         clock, until = self._dispatcher.directory.world.clock, deadline
         while not await done_by(clock, until, ended):
@@ -92,15 +90,11 @@ class Children:
         return not ended and now >= deadline + await self._conversations.waited(child, now)
 
     async def _returned(
-        self, child: Conversation, command: RunChild | CancelChild, run: int, ended: Future[RunResult]
+        self, child: Conversation, command: RunChild | CancelChild, run: int, ended: Future[Ended]
     ) -> HandoffReturned:
         await self._dispatcher.notify(child)
         try:
             await ended
-        except EngineError:
-            raise
-        except ChangeoverError:
-            pass  # the outcome says how it failed
         finally:
             child.stop_waiting(run, ended)
         return returned_of(command, child.state.outcomes[run], child.state.record)
@@ -113,4 +107,5 @@ def _unless_late(command: RunChild, outcome: Outcome, returned: HandoffReturned)
 
 
 def _expired(command: RunChild, returned: HandoffReturned) -> HandoffExpired:
-    return HandoffExpired(command.id, command.task, command.receiver, "it was not done in time", returned.spent)
+    late = (command.id, command.task, command.receiver, "it was not done in time")
+    return HandoffExpired(*late, spent=returned.spent, partial=returned.response)

@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from changeover.errors import EngineError, ProtocolError, WrittenByNewer, error_of
-from changeover.facts import ApprovalRequest, RunResult, Ticket
+from msgspec.structs import replace
+
+from changeover.errors import EngineError, ProtocolError, WrittenByNewer
+from changeover.facts import ApprovalRequest, Mode, RunResult, Ticket
 from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
-from changeover.relay.ports import Log
-from changeover.relay.result import result_of, waiting_result
+from changeover.relay.ports import Log, Override
+from changeover.relay.result import error_of, result_of, waiting_result, whole_chain
+from changeover.relay.run import Outcome
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
 from changeover.relay.tickets import delegated, resting
 
+Ended = Outcome | RunResult
+"""How a run ended, or the interim result of one that waits for a person or a worker."""
 Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
 
+NO_OVERRIDES: Mapping[int, Override] = {}
 WAITS = frozenset({AwaitApproval, AwaitClaim})
 """Commands for which this process does nothing but wait."""
 
@@ -42,11 +48,13 @@ class Conversation:
         "follower",
         "halted",
         "known",
+        "leaving",
         "listener",
         "lock",
         "may_rest",
         "missed",
         "notifying",
+        "overrides",
         "owned",
         "patient",
         "pending",
@@ -76,12 +84,14 @@ class Conversation:
         itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
+        self.leaving: set[asyncio.Future[None]] = set()
+        """Tasks of abandoned commands that were cancelled and still clean up."""
         self.follower: asyncio.Task[None] | None = None
         self.listener: asyncio.Task[None] | None = None
         self.readers: list[Reader] = []
-        self.waiters: dict[int, list[asyncio.Future[RunResult]]] = {}
+        self.waiters: dict[int, list[asyncio.Future[Ended]]] = {}
         """Callers that wait until a run ends or waits for a person or a worker."""
-        self.patient: dict[int, list[asyncio.Future[RunResult]]] = {}
+        self.patient: dict[int, list[asyncio.Future[Ended]]] = {}
         """Callers that wait until a run ends."""
         self.asleep = False
         """True while nothing goes on until a person decides or a worker claims what is `pending`."""
@@ -98,13 +108,15 @@ class Conversation:
         cancelled before it learns that it did."""
         self.promised: dict[str, tuple[str, str]] = {}
         """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
+        self.overrides: Mapping[int, Override] = NO_OVERRIDES
+        """What callers gave for runs that have not ended in place of the team's declarations, by run."""
         self.ended: list[int] = []
         """Runs whose end is committed, and whose callers have not been told yet."""
 
     @property
     def idle(self) -> bool:
         """True if the cache may drop it: the log has all there is to know."""
-        return not (self.flight or self.awaited or self.lock.locked())
+        return not (self.flight or self.awaited or self.lock.locked() or self.override)
 
     @property
     def news(self) -> bool:
@@ -125,6 +137,11 @@ class Conversation:
     def commands(self) -> list[Command]:
         """The commands in flight."""
         return [command for _, command in self.flight.values()]
+
+    @property
+    def override(self) -> Override | None:
+        """What holds for the current run in place of the team's declarations."""
+        return self.overrides.get(self.state.run.id) if self.overrides and self.state.run else None
 
     def works(self, commands: Sequence[Command]) -> bool:
         """True if one of these commands, or of those in flight, is more than a wait."""
@@ -150,6 +167,8 @@ class Conversation:
                 self.promised.pop(id, None)
                 del self.flight[id]
                 task.cancel()
+                self.leaving.add(task)
+                task.add_done_callback(self.leaving.discard)
 
     def resting_ticket(self) -> str:
         """The ticket of the active agent, if nothing is left to do under it; else an empty text."""
@@ -172,15 +191,15 @@ class Conversation:
         if reader in self.readers:
             self.readers.remove(reader)
 
-    def wait(self, run: int, future: asyncio.Future[RunResult], patient: bool = False) -> asyncio.Future[RunResult]:
-        """Give the future the result of a run, now or when it ends. The caller holds the lock."""
+    def wait(self, run: int, future: asyncio.Future[Ended], patient: bool = False) -> asyncio.Future[Ended]:
+        """Give the future the outcome of a run, now or when it ends. The caller holds the lock."""
         if run in self.state.outcomes:
             self._resolve(future, run)
         else:
             (self.patient if patient else self.waiters).setdefault(run, []).append(future)
         return future
 
-    def stop_waiting(self, run: int, future: asyncio.Future[RunResult]) -> None:
+    def stop_waiting(self, run: int, future: asyncio.Future[Ended]) -> None:
         """Remove a patient caller."""
         if future.done() and not future.cancelled():
             future.exception()  # retrieved, or asyncio would log it
@@ -215,7 +234,7 @@ class Conversation:
         self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
 
     def wake(self) -> None:
-        """Give callers the results of runs that have ended."""
+        """Give callers the outcomes of runs that have ended."""
         while self.ended:
             run = self.ended.pop(0)
             for future in (*self.waiters.pop(run, ()), *self.patient.pop(run, ())):
@@ -240,15 +259,11 @@ class Conversation:
         """The task that calls this conversation's hooks, if the current code runs in one of them."""
         return next((task for each, task in _open_hook_tasks() if each is self), None)
 
-    def _resolve(self, future: asyncio.Future[RunResult], run: int) -> None:
+    def _resolve(self, future: asyncio.Future[Ended], run: int) -> None:
         outcome = self.state.outcomes.get(run)
         if outcome is None or future.done():
             return
-        result = result_of(self.state.id, outcome)
-        if outcome.fault is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error_of(outcome.fault, result))
+        future.set_result(outcome)
 
 
 def is_recorded_late(command: Command) -> bool:
@@ -292,6 +307,23 @@ class Conversations:
     def cached(self, id: str) -> Conversation | None:
         """The conversation, if it is in memory."""
         return self._cached.get(id)
+
+    async def result(self, live: Conversation, ended: Ended) -> RunResult:
+        """The result of a run for its caller; raises the error of one that failed."""
+        own = ended.handoffs if isinstance(ended, Outcome) else ended.handoff_chain
+        chain = await whole_chain(own, self._state) if any(each.mode is Mode.DELEGATE for each in own) else list(own)
+        if isinstance(ended, RunResult):
+            return replace(ended, handoff_chain=chain)
+        result = result_of(live.state.id, ended, chain)
+        if ended.fault is not None:
+            raise error_of(ended.fault, result)
+        return result
+
+    async def _state(self, id: str) -> State:
+        """The state of a delegate's conversation, from the cache only if its run has ended: else another process may
+        have gone on with it."""
+        state = (await self.get(id)).state
+        return state if state.last and not state.run else State(id).fold(await self._log.read(id))
 
     async def refresh(self, live: Conversation) -> None:
         """Fold the log again. The caller holds the lock."""

@@ -74,8 +74,8 @@ class LiveDirectory:
 
     async def loads(self, agents: Sequence[str]) -> Mapping[str, Load]:
         """The load of each of these agents."""
-        tickets = await self._log.queue.tickets()
-        waiting = Counter(each.ticket.agent for each in tickets if not each.owner)
+        tickets, team = await self._log.queue.tickets(), self.world.roster.team
+        waiting = Counter(each.ticket.agent for each in tickets if not each.owner and each.ticket.team == team)
         return {agent: Load(len(await self._places(agent)), waiting[agent], self.capacity(agent)) for agent in agents}
 
     async def learned(self, capability: str) -> Learned:
@@ -85,7 +85,8 @@ class LiveDirectory:
 
     async def _places(self, agent: str) -> set[str]:
         """The conversations in which an agent works, by the log and by what this process is about to record."""
-        places = {place for place in await self._log.at_work(agent) if await self._is_claimed(place)}
+        working = await self._log.at_work(agent, self.world.roster.team)
+        places = {place for place in working if await self._is_claimed(place)}
         for live in self._conversations:
             places.update(self._working(live, agent))
             places.update(place for receiver, place in live.promised.values() if receiver == agent)

@@ -34,20 +34,23 @@ from changeover.errors import (
     StoreUnavailable,
 )
 from changeover.facts import RunResult
-from changeover.ids import input_cause, intent_cause, is_root
+from changeover.ids import below, input_cause, intent_cause, is_root
 from changeover.relay.claims import End
-from changeover.relay.commands import AwaitClaim, CallModel, CleanUp, Command, RunChild
+from changeover.relay.commands import AwaitClaim, CallBack, CallModel, Command, RunChild
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
 from changeover.relay.requests import Cancel, CancelRun, Input, Resume, RollBack, Say
+from changeover.relay.result import typed
 from changeover.relay.state import State
 
 T = TypeVar("T")
 logger = logging.getLogger("changeover.engine")
 
-DELAYED = (CallModel, CleanUp)
+DELAYED = (CallModel, CallBack)
 """Commands that may have to wait before they are retried."""
+CLEAN_UP = 5.0
+"""Seconds for which `cancel` waits while tools and models that were cancelled clean up."""
 LOST = (Conflict, Owned, LeaseLost, ClaimLost)
 """Errors of an append after which another process, loop or worker goes on with the conversation."""
 
@@ -107,7 +110,8 @@ class Dispatcher:
                 reading.put(ref)
             if live.news or live.notifying is not None:
                 await self.notify(live)
-            return await answer
+            result = await self.conversations.result(live, await answer)
+            return typed(result, self.directory.world.roster)
         finally:
             if reading is not None:
                 live.leave(reading.put)
@@ -136,9 +140,16 @@ class Dispatcher:
         # A hook must not wait for the end: callers are told of it only after the hook has returned.
         if ending is not None and not in_hook():
             await asyncio.wait([ending])
-            if not ending.cancelled() and isinstance(error := ending.exception(), EngineError):
+            await self._cleaned_up(live.state.id)
+            if not ending.cancelled() and (error := ending.exception()) is not None:
                 raise error
         return run is not None
+
+    async def _cleaned_up(self, conversation: str) -> None:
+        """Wait, at most CLEAN_UP seconds, until what was cancelled in a conversation and below it has cleaned up."""
+        tree = [live for live in self.conversations if f"{live.state.id}/".startswith(below(conversation))]
+        if leaving := [task for live in tree for task in live.leaving]:
+            await asyncio.wait(leaving, timeout=CLEAN_UP)
 
     async def _opened(self, conversation: str) -> Conversation:
         return await self.conversations.get(conversation) if conversation else self.conversations.new()
@@ -151,7 +162,7 @@ class Dispatcher:
 
     async def recover(self) -> None:
         """Go on with unfinished conversations that no live process works on."""
-        for conversation in await self.log.unfinished():
+        for conversation in await self.log.unfinished(self.directory.world.roster.team):
             with undamaged(conversation):
                 if is_root(conversation) or not await self._is_run_by_parent(conversation):
                     await self.go_on_with(conversation)
@@ -285,7 +296,7 @@ class Dispatcher:
                 await self.conversations.refresh(live)
             live.abandon()
             state = live.state
-            if state.unreadable or not (state.run or state.inbox or state.rollbacks):
+            if state.unreadable or not (state.run or state.inbox or state.callbacks):
                 live.halted = False
                 return
             try:

@@ -18,10 +18,10 @@ from changeover.relay.commands import (
     AskReceiver,
     AwaitApproval,
     AwaitClaim,
+    CallBack,
     CallFunction,
     CallModel,
     CancelChild,
-    CleanUp,
     Command,
     FetchContext,
     FindReceiver,
@@ -43,7 +43,7 @@ UNCLAIMED = "no worker claimed it before the deadline"
 
 EFFECTS = (
     *(CallModel, CallFunction, RunTool, SeekApproval, FindReceiver, JudgeTask, JudgeResult, PackContext, FetchContext),
-    CleanUp,
+    CallBack,
 )
 """Commands that every engine performs alike."""
 
@@ -58,8 +58,10 @@ class Performer:
     def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
         """The outcome of a command."""
         if isinstance(command, EFFECTS):
-            intend = partial(self._dispatcher.intend, live, command.id)
-            return perform(self._directory.world, command, intend, live.emit if live.readers else None)
+            intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
+            if live.overrides and (override := live.override) is not None:
+                world = override.applied_to(world)
+            return perform(world, command, intend, live.emit if live.readers else None)
         match command:
             case RunChild():
                 return self._dispatcher.children.run(live, command)

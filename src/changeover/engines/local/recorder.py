@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from changeover.agent.roster import Roster
 from changeover.engines.local.conversation import Conversation
 from changeover.errors import (
     ChangeoverError,
@@ -36,13 +37,13 @@ from changeover.relay.events import (
     TicketLapsed,
 )
 from changeover.relay.history import Witness, late_witness
-from changeover.relay.ports import Head, Observer
-from changeover.relay.projection.changes import FAILURES, Change, Reading
+from changeover.relay.ports import Head, Observer, Override
+from changeover.relay.projection.changes import Change, Reading, may_blame
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
-from changeover.relay.requests import Append, Input, Later, Settled
+from changeover.relay.requests import Append, Input, Later, Say, Settled, check_team
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
@@ -92,6 +93,7 @@ class Recorder:
             fresh = fresh or live.stale
             if live.stale or live.state.unreadable:
                 await self._conversations.ensure_readable(live)
+            check_team(live.state, self._directory.world)
             key = input.key(live.state)
             if key and (position := await self._log.find(live.state.id, key)) is not None:
                 return await self._repeated(live, input, position)
@@ -122,6 +124,8 @@ class Recorder:
         if input.rereads:
             [entry, *_] = await self._log.read(live.state.id, position)
         live.stale = live.stale or position >= live.state.position
+        if isinstance(input, Say) and input.override is not None:
+            _override(live, position or 1, input.override)
         await self._dispatcher.go_on(live)
         return input.repeated(live.state, position, entry)
 
@@ -133,6 +137,8 @@ class Recorder:
         position = live.state.position
         # Sanitized before it is folded: the state in memory must equal the one that is folded from the log.
         events = [event_of(event) for event in step.events]
+        if step.override is not None:  # before it is decided what follows
+            _override(live, step.run, step.override)
         try:
             if not self._dispatcher.elsewhere(live.state.id):
                 self._dispatcher.dispatch(live, await self.record(live, step.cause, events, step.claim))
@@ -182,7 +188,8 @@ class Recorder:
         """
         state, directory = live.state, self._directory
         world = directory.world if directory.known else await directory.look()
-        roster, holdings, log = world.roster, self._holdings, self._log
+        roster = _with_strategies(world.roster, live.overrides) if live.overrides else world.roster
+        holdings, log = self._holdings, self._log
         claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         before = consumed(state, roster) if in_tree(state) else NOTHING
@@ -198,7 +205,7 @@ class Recorder:
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
         head = self._head(live, commands, tickets, ended)
         circuits = None
-        if roster.breaks and not (calm and FAILURES.isdisjoint(map(type, batch))):
+        if roster.breaks and (not calm or may_blame(batch)):
             changes = reading.changes if reading else await self._changes(entry)
             circuits = circuits_of(state.id, changes, roster, calm)
         rows = reading.finish() if isinstance(reading, Projection) else None
@@ -257,3 +264,15 @@ class Recorder:
             live.publish(events)
             if self._observer is not None:
                 live.unnotified += events
+
+
+def _override(live: Conversation, run: int, override: Override) -> None:
+    """Let this hold for a run, and for no other; what was given for ended runs is dropped."""
+    others = {id: each for id, each in live.overrides.items() if each is not override}
+    live.overrides = {id: each for id, each in {**others, run: override}.items() if id not in live.state.outcomes}
+
+
+def _with_strategies(roster: Roster, overrides: Mapping[int, Override]) -> Roster:
+    """The roster with the strategies that callers gave for single runs."""
+    given = {run: each.strategy for run, each in overrides.items() if each.strategy is not None}
+    return replace(roster, strategies=given) if given else roster

@@ -11,7 +11,7 @@ from changeover.engines.local.timeouts import Timeouts
 from changeover.facts import ApprovalRequest, Ticket
 from changeover.ids import parent_of
 from changeover.relay.claims import End
-from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunChild
+from changeover.relay.commands import AwaitApproval, AwaitClaim, CallBack, Command, RunChild
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
@@ -26,8 +26,9 @@ class Waits:
         self.holdings = Holdings()
 
     def rests(self, live: Conversation) -> bool:
-        """True if all that is in flight, here and below, is waits."""
-        return bool(live.flight) and all(self._is_wait(live, command) for _, command in live.flight.values())
+        """True if all that is in flight, here and below, is waits; callbacks go on beside them."""
+        others = [command for command in live.commands if not isinstance(command, CallBack)]
+        return bool(others) and all(self._is_wait(live, command) for command in others)
 
     def _is_wait(self, live: Conversation, command: Command) -> bool:
         if isinstance(command, RunChild):
@@ -45,10 +46,8 @@ class Waits:
                 return
             live.pending = [request for command in live.commands for request in self._pending(command)]
             live.asleep = True
-            ticket, due = live.resting_ticket(), self.due(live)
-            live.drop(self._resumed_by_others)
-            await self._release(live, ticket, due)
-            self.holdings.end([ticket], End.RESTS)
+            if not any(isinstance(command, CallBack) for command in live.commands):
+                await self._let_go(live)
             live.tell_pending()
         parent = self._conversations.cached(live.state.parent) if live.state.parent else None
         if parent is not None:
@@ -56,12 +55,15 @@ class Waits:
             # In a task of its own: the current task may be the one that waits for the child, and ends with this.
             self._dispatcher.soon(self._dispatcher.notify(parent))
 
-    async def _release(self, live: Conversation, ticket: str, due: float | None) -> None:
-        """Give up ownership. If another process left an input meanwhile, go on instead."""
+    async def _let_go(self, live: Conversation) -> None:
+        """Give up ownership and the claim. If another process left an input meanwhile, go on instead."""
+        ticket, due = live.resting_ticket(), self.due(live)
+        live.drop(self._resumed_by_others)
         if live.owned:
             live.owned = not await self._log.release(live.state.id, live.known, ticket, due)
             if live.owned:
                 self._dispatcher.soon(self._dispatcher.go_on_with(live.state.id))
+        self.holdings.end([ticket], End.RESTS)
 
     def due(self, live: Conversation, commands: Sequence[Command] = ()) -> float | None:
         """When a process has to take up a conversation without an owner; None if never."""

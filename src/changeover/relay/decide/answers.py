@@ -9,16 +9,25 @@ from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
 from changeover.facts import Expected, Mode, RequestKind
-from changeover.faults import ResultFault
+from changeover.faults import RefusalFault, ResultFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
 from changeover.guards.guard import Tripped
 from changeover.handoffs.context import merge_variables
 from changeover.ids import Mark, Topic, command_id, topic_id
 from changeover.messages import View
-from changeover.relay.commands import AskReceiver, AwaitApproval, Command, JudgeResult, PackContext, Record
+from changeover.relay.commands import (
+    AskReceiver,
+    AwaitApproval,
+    Command,
+    FindReceiver,
+    JudgeResult,
+    PackContext,
+    Record,
+)
 from changeover.relay.decide import broker
 from changeover.relay.decide.context import pack
+from changeover.relay.decide.limits import fail
 from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.events import (
     ApprovalDecided,
@@ -78,7 +87,7 @@ def _unpacked(phase: Offered) -> bool:
 
 def answer(
     state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster
-) -> Record | AskReceiver | JudgeResult | PackContext | None:
+) -> Record | AskReceiver | FindReceiver | JudgeResult | PackContext | None:
     """What is due for a call whose handoff was offered or declined; None if it has to wait."""
     match call.phase:
         case Offered(verdict=None) as phase:
@@ -178,7 +187,8 @@ def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record
         case Edit(receiver=receiver):
             return _rejected(state, offer, f"handed on to {receiver}", receiver, verdict.by or "a person")
         case Reject(note=note):
-            return _rejected(state, offer, note or f"{verdict_words(verdict.decision)} by a person", by=verdict.by)
+            reason = note or f"{verdict_words(verdict.decision)} by a person"
+            return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, by=verdict.by, own=True))
 
 
 def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDecided) -> Record | JudgeResult:
@@ -195,8 +205,10 @@ def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDe
     return Record(HandoffReturned(*who, success=True, response=text))
 
 
-def _after_refusal(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> Record:
-    """After a refusal: offer to the next receiver, tell the sender, or ask a person."""
+def _after_refusal(
+    state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined, roster: Roster
+) -> Record | FindReceiver | None:
+    """After a refusal: offer to the next receiver, find one, tell the sender, or ask a person."""
     offer = phase.offer
     if named := _named(phase, roster):
         return from_refusal(state, run, (turn, call), Step(named, run.spoken.queued), "run", roster)
@@ -204,15 +216,27 @@ def _after_refusal(state: State, run: Run, turn: Turn, call: OpenCall, phase: De
         if (step := broker.step(run, call, phase, roster)) is None:
             return _tell_sender(state, turn, call, phase)
         return from_refusal(state, run, (turn, call), step, "", roster)
-    asked = {*offer.declined_by, offer.receiver, *phase.refused}
-    others = [name for name in (phase.suggested, *offer.alternatives) if name in roster.present and name not in asked]
-    if offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out:
+    last = offer.attempt + len(phase.refused) >= roster.attempts or phase.worn_out
+    if not last and not phase.needs:
+        if following := broker.candidate(turn, call, phase, roster):
+            return from_refusal(state, run, (turn, call), Step(following, run.spoken.queued), "agents", roster)
+        if turn.code and offer.required and call.chosen is None:
+            return broker.search(state, run, turn, call, offer.required) if call.id in turn.idle else None
+    return _nobody_left(state, run, turn, call, last, roster)
+
+
+def _nobody_left(state: State, run: Run, turn: Turn, call: OpenCall, last: bool, roster: Roster) -> Record:
+    """No receiver is left: code is told of an open circuit; the sender falls back, a person is asked, or the sender is
+    told."""
+    phase = call.phase
+    assert isinstance(phase, Declined)
+    if turn.code and phase.tripped is not None:
+        return fail(run, RefusalFault(turn.agent, phase.reason, circuit=phase.tripped.circuit))
+    if last or (turn.code and phase.offer.required and not phase.needs):
         if turn.deaf or not (roster.fallback or turn.rule):
             return _escalate(state, call, phase)
         if not (run.fell_back or turn.rule):
-            return Record(FellBack(state.task, f"{offer.receiver} did not take it: {phase.reason}"))
-    elif others and not phase.needs:
-        return from_refusal(state, run, (turn, call), Step(others[0], run.spoken.queued), "agents", roster)
+            return Record(FellBack(state.task, f"{phase.offer.receiver} did not take it: {phase.reason}"))
     return _tell_sender(state, turn, call, phase)
 
 

@@ -23,9 +23,22 @@ def find(state: State, run: Run, turn: Turn, call: OpenCall) -> Record | Sequenc
     if chosen is not None:
         return None if chosen.receiver else Record(CallRefused(call.id, state.task, chosen.why, "declined"))
     package = run.spoken.package or {}
-    required = tuple(package.get("metadata", {}).get("required_capabilities", ()))
+    return [search(state, run, turn, call, tuple(package.get("metadata", {}).get("required_capabilities", ())))]
+
+
+def search(state: State, run: Run, turn: Turn, call: OpenCall, required: tuple[str, ...]) -> FindReceiver:
+    """The command that finds all candidates for what code offers."""
     wish = Wish(run.spoken.text, kind=", ".join(required), required=required)
-    return [FindReceiver(command_id(call.id, Mark.SEARCH), state.task, state.id, turn.agent, wish, brokered=True)]
+    return FindReceiver(command_id(call.id, Mark.SEARCH), state.task, state.id, turn.agent, wish, brokered=True)
+
+
+def candidate(turn: Turn, call: OpenCall, phase: Declined, roster: Roster) -> str:
+    """The next receiver of a declined offer: the suggested one, else an alternative, else one that was found for what
+    code offers; empty if none is left. No receiver is asked twice."""
+    offer, found = phase.offer, call.chosen if turn.code else None
+    asked = {*offer.declined_by, offer.receiver, *phase.refused}
+    listed = (phase.suggested, *offer.alternatives, *((found.receiver, *found.alternatives) if found else ()))
+    return next((name for name in listed if name in roster.present and name not in asked), "")
 
 
 def step(run: Run, call: OpenCall, phase: Declined, roster: Roster) -> Step | None:

@@ -18,7 +18,7 @@ from changeover.messages import Message, Note, ToolResult, User
 from changeover.relay.commands import PackContext
 from changeover.relay.decide.variants import strategy_variant
 from changeover.relay.events import HandoffOffered
-from changeover.relay.fold.handoffs import said_before, view_of
+from changeover.relay.fold.handoffs import said_before, task_of, view_of
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, Offered, OpenCall, Turn
@@ -76,7 +76,7 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     seat = roster.seats.get(offer.receiver)
     agent = seat.agent if isinstance(seat, Seat) else None
     move = roster.move_of(offer.sender, call.call.name)
-    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move)
+    strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
     if offer.strategy == Full.name:
@@ -123,11 +123,6 @@ def briefing_of(state: State, run: Run, turn: Turn, phase: Delegated, roster: Ro
     brief = brief_for(state, run, turn, offer, roster)
     brief = replace(brief, recent_messages=_recent(state, run, turn, offer, offer.shown, roster))
     return briefed_by(template if isinstance(template, str) else roster.template, brief)
-
-
-def task_of(run: Run, offer: HandoffOffered) -> str:
-    """The task of a delegate: the sender's message, else the user's request."""
-    return offer.message or run.spoken.text
 
 
 def brief_for(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster: Roster) -> Brief:

@@ -10,11 +10,12 @@ from changeover.agent.roster import Roster, Seat
 from changeover.errors import CircuitsOpen, Exhausted
 from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
 from changeover.guards.approval import Edit, Reject, Respond
+from changeover.guards.checks import Check
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
 from changeover.handoffs.strategies import refs_of
-from changeover.ids import Mark, Topic, call_of, command_id, split_handoff, topic_id, topic_of
-from changeover.messages import View
+from changeover.ids import Mark, Topic, call_of, command_id, is_callback, split_handoff, topic_id, topic_of
+from changeover.messages import Note, View
 from changeover.relay.budget import spent_up, with_limit
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
 from changeover.relay.decide import answers, delegates, rollback, rules
@@ -25,6 +26,7 @@ from changeover.relay.decide.worn_out import REASON, given_up
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
+    ContentChecked,
     Event,
     FellBack,
     FunctionReturned,
@@ -40,7 +42,7 @@ from changeover.relay.events import (
 from changeover.relay.fold.handoffs import sender_of
 from changeover.relay.run import TURNING, Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State, context_of
-from changeover.relay.turn import Asked, Begun, Delegated, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import Asked, Begun, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn
 from changeover.tools.command import Directive
 
 
@@ -98,8 +100,10 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     run = state.run
     if state.unreadable:
         return ()  # a newer version wrote it, and goes on with it
-    rolls_back = state.rollbacks or state.returning is not None
+    rolls_back = state.callbacks or state.returning is not None or state.undoing.failed
     decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
+    if state.undoes and run is not None and isinstance(decision, Record):
+        decision = rollback.before_failure(state, run, decision)
     return record_first(state, decision, roster) if roster.trials else decision
 
 
@@ -117,12 +121,14 @@ def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
 
 def _roll_back(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
     """What is due while a handoff is rolled back, beside everything else."""
+    if state.undoing.failed:
+        return rollback.by_policy(state)
     if (done := rollback.settled(state, roster)) is not None:
         return done
     if state.returning is not None and (run is None or not rollback.busy(run)):
         return rollback.returned(state, state.returning, roster)
     following = _next(state, run, roster)
-    return following if isinstance(following, Record) else [*following, *state.rollbacks.values()]
+    return following if isinstance(following, Record) else [*following, *state.callbacks.values()]
 
 
 def first_agent(state: State, spoken: UserSpoke, roster: Roster) -> str:
@@ -141,12 +147,15 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return Record(RunStarted(run, sender_of(spoken.package), code=True))
     agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
-    return Record(RunStarted(run, agent, queued=roster.pulls(agent) and not claimed))
+    queued, name = roster.pulls(agent) and not claimed, roster.names.get(agent, "")
+    return Record(RunStarted(run, agent, queued=queued, name=name))
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
     seat = roster.seats.get(state.agent)
     limits = run.limits or roster.limits
+    if run.last_turn and run.last_turn != phase.due:
+        return Record(RunCancelled(run.id))
     if run.struck is not None and limits.on_limit == "raise":
         return fail(run, run.struck)
     if seat is None:
@@ -160,14 +169,16 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
             return Record(FellBack(state.task, f"no agent is called {mistaken.receiver!r}"))
         return fail(run, mistaken)
-    return _ask_model(state, run, phase, limits, roster)
+    return _ask_model(state, run, phase, limits, seat.agent.checks, roster)
 
 
-def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: Roster) -> Record | Sequence[Command]:
+def _ask_model(
+    state: State, run: Run, phase: Thinking, limits: Limits, checks: Sequence[Check], roster: Roster
+) -> Record | Sequence[Command]:
     last = _is_last_call(state, run, limits)
     if isinstance(last, Record):
         return last
-    if roster.gotos and (led := rules.lead(state, run, phase, roster)) is not None:
+    if roster.leads and (led := rules.lead(state, run, phase, roster)) is not None:
         return led
     return [
         CallModel(
@@ -182,8 +193,17 @@ def _ask_model(state: State, run: Run, phase: Thinking, limits: Limits, roster: 
             last,
             bool(state.chapters) and bool(refs_of(state.chapters)),
             state.variants,
+            checks,
+            _news(state, run) if checks and run.checked != state.task else (),
         )
     ]
+
+
+def _news(state: State, run: Run) -> tuple[str, ...]:
+    """What is new to the agent that begins to work: the request, the sender's message, and a briefing."""
+    handed, notes = state.handed, [each.text for each in state.thread[-2:] if isinstance(each, Note)]
+    texts = (run.spoken.text, handed.message if handed else "", *notes)
+    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
@@ -213,6 +233,8 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 
 
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
+    if (checked := phase.checked) is not None:
+        return Record(ContentChecked(state.agent, state.task, "output", checked.verdict, checked.reason))
     if state.handed is None and run.spoken.given is None:  # no handoff, so no expectations
         return Record(RunCompleted(run.id))
     return answers.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
@@ -237,7 +259,7 @@ def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
     """The fault of a model whose calls were wrong too often."""
     mistake = run.mistake
     if mistake is not None and mistake.why == "guard":
-        return RefusalFault(state.agent, mistake.reason)
+        return RefusalFault(state.agent, mistake.reason, mistake.cycle)
     if mistake is not None and mistake.why in ("receiver", "command"):
         # A model can hand off to the receivers of its tools, code to any member.
         possible = seat.transfers if mistake.why == "receiver" else roster.present
@@ -283,7 +305,8 @@ def settle(
         batch.append(decision.event)
         if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
             # Right after its offer: any other place would shift the ids that the store checked.
-            batch.append(verdict := CircuitFound(offer.call, offer.task, found.receiver, found.failures, found.until))
+            known = (found.receiver, found.failures, found.until, found.opened_at)
+            batch.append(verdict := CircuitFound(offer.call, offer.task, *known))
             apply(verdict)
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
@@ -299,15 +322,16 @@ def after_refusal(
     if isinstance(refusal, Exhausted):
         return with_limit(events, refusal), NO_CIRCUITS  # other ids may follow, so circuits are checked again
     found = {
-        split_handoff(handoff)[1]: Tripped(who, failures, until) for handoff, who, failures, until in refusal.offers
+        split_handoff(handoff)[1]: Tripped(who, failures, until, since)
+        for handoff, who, failures, until, since in refusal.offers
     }
     return events, {**tripped, **found}
 
 
 def awaits(state: State, command: str) -> bool:
     """Whether this command is outstanding."""
-    if "<" in command:
-        return any(wanted.id == command for wanted in state.rollbacks.values())
+    if is_callback(command):
+        return any(wanted.id == command for wanted in state.callbacks.values())
     if topic_of(command) == Topic.TIER:
         return _awaits_tier(state, command)
     match state.run.phase if state.run else None:
@@ -340,7 +364,7 @@ def _wanted(call: OpenCall, command: str) -> bool:
         case Mark.CHECK:
             return isinstance(phase, Fresh | Directed)
         case Mark.SEARCH:
-            return isinstance(phase, Fresh | Directed) and call.chosen is None
+            return isinstance(phase, Fresh | Directed | Declined) and call.chosen is None
         case Mark.DECISION:
             return isinstance(phase, Asked) and command_id(phase.request.call, Mark.DECISION) == command
         case Mark.QUESTION:

@@ -6,8 +6,9 @@ from changeover.agent.roster import Roster
 from changeover.handoffs.strategies import Chapter
 from changeover.ids import Mark, child_id, command_id, handoff_id
 from changeover.relay.commands import CancelChild, RunChild
-from changeover.relay.decide.context import briefing_of, task_of
-from changeover.relay.events import ContextPacked, Given, HandoffOffered, Started, UserSpoke
+from changeover.relay.decide.context import briefing_of
+from changeover.relay.events import ContextPacked, Given, HandoffOffered, Hop, Started, UserSpoke
+from changeover.relay.fold.handoffs import task_of
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, OpenCall, Turn
@@ -16,11 +17,12 @@ from changeover.relay.turn import Delegated, OpenCall, Turn
 def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegated, roster: Roster) -> RunChild:
     """The command that runs a delegate; its input stays the same until the turn ends."""
     offer, packed = phase.offer, phase.packed
+    variables = {**state.variables, **offer.variables} if offer.variables else state.variables
     spoken = UserSpoke(
         task_of(run, offer),
         run.spoken.user,
         offer.receiver,
-        {**state.variables, **offer.variables} if offer.variables else state.variables,
+        variables,
         run.limits,
         run.spoken.correlation_id,
         Given(
@@ -42,12 +44,26 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             offer.include,
             offer.exclude,
             state.variants,
+            _trail(run, call) if variables == state.variables else (),
         ),
         run.spoken.files,
     )
     opening = Started(state.root, state.id, state.depth + 1)
     child = child_id(state.id, offer.call)
     return RunChild(offer.call, state.task, child, opening, spoken, offer.receiver, phase.deadline, offer.queued)
+
+
+def _trail(run: Run, call: OpenCall) -> tuple[Hop, ...]:
+    """The handoffs before this one, as far back as nothing happened in between; the delegate's own run goes on from
+    them, so that agents which ask each other the same are found."""
+    progress, news, length = call.since
+    found = list[Hop]()
+    for index in range(length - 1, -1, -1):
+        passed = run.trail[index]
+        if (passed.progress, passed.news) != (progress, news):
+            break
+        found.insert(0, Hop(passed.sender, passed.receiver, passed.message, passed.mode))
+    return tuple(found)
 
 
 def _chapters(state: State, packed: ContextPacked) -> tuple[Chapter, ...]:

@@ -1,14 +1,21 @@
-"""Refusals by limits and by switched-off handoffs: the agent is told, the team falls back, or the run fails."""
+"""Refusals by limits, switched-off handoffs and earlier rejections: the agent is told, the team falls back, or the run
+fails."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from changeover.agent.roster import Roster
 from changeover.faults import Fault, FunctionFault, LimitFault, LimitName
+from changeover.handoffs.context import merge_variables
 from changeover.relay.commands import Record
 from changeover.relay.events import CallRefused, FellBack, RunFailed, RunStopped
 from changeover.relay.run import Acting, Run
 from changeover.relay.state import State
-from changeover.relay.turn import Turn
+from changeover.relay.turn import Turn, way_of
+
+if TYPE_CHECKING:
+    from changeover.relay.decide.offer import Proposal
 
 
 def fail(run: Run, fault: Fault) -> Record:
@@ -48,6 +55,21 @@ def alone(state: State, run: Run, turn: Turn, call: tuple[str, str]) -> Record:
         reason = f"a Command to {receiver!r}, but each agent of this team works alone"
         return fail(run, FunctionFault(state.agent, reason))
     return Record(CallRefused(id, state.task, "refused: each agent of this team works alone", "ignored", receiver))
+
+
+def refused_before(state: State, run: Run, proposal: Proposal, receiver: str) -> Record | None:
+    """Refuse to ask a receiver that has rejected the same task; a person may name it again."""
+    turn, call, intent = proposal.turn, proposal.call, proposal.intent
+    if turn.quiet or call.edit is not None or proposal.origin not in ("call", "command"):
+        return None
+    before = run.declined.get(way_of(intent.mode, call))
+    if before is None or before.task != state.task:
+        return None
+    context = merge_variables(state.variables, intent.variables, intent.merge)
+    if (receiver, intent.message, context) not in before.refused:
+        return None
+    reason = f"refused: {receiver} has rejected this task; give it to another agent, or go on yourself"
+    return Record(CallRefused(call.id, state.task, reason, "guard", receiver))
 
 
 def overdue(state: State, run: Run) -> Record:

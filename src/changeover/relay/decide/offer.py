@@ -6,6 +6,7 @@ Each way to hand off (a tool of a model, a Command, a branch, the next receiver 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Literal
 
@@ -35,7 +36,7 @@ from changeover.ids import Mark, command_id, handoff_id, next_offer, reply_of, s
 from changeover.relay.budget import crowded, exceeded
 from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.decide.context import brief_for, with_context
-from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit
+from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit, refused_before
 from changeover.relay.decide.rules import guarded
 from changeover.relay.decide.variants import receiver_variant, strategy_variant
 from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered
@@ -151,12 +152,16 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
     receiver = proposal.step.receiver if proposal.step else _receiver(state, run, proposal, roster)
     if isinstance(receiver, Record):
         return receiver
+    if run.declined and (refusal := refused_before(state, run, proposal, receiver)):
+        return refusal
     if proposal.origin == "call" and (approval := demanded(call, proposal.approval, receiver)) is not None:
         id, what = call.request_id(receiver), (call.call, approval, receiver, proposal.intent.message)
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), *what)
     if proposal.limited and (refusal := _over_limit(state, run, proposal, receiver, roster)):
         return refusal
     offer = _draft(state, run, proposal, receiver, roster)
+    if roster.names:
+        offer = _with_names(offer, roster.names)
     offer = _with_context(state, run, proposal, offer, roster)
     return guarded(state, run, proposal, offer, roster) if proposal.guarded else Record(offer)
 
@@ -266,6 +271,7 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         queued=found is not None and found.queued and receiver == found.receiver,
         reason=intent.reason,
         required=intent.required,
+        policy=intent.policy,
     )
     if turn.code and run.spoken.package is not None:
         return _from_package(state, run, proposal, offer, roster)
@@ -339,6 +345,7 @@ def _from_package(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         priority=metadata.priority,
         capability=found.capability if found else "",
         brokered=found is not None,
+        required=metadata.required_capabilities,
     )
 
 
@@ -352,6 +359,10 @@ def _as_retry(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> 
     return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
 
 
+def _with_names(offer: HandoffOffered, names: Mapping[str, str]) -> HandoffOffered:
+    return replace(offer, sender_name=names.get(offer.sender, ""), receiver_name=names.get(offer.receiver, ""))
+
+
 def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> HandoffOffered:
     """The offer with the part of the sender's context that its receiver gets."""
     sender, receiver = state.agent, offer.receiver
@@ -359,7 +370,7 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         before = proposal.declined.offer
         # A sender that gets its own task back does not start afresh.
         sender, receiver = before.sender, before.receiver if receiver == before.sender else receiver
-    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move)
+    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
     if strategy.made and not state.chapters:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from changeover.agent.moves import Transfer
 from changeover.agent.roster import Roster
 from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import split_handoff
 from changeover.relay.commands import Record
-from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackRequested
+from changeover.relay.decide.worn_out import ENGINE
+from changeover.relay.events import HandoffRolledBack, RollbackRequested, RunFailed, RunStopped
 from changeover.relay.fold.handoffs import last_words
 from changeover.relay.fold.rollback import record_at
+from changeover.relay.result import error_of, waiting_result
 from changeover.relay.run import Run, Stopping
 from changeover.relay.state import State
 
@@ -33,6 +34,26 @@ def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
     return Record(HandoffRolledBack(wanted.call, *who, *why, partial, undone, agent, queued))
 
 
+def by_policy(state: State) -> Record:
+    """Roll back a handoff that failed or timed out, as its declaration says."""
+    call = next(iter(state.undoing.failed))
+    record = record_at(state, call)
+    assert record is not None
+    return Record(RollbackRequested(call, record.error, ENGINE, cleans=True))
+
+
+def before_failure(state: State, run: Run, decision: Record) -> Record:
+    """The decision; if it fails the run, the rollback of the transfer by which the active agent has the task."""
+    event = decision.event
+    if not isinstance(event, RunFailed | RunStopped) or isinstance(run.phase, Stopping):
+        return decision
+    call, reason = (
+        split_handoff(state.handoffs[state.leg].id)[1],
+        str(error_of(event.fault, waiting_result(state, run.id, []))),
+    )
+    return Record(RollbackRequested(call, reason, ENGINE, fault=event.fault))
+
+
 def _before(state: State, receiver: str) -> str:
     """The agent that was active before code handed over to this receiver."""
     last = max((index for index, agent in enumerate(state.path) if agent == receiver), default=0)
@@ -47,14 +68,8 @@ def _undone(state: State, first: HandoffRecord) -> Iterator[str]:
 
 
 def settled(state: State, roster: Roster) -> Record | None:
-    """The end of a rollback that needs no cleanup, if there is one."""
-    for call, command in state.rollbacks.items():
-        if not has_cleaner(command.rollback.handoff, roster):
-            return Record(RollbackDone(call))
+    """The end of a callback whose function is not declared, if there is one."""
+    for callback in state.callbacks.values():
+        if roster.callback(callback.about) is None:
+            return Record(callback.done())
     return None
-
-
-def has_cleaner(handoff: HandoffRecord, roster: Roster) -> bool:
-    """Whether the declaration of this handoff has an on_rollback function."""
-    move = roster.move_of(handoff.sender, handoff.tool)
-    return isinstance(move, Transfer) and move.handoff.on_rollback is not None

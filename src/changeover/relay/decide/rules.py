@@ -1,4 +1,4 @@
-"""Rules and guards: where a rule sends a run before its model is asked, and whether a handoff may be offered."""
+"""Rules and guards: where a rule sends or ends a run before its model is asked, and whether a handoff may be made."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from changeover.agent.moves import DelegateTo, Move, Transfer
+from changeover.agent.moves import DECLARED, Move, closed
 from changeover.agent.roster import Roster
+from changeover.facts import Mode
 from changeover.faults import RefusalFault
 from changeover.guards.approval import approval_of
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
@@ -26,6 +27,7 @@ from changeover.relay.events import (
     RuleFailed,
     RuleFired,
 )
+from changeover.relay.fold.handoffs import task_of
 from changeover.relay.run import Run, Thinking
 from changeover.relay.sanitize import text_of
 from changeover.relay.state import State, context_of
@@ -38,21 +40,25 @@ logger = logging.getLogger("changeover.rules")
 
 
 def lead(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | None:
-    """The rule that hands the run over before the active agent's model is asked; None if no rule does."""
-    if run.told or not roster.hands_off(state.root, state.agent):
-        return None
-    if handoffs_left(state, run, run.limits or roster.limits) <= 0:
-        return None
-    context = context_of(state, run, phase.due)
-    for rule in roster.gotos:
-        if not _may_lead(rule, state, run, roster):
+    """The rule that hands the run over or ends it before the active agent's model is asked; None if no rule does."""
+    context, hands_off = context_of(state, run, phase.due), _may_hand_over(state, run, roster)
+    for rule in roster.leads:
+        if not _may_lead(rule, state, run, roster) or (rule.goto and not hands_off):
             continue
         held = holds(rule, context)
         if held is True:
-            return Record(RuleFired(rule.name, state.agent, state.task, rule.goto, rule.message))
+            who = (rule.name, state.agent, state.task)
+            return Record(RuleFired(*who, rule.goto, rule.message, end=rule.end))
         if isinstance(held, Misjudged) and rule.name not in run.misjudged:
             return _rule_failed(state, rule, held)
     return None
+
+
+def _may_hand_over(state: State, run: Run, roster: Roster) -> bool:
+    """Whether rules may still hand the run over."""
+    if run.told or not roster.hands_off(state.root, state.agent):
+        return False
+    return handoffs_left(state, run, run.limits or roster.limits) > 0
 
 
 def _may_lead(rule: Rule, state: State, run: Run, roster: Roster) -> bool:
@@ -97,7 +103,7 @@ def next_approval(
 ) -> SeekApproval | None:
     """The next approval that these rules, or the rule that leads here, demand; None if all were given."""
     turn, call = asker
-    leading = [rule for rule in roster.gotos if rule.name == turn.rule]
+    leading = [rule for rule in roster.leads if rule.name == turn.rule]
     passed = call.passed if call.holds_for(offer.receiver) else ()
     for rule in (*leading, *asking):
         approval = approval_of(rule.approval)
@@ -116,8 +122,6 @@ def _rule_failed(state: State, rule: Rule, held: Misjudged) -> Record:
 
 
 NEEDS_APPROVAL = "a person would have to say yes first"
-GUARDED_MOVES = (Transfer, DelegateTo)
-"""Moves with guards of their own; a tuple, because a union would be built with every isinstance()."""
 
 
 def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> Record | SeekApproval:
@@ -125,23 +129,24 @@ def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, r
     call that first asks for a handoff can wait for a person: branches and alternatives are refused instead."""
     call, move = proposal.call, proposal.move
     waits = proposal.origin in ("call", "command")
-    if waits and isinstance(move, Transfer) and (closed := move.closed(context_of(state, run, call.id))):
-        return _denied(state, run, proposal, offer, closed)
+    when = move.declared.when if waits and isinstance(move, DECLARED) else None
+    if when is not None and (shut := closed(when, context_of(state, run, call.id))):
+        return _denied(state, run, proposal, offer, Deny(shut))
     answer = _ask_guards(state, run, call, offer, move, roster)
     if isinstance(answer, Deny):
-        return _denied(state, run, proposal, offer, answer.reason)
+        return _denied(state, run, proposal, offer, answer)
     ruled = apply_rules(state, run, call, offer, roster) if roster.judges else []
     if isinstance(ruled, Record):
         return ruled
     if isinstance(ruled, Deny):
-        return _denied(state, run, proposal, offer, ruled.reason)
+        return _denied(state, run, proposal, offer, ruled)
     question = answer if isinstance(answer, Ask) else None
     if question is None and not ruled and not (waits and proposal.turn.rule):
         return Record(offer)
     if waits:
         return _ask_people(state, run, proposal, offer, (question, ruled), roster)
     asked = question.question if question else ", ".join(rule.name for rule in ruled)
-    return _denied(state, run, proposal, offer, f"{NEEDS_APPROVAL}: {asked}")
+    return _denied(state, run, proposal, offer, Deny(f"{NEEDS_APPROVAL}: {asked}"))
 
 
 def _ask_people(
@@ -165,23 +170,24 @@ def _ask_people(
 def _ask_guards(
     state: State, run: Run, call: OpenCall, offer: HandoffOffered, move: Move | None, roster: Roster
 ) -> Answer:
-    own = move.guards if isinstance(move, GUARDED_MOVES) else ()
+    own = move.guards if isinstance(move, DECLARED) else ()
     if not roster.guards and not own:
         return ALLOW
     variables = merge_variables(state.variables, offer.variables, offer.merge)
-    who = (offer.sender, offer.receiver, offer.mode, offer.message)
-    wanted = Offer(*who, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
-    facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress)
+    who = (offer.sender, offer.receiver, offer.mode)
+    message = offer.message if offer.mode is Mode.TRANSFER else task_of(run, offer)
+    wanted = Offer(*who, message, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
+    facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress, None, run.news)
     return checked((*own, *roster.guards) if own else roster.guards, wanted, run.passing_ledger(state.at), facts)
 
 
-def _denied(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, reason: str) -> Record:
+def _denied(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, no: Deny) -> Record:
     """The refusal of an offer, in the form that its origin can be told."""
-    turn, refused = proposal.turn, f"refused: {reason}"
+    turn, refused = proposal.turn, f"refused: {no.reason}"
     if proposal.declined is not None:
-        return Record(AlternativeRefused(proposal.declined.offer.call, state.task, offer.receiver, reason))
-    if proposal.origin == "branch":
-        return Record(CallRefused(offer.call, state.task, refused, "ignored", offer.receiver))
-    if turn.deaf:
-        return fail(run, RefusalFault(turn.agent, reason))
-    return Record(CallRefused(proposal.call.id, state.task, refused, "guard", offer.receiver))
+        return Record(AlternativeRefused(proposal.declined.offer.call, state.task, offer.receiver, no.reason))
+    branch = proposal.origin == "branch"
+    if turn.deaf and (no.cycle or not branch):  # a Function that sends the same again would do so for ever
+        return fail(run, RefusalFault(turn.agent, no.reason, no.cycle))
+    call = offer.call if branch else proposal.call.id
+    return Record(CallRefused(call, state.task, refused, "ignored" if branch else "guard", offer.receiver, no.cycle))

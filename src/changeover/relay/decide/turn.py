@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool
+from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool, closed
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import Mode
@@ -207,19 +207,25 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
 
 def _use_tool(
     state: State, run: Run, turn: Turn, call: OpenCall, move: UseTool, seat: Seat
-) -> RunTool | SeekApproval | None:
-    if not isinstance(call.phase, Begun) and (approval := demanded(call, move.approval, "")) is not None:
+) -> Record | RunTool | SeekApproval | None:
+    begun = isinstance(call.phase, Begun)
+    when = None if begun else move.declared.when
+    if when is not None and (why := closed(when, context_of(state, run, call.id))):
+        reason = f"{call.call.name} cannot be called: {why}"
+        return Record(CallRefused(call.id, state.task, reason, "tool"))
+    if not begun and (approval := demanded(call, move.approval, "")) is not None:
         id = call.request_id("")
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), call.call, approval)
-    if not (move.tool.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
+    if not (move.declared.read_only or seat.agent.parallel_tools or call is _first(turn, seat)):
         return None
     return RunTool(
         call.id,
         state.task,
         context_of(state, run, call.id),
         call.call,
-        move.tool.at_most_once,
-        isinstance(call.phase, Begun),
+        move.declared.at_most_once,
+        begun,
+        move.declared.read_only,
     )
 
 

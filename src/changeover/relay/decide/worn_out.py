@@ -27,11 +27,11 @@ def _give_up(state: State, turn: Turn, call: OpenCall) -> Record | None:
         case Answered() | Asked():  # a person is asked already
             return None
         case Delegated(recalled=recalled, offer=offer):
-            return None if recalled else Record(RollbackRequested(offer.call, REASON, ENGINE))
+            return None if recalled else Record(RollbackRequested(offer.call, REASON, ENGINE, cleans=True))
         case Offered(index=-1, offer=offer) if turn.deaf:  # its asker cannot be told; a person is asked about the offer
             return Record(HandoffRejected(offer.call, state.task, offer.receiver, REASON, by=ENGINE, worn_out=True))
         case Offered(offer=offer):
-            return Record(RollbackRequested(offer.call, REASON, ENGINE))
+            return Record(RollbackRequested(offer.call, REASON, ENGINE, cleans=True))
         case Declined() if turn.deaf:
             return None
         case Begun():

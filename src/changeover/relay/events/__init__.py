@@ -21,6 +21,8 @@ from changeover.relay.events.handoffs import (
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -39,10 +41,13 @@ from changeover.relay.events.handoffs import (
 )
 from changeover.relay.events.runs import (
     CancelRequested,
+    Checked,
+    ContentChecked,
     FellBack,
     FunctionFailed,
     FunctionReturned,
     Given,
+    Hop,
     LimitReached,
     ModelFailed,
     ModelReplied,
@@ -68,11 +73,15 @@ __all__ = [
     "ApprovalWaived",
     "CallRefused",
     "CancelRequested",
+    "Checked",
     "CircuitFound",
+    "ContentChecked",
     "ContextPacked",
     "Entry",
     "Event",
     "FellBack",
+    "FollowUpDone",
+    "FollowUpFailed",
     "FunctionFailed",
     "FunctionReturned",
     "Given",
@@ -83,6 +92,7 @@ __all__ = [
     "HandoffRejected",
     "HandoffReturned",
     "HandoffRolledBack",
+    "Hop",
     "LimitReached",
     "ModelFailed",
     "ModelReplied",
@@ -166,6 +176,9 @@ Event = (
     | TierChosen
     | TicketLapsed
     | VariantChosen
+    | ContentChecked
+    | FollowUpFailed
+    | FollowUpDone
 )
 """Every event that this version can write."""
 
@@ -183,3 +196,9 @@ class Entry(Struct, gc=False):
     seq: int = 0
     """Sequence number of its first event in the root's tree, assigned by the log."""
     schema: int = SCHEMA
+
+    @property
+    def opening(self) -> Started:
+        """How the conversation began, of which this is the first entry."""
+        first = self.events[0]
+        return first if isinstance(first, Started) else Started()

@@ -30,6 +30,8 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     """Whether it began before a crash, so that its effect is unknown."""
     dropped: tuple[str, ...] = ()
     directive: Directive | None = None
+    read_only: bool = False
+    """Whether the tool is declared to change nothing."""
 
 
 class CallRefused(Recordable, frozen=True, tag="call_refused"):
@@ -40,6 +42,8 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
     reason: str
     why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
     receiver: str = ""
+    cycle: tuple[str, ...] = ()
+    """The agents that hand the task round, if that is why."""
 
 
 class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):

@@ -6,8 +6,9 @@ from typing import Any
 
 from msgspec import field
 
+from changeover.agent.handoff import Policy
 from changeover.facts import Expected, Mode, Spent, Usage
-from changeover.faults import Fault
+from changeover.faults import Circuit, Fault
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import ALL, FALLBACK, Chapter, Full, MessageOnly
 from changeover.messages import Message
@@ -73,6 +74,11 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
     """Capabilities that the receiver must have."""
+    sender_name: str = ""
+    receiver_name: str = ""
+    """Display names of sender and receiver, if they have one."""
+    policy: Policy | None = None
+    """What its declaration wants to happen by itself; None if nothing."""
 
     @property
     def is_whole(self) -> bool:
@@ -163,6 +169,8 @@ class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
     by: str = ""
     worn_out: bool = False
     """Whether workers claimed it too often without an answer."""
+    own: bool = False
+    """Whether the receiver itself said no, and is not asked the same again; otherwise it was only busy or absent."""
 
 
 class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
@@ -175,6 +183,13 @@ class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
     """Number of failures in a row."""
     until: float | None = None
     """When the receiver is tried again; None if a person has to reset the circuit."""
+    opened_at: float = 0.0
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit, as far as it is recorded."""
+        known = (self.opened_at, self.until)
+        return Circuit(self.receiver, self.failures, 0, *known, forced=self.until is None)
 
 
 class AlternativeRefused(Recordable, frozen=True, tag="alternative_refused"):
@@ -217,6 +232,8 @@ class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
     receiver: str
     reason: str
     spent: Spent = Spent()
+    partial: str = ""
+    """The last words of a delegate that was not done."""
 
 
 class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
@@ -240,6 +257,8 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     spent: Spent = Spent()
     artifacts: dict[str, str | None] = field(default_factory=dict)
     workflow_state: dict[str, Any] = field(default_factory=dict)
+    partial: str = ""
+    """The last words of a delegate that failed."""
 
 
 class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
@@ -248,6 +267,11 @@ class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
     call: str
     reason: str = ""
     by: str = ""
+    cleans: bool = False
+    """Whether the sender has the task again without a HandoffRolledBack, and cleanup follows: of a delegate, or of a
+    transfer that was not answered in time. In older logs no cleanup followed for these."""
+    fault: Fault | None = None
+    """The failure of a transfer's receiver, if its declaration rolls it back for that."""
 
 
 class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
@@ -278,6 +302,20 @@ class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):
 
 class RollbackDone(Recordable, frozen=True, tag="rollback_done"):
     """The cleanup after a rollback is done."""
+
+    call: str
+
+
+class FollowUpFailed(Recordable, frozen=True, tag="follow_up_failed"):
+    """The on_accepted function of a handoff failed, and is retried."""
+
+    call: str
+    reason: str
+    retry_at: float
+
+
+class FollowUpDone(Recordable, frozen=True, tag="follow_up_done"):
+    """The on_accepted function of a handoff has returned."""
 
     call: str
 

@@ -6,10 +6,12 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from changeover.facts import Expected, NoTakers, Usage
+from changeover.facts import Expected, Mode, NoTakers, Usage
 from changeover.faults import Fault, LimitName
+from changeover.guards.checks import Direction
 from changeover.guards.limits import Limits, Tier
 from changeover.handoffs.strategies import Chapter
+from changeover.ids import DEFAULT_TEAM
 from changeover.messages import Call, File
 from changeover.tools.command import Directive
 
@@ -24,6 +26,17 @@ class Started(Recordable, frozen=True, tag="started"):
     root: str = ""
     parent: str = ""
     depth: int = 0
+    team: str = DEFAULT_TEAM
+    """The team that works on it."""
+
+
+class Hop(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A handoff on the way to a delegate."""
+
+    sender: str
+    receiver: str
+    message: str
+    mode: Mode = Mode.DELEGATE
 
 
 class Given(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -53,6 +66,8 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     """Selectors of the context variables that the delegate sees, and of those that it does not see."""
     variants: dict[str, str] = {}
     """Variants that the tree has so far, by experiment."""
+    trail: tuple[Hop, ...] = ()
+    """The handoffs that led to this one, oldest first, as far back as nothing happened in between."""
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
@@ -84,6 +99,15 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     """Whether code makes an offer, so that the active agent stays."""
     queued: bool = False
     """Whether workers claim the agent's work."""
+    name: str = ""
+    """Display name of the agent, if it has one."""
+
+
+class Checked(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What checks made of an answer before it was recorded."""
+
+    verdict: Literal["deny", "replace"]
+    reason: str = ""
 
 
 class ModelReplied(Recordable, frozen=True, tag="model_replied"):
@@ -98,6 +122,27 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     """None for one request without known figures."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Opaque data that the model's provider needs back."""
+    checked: Checked | None = None
+    """What checks made of the answer; None if they allowed it, or there are none."""
+
+
+class ContentChecked(Recordable, frozen=True, tag="content_checked"):
+    """A check refused or replaced what the agent's model would have read, or its answer."""
+
+    agent: str
+    task: int
+    direction: Direction
+    verdict: Literal["deny", "replace"]
+    reason: str = ""
+    """The words of a refusal, which are the answer."""
+    replaced: dict[str, str] = field(default_factory=dict)
+    """What the model reads in the place of each text that was refused or replaced."""
+
+    @property
+    def words(self) -> str:
+        """The effect of the check as a text."""
+        what = f"what {self.agent} was told" if self.direction == "input" else f"the answer of {self.agent}"
+        return f"a check refused {what}: {self.reason}" if self.verdict == "deny" else f"a check changed {what}"
 
 
 class ModelFailed(Recordable, frozen=True, tag="model_failed"):
@@ -177,6 +222,8 @@ class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
     run: int = 0
     by: str = ""
     reason: str = ""
+    after_turn: bool = False
+    """Whether the turn under way is finished first."""
 
 
 class RunCompleted(Recordable, frozen=True, tag="run_completed"):
@@ -213,7 +260,7 @@ class RunResumed(Recordable, frozen=True, tag="run_resumed"):
 
 
 class RuleFired(Recordable, frozen=True, tag="rule_fired"):
-    """The condition of a rule holds: the rule hands over to its receiver, or it judges a handoff of the agent."""
+    """The condition of a rule holds: the rule hands over to its receiver, ends the run, or judges a handoff."""
 
     rule: str
     agent: str
@@ -227,12 +274,16 @@ class RuleFired(Recordable, frozen=True, tag="rule_fired"):
     """The receiver of that call."""
     reason: str = ""
     """Why the rule denies the call; a person is asked if empty."""
+    end: str = ""
+    """The answer with which the rule ends the run."""
 
     @property
     def words(self) -> str:
         """The effect of the rule as a text."""
         if self.goto:
             return f"by the rule {self.rule!r}, {self.agent} hands over to {self.goto}"
+        if self.end:
+            return f"by the rule {self.rule!r}, the run ends here"
         judged = f"refuses it: {self.reason}" if self.reason else "wants a person asked"
         return f"the rule {self.rule!r} {judged}"
 

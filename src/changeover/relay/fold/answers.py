@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, HandoffRecord, Mode
 from changeover.faults import RefusalFault
+from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
 from changeover.ids import handoff_id
 from changeover.relay.events import (
@@ -16,11 +17,12 @@ from changeover.relay.events import (
     CircuitFound,
     HandoffConditional,
     HandoffExpired,
+    HandoffOffered,
     HandoffRejected,
     TicketLapsed,
     TicketTaken,
 )
-from changeover.relay.fold.handoffs import OFFERED, record_of
+from changeover.relay.fold.handoffs import OFFERED, pass_back, record_of, rolls_back
 from changeover.relay.run import TURNING, Broken, Run, Stopping
 from changeover.relay.turn import Asked, Declined, Delegated, Offered, OpenCall, Refusal, Turn, handoff_of, way_of
 
@@ -32,8 +34,11 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
     if found := _offered(run, event.call):
         turn, call, offered = found
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
+        if event.own:
+            _remember(state, run, call, offered.offer)
         at = (offered.offer, offered.lasts, event.reason)
-        turn.move(call, Declined(*at, (), event.suggested, event.by, offered.commanded, event.worn_out))
+        who, how = (event.suggested, event.by), (offered.commanded, event.worn_out)
+        turn.move(call, Declined(*at, (), *who, *how, tripped=offered.tripped))
 
 
 def trip(state: State, run: Run, event: CircuitFound) -> None:
@@ -73,11 +78,15 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
         return
     turn, call = found
     run.take_back(event.spent)
+    undone = not isinstance(phase, Declined) and rolls_back(run, phase.offer, "on_timeout")
+    if undone:
+        state.undoing.failed[event.call] = event.partial
     if isinstance(phase, Delegated):
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)
-        state.handoffs[phase.index] = replace(record, state=standing, error=event.reason)
-        return_nothing(state, run, turn, call, record, event.reason)
+        state.handoffs[phase.index] = late = replace(record, state=standing, error=event.reason)
+        pass_back(state, run, call, phase.offer, event.reason)
+        return_nothing(state, run, turn, call, late, event.partial if undone else "")
     elif isinstance(phase, Offered):
         end_offer(state, run, turn, call, Signal.EXPIRE, event.reason)
 
@@ -91,10 +100,11 @@ def end_offer(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal
     if offered.index < 0:
         record = _record_end(state, run, call, offered, signal, reason)
     else:
-        record = state.handoffs[offered.index]
-        state.handoffs[offered.index] = replace(record, state=advance(record.state, signal), error=reason)
+        before = state.handoffs[offered.index]
+        record = replace(before, state=advance(before.state, signal), error=reason)
+        state.handoffs[offered.index] = record
     if offered.offer.mode is Mode.DELEGATE:
-        return_nothing(state, run, turn, call, record, reason)
+        return_nothing(state, run, turn, call, record)
         return
     reason = f"{offered.offer.receiver} did not take it: {reason}" if signal is Signal.EXPIRE else reason
     state.answer(run, turn, call, reason, ok=False)
@@ -103,10 +113,12 @@ def end_offer(state: State, run: Run, turn: Turn, call: OpenCall, signal: Signal
         run.phase = Broken(RefusalFault(turn.agent, reason))
 
 
-def return_nothing(state: State, run: Run, turn: Turn, call: OpenCall, record: HandoffRecord, error: str) -> None:
-    """Answer the call of a delegate that returns without a result."""
+def return_nothing(
+    state: State, run: Run, turn: Turn, call: OpenCall, record: HandoffRecord, partial: str = ""
+) -> None:
+    """Answer the call of a delegate that returns without a result; the record says why."""
     took = round(state.at - record.at, 3)
-    call.result = DelegateResult(record.id, record.receiver, False, duration=took, error=error)
+    call.result = DelegateResult(record.id, record.receiver, False, response=partial, duration=took, error=record.error)
     text = msgspec.json.encode(call.result).decode()
     if isinstance(run.phase, Stopping):
         turn.answer(call, text, ok=False)
@@ -135,9 +147,17 @@ def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:
 
 def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:
     _record_end(state, run, call, offered, signal, reason)
-    offer = offered.offer
-    who = (*offer.declined_by, offer.receiver)
-    run.declined[way_of(offer.mode, call)] = Refusal(state.task, handoff_id(state.id, offer.call), offer.attempt, who)
+    offer, way = offered.offer, way_of(offered.offer.mode, call)
+    before, who = run.declined.get(way), (*offer.declined_by, offer.receiver)
+    refused = before.refused if before is not None and before.task == state.task else ()
+    run.declined[way] = Refusal(state.task, handoff_id(state.id, offer.call), offer.attempt, who, refused)
+
+
+def _remember(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> None:
+    """Remember what the receiver rejected, so that its sender does not ask it the same again."""
+    way, context = way_of(offer.mode, call), merge_variables(state.variables, offer.variables, offer.merge)
+    refusal = run.declined[way]
+    run.declined[way] = replace(refusal, refused=(*refusal.refused, (offer.receiver, offer.message, context)))
 
 
 def _record_end(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> HandoffRecord:

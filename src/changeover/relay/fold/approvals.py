@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from changeover.agent.moves import GENERIC_TOOL
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
-from changeover.faults import RefusalFault
+from changeover.faults import Circuit, RefusalFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond
 from changeover.ids import call_of, handoff_id
 from changeover.messages import Assistant, Note
 from changeover.relay.events import ApprovalDecided, ApprovalRequested, ApprovalWaived
 from changeover.relay.run import Acting, Awaiting, Broken, Replied, Run, Stopping, Thinking
-from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn
+from changeover.relay.turn import FRESH, Asked, Declined, Directed, Fresh, Offered, OpenCall, Turn, way_of
 
 if TYPE_CHECKING:
     from changeover.relay.state import State
@@ -132,6 +132,8 @@ def _bound(request: ApprovalRequest, decision: Approve | Edit) -> str | None:
 def _leave_undone(state: State, run: Run, turn: Turn, call: OpenCall, event: ApprovalDecided, text: str) -> None:
     """Answer a call that was not approved with the reason, or with the person's response."""
     ok, who = isinstance(event.decision, Respond), event.by or "a person"
+    if ok:
+        run.gain()
     if turn.deaf:
         return _end(state, run, turn, call, (who, text, ok))
     if turn.rule and ok:
@@ -144,23 +146,31 @@ def _settle(state: State, run: Run, turn: Turn, call: OpenCall, phase: Declined,
     if isinstance(event.decision, Edit):
         return turn.move(call, replace(phase, verdict=event))
     ok, text = isinstance(event.decision, Respond), settled(event)
-    who = event.by or "a person"
+    who, way = event.by or "a person", way_of(phase.offer.mode, call)
+    if (before := run.declined.get(way)) is not None:
+        run.declined[way] = replace(before, refused=())  # the person has the sender decide anew
+    if ok:
+        run.gain()
     if phase.offer.mode is Mode.DELEGATE:
         handoff = handoff_id(state.id, phase.offer.call)
         call.result = DelegateResult(handoff, who, ok, text if ok else "", error="" if ok else text)
         return state.answer(run, turn, call, msgspec.json.encode(call.result).decode(), ok)
     if not turn.quiet:
         return state.answer(run, turn, call, f"{who} answered: {text}" if ok else text, ok)
-    return _end(state, run, turn, call, (who, text, ok))
+    found = phase.tripped.circuit if phase.tripped else None
+    return _end(state, run, turn, call, (who, text, ok), found)
 
 
-def _end(state: State, run: Run, turn: Turn, call: OpenCall, said: tuple[str, str, bool]) -> None:
-    """End the run of code or of a Function member with the person's decision, because it cannot be told."""
+def _end(
+    state: State, run: Run, turn: Turn, call: OpenCall, said: tuple[str, str, bool], circuit: Circuit | None = None
+) -> None:
+    """End the run of code or of a Function member with the person's decision, because it cannot be told; `circuit` is
+    the open one of the last receiver."""
     who, text, ok = said
     turn.answer(call, text, ok)
     if ok:
         state.add(Assistant(who, text))
-    run.phase = Replied(text, state.position) if ok else Broken(RefusalFault(turn.agent, text))
+    run.phase = Replied(text, state.position) if ok else Broken(RefusalFault(turn.agent, text, circuit=circuit))
 
 
 def settled(event: ApprovalDecided) -> str:

@@ -11,7 +11,7 @@ from changeover.facts import DelegateResult
 from changeover.ids import handoff_id
 from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
 from changeover.relay.run import Acting, Run, Stopping
-from changeover.relay.turn import BEGUN, Directed, Fanned, Fresh, OpenCall, Turn
+from changeover.relay.turn import BEGUN, Declined, Directed, Fanned, Fresh, OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
 
 if TYPE_CHECKING:
@@ -33,14 +33,25 @@ def finish(state: State, run: Run, event: ToolFinished) -> None:
     turn, call = found
     run.tool_calls += 1
     run.progress += event.ok
-    directive = event.directive
+    directive, before = event.directive, state.travelling
     text = UNKNOWN if event.unknown else event.text + dropped(event.dropped) + edited(call)
     if directive is not None:
         state.update(turn, call, directive)
-        if directive.leads:
-            turn.move(call, Directed(directive, text, turn.agent))
-            return
+    run.news += _is_news(state, run, call, event, before)
+    if directive is not None and directive.leads:
+        turn.move(call, Directed(directive, text, turn.agent))
+        return
     state.answer(run, turn, call, text, event.ok)
+
+
+def _is_news(state: State, run: Run, call: OpenCall, event: ToolFinished, before: Travelling) -> bool:
+    """Whether a tool took effect, or has a new answer. To lead elsewhere is no effect: the handoff is judged itself."""
+    if event.directive is not None and event.directive.leads:
+        return state.travelling != before
+    if not event.read_only or not event.ok:
+        return event.ok
+    asked = msgspec.json.encode(call.call.args).decode()
+    return run.hears(call.call.name, asked, event.text)
 
 
 def refuse(state: State, run: Run, event: CallRefused) -> None:
@@ -63,7 +74,7 @@ def refuse(state: State, run: Run, event: CallRefused) -> None:
 def choose(state: State, run: Run, event: ReceiverChosen) -> None:
     if event.usage is not None:
         run.charge(state.agent, event.usage)
-    if not (found := run.find(event.call, (Fresh, Directed))):
+    if not (found := run.find(event.call, (Fresh, Directed, Declined))):
         return
     turn, call = found
     if isinstance(phase := call.phase, Directed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,11 +13,20 @@ from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
 from changeover.guards.guard import Passed
+from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.context import last_messages, merge_variables, select_messages
 from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, User
-from changeover.relay.events import ContextPacked, Given, HandoffAccepted, HandoffOffered, HandoffReturned, UserSpoke
+from changeover.relay.events import (
+    ContextPacked,
+    Given,
+    HandoffAccepted,
+    HandoffOffered,
+    HandoffReturned,
+    Hop,
+    UserSpoke,
+)
 from changeover.relay.fold.calls import dropped, edited
 from changeover.relay.run import Acting, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
@@ -71,6 +80,8 @@ def record_of(conversation: str, task: str, run: Run, call: OpenCall, offered: O
         offer.before,
         packed.after if packed else offer.after,
         packed.error if packed else "",
+        offer.sender_name or offer.sender,
+        offer.receiver_name or offer.receiver,
     )
 
 
@@ -95,6 +106,11 @@ def handed_of(offer: HandoffOffered, tool: str, run: Run, now: float, path: list
 def sender_of(package: Mapping[str, Any]) -> str:
     """The sender of an offer by code."""
     return package.get("metadata", {}).get("sender") or CODE
+
+
+def task_of(run: Run, offer: HandoffOffered) -> str:
+    """The task of a delegate: the sender's message, else the user's request."""
+    return offer.message or run.spoken.text
 
 
 def last_words(record: Sequence[Message], agent: str = "") -> str:
@@ -167,6 +183,8 @@ def author_of(spoken: UserSpoke) -> str:
 OFFERABLE = (Fresh, Directed, Declined)
 BROUGHT_BACK = (Delegated, Offered, Declined)
 """Phases from which a result returns: of a delegate, of a person, or of an offer that no receiver accepted."""
+OWN_LIMITS = ("max_iterations", "max_depth")
+"""Limits that end the branch which reaches them; every other one is a limit of the whole run."""
 SUMMARY = 200
 """Number of characters above which a response also has a summary."""
 
@@ -185,11 +203,13 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
         call.conditions = tuple(each for each in call.conditions if each.receiver != event.receiver)
     commanded = call.phase.commanded if isinstance(call.phase, Declined) else isinstance(call.phase, Directed)
     if delegated:
-        call.phase = Offered(event, state.at)
+        call.phase, call.since = Offered(event, state.at), (run.progress, run.news, len(run.trail))
     elif turn.offered in (None, call):
         call.phase, turn.offered = Offered(event, state.at, commanded), call
     else:
         return
+    if event.receiver_name:
+        state.names[event.receiver] = event.receiver_name
     run.count_handoff(event.sender)  # counted from the offer on, so that no offer exceeds a limit
     run.queued = run.queued or event.queued
 
@@ -209,6 +229,8 @@ def accept(state: State, run: Run, event: HandoffAccepted) -> None:
         _answer_for(state, run, call, offered)
     else:
         _delegate(state, run, turn, call, offered, event.deadline)
+    if (policy := offered.offer.policy) is not None and policy.on_accepted:
+        state.owe(Acceptance(state.handoffs[-1], event.by))
 
 
 def _decision(offered: Offered) -> Decision | None:
@@ -242,12 +264,15 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     run.ticket, run.worn_out = handoff_id(state.id, offer.call) if offer.queued else "", False
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
+    state.undoes = offer.policy is not None and offer.policy.on_failure == "rollback"
     state.handoffs.append(record_of(state.id, task_id(state.id, state.position), run, call, offered))
     run.agents.add(offer.receiver)
     before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
-    run.trail.append(Passed(offer.sender, offer.receiver, offer.message, *state.travelling, run.progress))
+    run.trail.append(
+        Passed(offer.sender, offer.receiver, offer.message, *state.travelling, run.progress, offer.mode, run.news)
+    )
     if state.variables is not before and state.variables != before:
-        run.progress += 1
+        run.gain()
     state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
     state.work.status, input = "completed", state.work.input
     state.work = Task(state.position, run.ref, offer.receiver, input, handoff_id(state.id, offer.call), "pending")
@@ -269,17 +294,19 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     if isinstance(delegated, Offered) and delegated.index < 0:
         return  # no receiver has accepted it
     run.take_back(event.spent)
-    run.progress += event.success
     if not isinstance(delegated, Declined):
-        _note_end(state, delegated.index, event)
+        _note_end(state, run, delegated, event)
+        pass_back(state, run, call, delegated.offer, event.response or event.error)
+        run.progress += event.success
+        run.news += bool(event.artifacts or event.workflow_state)
     note = f"{dropped(delegated.offer.dropped)}{edited(call)}".strip()
-    call.result = result = _result(state.id, event, note)
+    call.result = result = _result(state.id, event, note, state.undoing.failed.get(event.call, ""))
     text = msgspec.json.encode(result).decode()
     if isinstance(run.phase, Stopping):
         turn.answer(call, text, event.success)
         return
     state.update(turn, call, Directive(artifacts=event.artifacts, workflow_state=event.workflow_state))
-    if isinstance(event.fault, LimitFault) and event.fault.limit != "max_iterations":
+    if isinstance(event.fault, LimitFault) and event.fault.limit not in OWN_LIMITS:
         run.struck = event.fault
     if delegated.offer.final and event.success:
         # Its answer becomes the run's answer when every other call of the turn is done.
@@ -288,23 +315,49 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
         state.answer(run, turn, call, text, event.success)
 
 
-def _note_end(state: State, index: int, event: HandoffReturned) -> None:
-    record = state.handoffs[index]
+def pass_back(state: State, run: Run, call: OpenCall, offer: HandoffOffered, answer: str) -> None:
+    """Note that a delegate is back, for guards, and whether its answer is new."""
+    progress, news, _ = call.since
+    variables = merge_variables(state.variables, offer.variables, offer.merge)
+    context, task = (variables, state.artifacts, state.workflow_state), task_of(run, offer)
+    run.trail.append(Passed(offer.sender, offer.receiver, task, *context, progress, offer.mode, news))
+    run.news += run.hears(offer.receiver, task, answer)
+
+
+def trail_to(state: State, given: Given, task: str) -> list[Passed]:
+    """The handoffs that led to a delegate, as guards of its run see them; its own is the last."""
+    hops = (*given.trail, Hop(given.sender, state.agent, task))
+    return [Passed(hop.sender, hop.receiver, hop.message, *state.travelling, 0, hop.mode) for hop in hops]
+
+
+def _note_end(state: State, run: Run, phase: Delegated | Offered, event: HandoffReturned) -> None:
+    record, recalled = state.handoffs[phase.index], phase.recalled if isinstance(phase, Delegated) else None
     if event.success:
         standing = concluded(record.state, Signal.COMPLETE, Signal.RETURN)
     else:
         standing = concluded(record.state, Signal.RETURN if event.cancelled else Signal.FAIL)
-    state.handoffs[index] = replace(record, state=standing, error=event.error)
+    state.handoffs[phase.index] = back = replace(record, state=standing, error=event.error)
+    if recalled is not None and recalled.cleans and not event.success:
+        state.owe(Rollback(back, recalled.reason, recalled.by, event.response))
+    elif not (event.success or event.cancelled) and rolls_back(run, phase.offer, "on_failure"):
+        state.undoing.failed[event.call] = event.partial
 
 
-def _result(conversation: str, event: HandoffReturned, note: str) -> DelegateResult:
-    response = event.response
+def rolls_back(run: Run, offer: HandoffOffered, end: Literal["on_timeout", "on_failure"]) -> bool:
+    """Whether the declaration of an offer has it rolled back after this end; not while its run is stopping."""
+    policy = offer.policy
+    return policy is not None and getattr(policy, end) == "rollback" and not isinstance(run.phase, Stopping)
+
+
+def _result(conversation: str, event: HandoffReturned, note: str, partial: str) -> DelegateResult:
+    response = event.response or partial
     return DelegateResult(
         handoff_id=handoff_id(conversation, event.call),
         agent=event.receiver,
         success=event.success,
         response=response,
         summary=f"{response[:SUMMARY].rstrip()}…" if len(response) > SUMMARY else "",
+        author=event.author,
         iterations=event.iterations,
         tool_calls=event.tool_calls,
         duration=round(event.duration, 3),

@@ -1,4 +1,4 @@
-"""The fold of rollbacks: the task goes back to its sender, and cleanup is due."""
+"""The fold of rollbacks: the task goes back to its sender, and cleanup is due; and of the callbacks of declarations."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from changeover.facts import HandoffRecord, Mode, Rollback
+from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
+from changeover.handoffs.callback import Rollback
 from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
-from changeover.ids import Mark, handoff_id, numbered_id, split_handoff
+from changeover.ids import Mark, command_id, handoff_id, split_handoff
 from changeover.messages import Note
-from changeover.relay.commands import CleanUp
-from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackFailed, RollbackRequested
+from changeover.relay.events import (
+    FollowUpDone,
+    FollowUpFailed,
+    HandoffRolledBack,
+    RollbackDone,
+    RollbackFailed,
+    RollbackRequested,
+)
 from changeover.relay.fold.answers import end_offer, open_offers
 from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import TURNING, Acting, Replied, Run, Stopping, Task, Thinking
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
 
 def request(state: State, run: Run, event: RollbackRequested) -> None:
+    partial = state.undoing.failed.pop(event.call, "")
     if isinstance(run.phase, Stopping):
         return
     found = run.find(event.call, (Offered, Asked, Delegated))
@@ -30,8 +38,11 @@ def request(state: State, run: Run, event: RollbackRequested) -> None:
     if found and phase and phase.offer.call == event.call:
         _recall(state, run, *found, event)
         return
-    request_idle(state, event)
+    _request(state, event, partial)
     if state.returning is event:
+        if event.fault is not None:
+            state.end_leg(Signal.FAIL)
+            state.work.status = "failed"
         turn = run.phase.turn if isinstance(run.phase, Acting) else None
         if turn:
             turn.withdraw()
@@ -39,13 +50,22 @@ def request(state: State, run: Run, event: RollbackRequested) -> None:
 
 
 def request_idle(state: State, event: RollbackRequested) -> None:
+    _request(state, event, state.undoing.failed.pop(event.call, ""))
+
+
+def _request(state: State, event: RollbackRequested, partial: str) -> None:
     record = record_at(state, event.call)
     if record is None or Signal.RETURN not in TRANSITIONS[record.state]:
         return
-    if record.mode is Mode.TRANSFER:
-        state.returning = event
+    if is_back(record) and (event.cleans or record.mode is Mode.DELEGATE):
+        _mark(state, event, partial)
     else:
-        _mark(state, event)
+        state.returning = event
+
+
+def is_back(record: HandoffRecord) -> bool:
+    """Whether the sender has the task of a handoff that ended: of a delegate, or of a transfer without an answer."""
+    return record.mode is Mode.DELEGATE or record.state is HandoffState.TIMEOUT
 
 
 def record_at(state: State, call: str) -> HandoffRecord | None:
@@ -71,12 +91,14 @@ def _recall(state: State, run: Run, turn: Turn, call: OpenCall, event: RollbackR
         end_offer(state, run, turn, call, Signal.RETURN, undone_words(event.reason))
 
 
-def _mark(state: State, event: RollbackRequested) -> None:
-    """Mark the handoff of a delegate that has ended as rolled back; its sender keeps the result."""
+def _mark(state: State, event: RollbackRequested, partial: str) -> None:
+    """Mark a handoff as rolled back whose sender has the task."""
     for index, record in enumerate(state.handoffs):
         if record.id == handoff_id(state.id, event.call):
-            standing = advance(record.state, Signal.RETURN)
-            state.handoffs[index] = replace(record, state=standing, error=record.error or undone_words(event.reason))
+            standing, why = advance(record.state, Signal.RETURN), record.error or undone_words(event.reason)
+            state.handoffs[index] = back = replace(record, state=standing, error=why)
+            if event.cleans:
+                state.owe(Rollback(back, event.reason, event.by, partial))
 
 
 def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
@@ -93,7 +115,10 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     _undo(state, event)
     if event.agent == event.sender:
         state.task, run.phase = state.position, Thinking(str(state.position))
-        state.work.status, before = "cancelled", state.work
+        run.strikes, run.repairs, run.verdict = 0, 0, None
+        before = state.work
+        if before.status != "failed":
+            before.status = "cancelled"
         state.work = Task(state.position, run.ref, event.sender, before.input)
         run.ticket, run.worn_out = handoff_id(state.id, state.position) if event.queued else "", False
     else:
@@ -113,8 +138,8 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
         ref = split_handoff(record.id)[1]
         if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
             state.handoffs[index] = back = replace(record, state=HandoffState.RETURNED, error=event.reason)
-            state.rollbacks[ref] = CleanUp(f"{ref}<1", Rollback(back, event.reason, event.by, event.partial))
-    state.returning, state.handed, state.leg = None, None, -1
+            state.owe(Rollback(back, event.reason, event.by, event.partial))
+    state.returning, state.handed, state.leg, state.undoes = None, None, -1, False
     state.see(state.record)
     state.return_to, state.agent = "", event.agent
     state.path.append(event.agent)
@@ -123,12 +148,19 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
     state.add(Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
 
 
-def try_again(state: State, event: RollbackFailed) -> None:
-    if before := state.rollbacks.get(event.call):
-        attempt = before.attempt + 1
-        again = CleanUp(numbered_id(event.call, Mark.CLEANUP, attempt), before.rollback, attempt, event.retry_at)
-        state.rollbacks[event.call] = again
+MARKS = {
+    RollbackFailed: Mark.CLEANUP,
+    RollbackDone: Mark.CLEANUP,
+    FollowUpFailed: Mark.FOLLOW_UP,
+    FollowUpDone: Mark.FOLLOW_UP,
+}
 
 
-def finish(state: State, event: RollbackDone) -> None:
-    state.rollbacks.pop(event.call, None)
+def try_again(state: State, event: RollbackFailed | FollowUpFailed) -> None:
+    key = command_id(event.call, MARKS[type(event)])
+    if before := state.callbacks.get(key):
+        state.callbacks[key] = before.again(event.retry_at)
+
+
+def finish(state: State, event: RollbackDone | FollowUpDone) -> None:
+    state.callbacks.pop(command_id(event.call, MARKS[type(event)]), None)

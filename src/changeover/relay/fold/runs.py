@@ -15,6 +15,7 @@ from changeover.ids import call_of, handoff_id, split_child, task_id
 from changeover.messages import Assistant, Note, User
 from changeover.relay.events import (
     CancelRequested,
+    ContentChecked,
     FellBack,
     FunctionFailed,
     FunctionReturned,
@@ -37,7 +38,7 @@ from changeover.relay.events import (
     UserSpoke,
     VariantChosen,
 )
-from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of
+from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of, trail_to
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def open_up(state: State, event: Started) -> None:
-    state.root, state.depth = event.root or state.id, event.depth
+    state.root, state.depth, state.team = event.root or state.id, event.depth, event.team
 
 
 def hear(state: State, event: UserSpoke) -> None:
@@ -66,12 +67,14 @@ def begin(state: State, event: RunStarted) -> None:
     id, spoken = state.inbox.pop(0)
     if spoken.package is not None:
         return _offer(state, id, spoken, event.agent)
+    if event.name:
+        state.names[event.agent] = event.name
     if event.agent != state.agent:
         # An agent that starts without a handoff reads the whole record.
         state.agent, state.handed = event.agent, None
         state.see(state.record)
         state.path.append(event.agent)
-    state.return_to, state.task, state.leg = "", state.position, -1
+    state.return_to, state.task, state.leg, state.undoes = "", state.position, -1, False
     state.variables = merge_variables(state.variables, spoken.context, "merge")
     if spoken.given is not None:
         _receive(state, spoken)
@@ -80,6 +83,8 @@ def begin(state: State, event: RunStarted) -> None:
     state.add(User(spoken.text, author_of(spoken), spoken.files))
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
+    if spoken.given is not None:
+        run.trail = trail_to(state, spoken.given, spoken.text)
     claimed = spoken.given.ticket if spoken.given else ""
     run.ticket = handoff_id(state.id, state.position) if event.queued else claimed
     handoff = handoff_id(*split_child(state.id)) if spoken.given else None
@@ -95,7 +100,8 @@ def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
     # Only the raw fields that are needed: validating the whole package would be the slowest step here.
     package = spoken.package or {}
     metadata, context = package.get("metadata", {}), package.get("context", {})
-    state.return_to, state.task, state.leg, state.limits = "", state.position, -1, {}
+    state.return_to, state.task, state.limits = "", state.position, {}
+    state.leg, state.undoes = -1, False
     state.variables = merge_variables(state.variables, spoken.context, "merge")
     if artifacts := context.get("artifacts"):
         state.artifacts = {**state.artifacts, **artifacts}
@@ -139,7 +145,7 @@ def take_up(state: State, event: RunResumed) -> None:
     del state.outcomes[event.run]
     run = state.run = outcome.run
     run.strikes, run.struck, run.verdict, run.repairs, run.worn_out = 0, None, None, 0, False
-    run.last_word = False
+    run.last_word, run.last_turn = False, ""
     run.waiting.rest(outcome.at, state.at)
     run.phase, state.work.status = Thinking(str(state.position)), "running"
     if isinstance(outcome.fault, ResultFault):
@@ -175,7 +181,23 @@ def reply(state: State, run: Run, event: ModelReplied) -> None:
     if event.calls:
         run.phase = Acting(model_turn(state.position, event.agent, event.text, event.calls))
     else:
-        run.phase = Replied(event.text, state.position)
+        run.phase = Replied(event.text, state.position, checked=event.checked)
+    run.checked = state.task  # its input was checked, if it had to be
+
+
+def check(state: State, run: Run, event: ContentChecked) -> None:
+    denied = event.verdict == "deny"
+    if event.direction == "output" and isinstance(run.phase, Replied):
+        # The words of a refusal are not what was expected, and are the answer all the same.
+        run.phase = replace(run.phase, checked=None, judged=run.phase.judged or denied)
+    elif event.direction == "input" and isinstance(run.phase, Thinking):
+        state.work.begin()
+        run.checked = state.task
+        state.rewrite(run, event.replaced)
+        run.phase = Thinking(str(state.position))
+        if denied:
+            state.add(Assistant(event.agent, event.reason))
+            run.phase = Replied(event.reason, state.position, judged=True)
 
 
 def retry_or_break(state: State, run: Run, event: ModelFailed) -> None:
@@ -201,7 +223,8 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     else:
         before = state.travelling
         state.carry(before, [event.directive])
-        run.progress += state.travelling != before
+        if state.travelling != before:
+            run.gain()
         run.worn_out = False  # if it was, a person has decided where the task goes
         run.phase = Acting(function_turn(run.phase.due, event.agent, event.directive))
 
@@ -268,10 +291,30 @@ def reach_limit_idle(state: State, event: LimitReached) -> None:
 
 def call_off(state: State, run: Run, event: CancelRequested) -> None:
     call_off_waiting(state, event)
-    if event.run in (0, run.id):
-        state.returning = None  # a cancelled run does not go back to a sender
-    if event.run in (0, run.id) and not isinstance(run.phase, Stopping):
+    if event.run not in (0, run.id):
+        return
+    if event.after_turn and (under_way := _turn_under_way(state, run)):
+        run.last_turn = run.last_turn or under_way
+        return
+    state.returning = None  # a cancelled run does not go back to a sender
+    if not isinstance(run.phase, Stopping):
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
+
+
+REPLIED = "replied"
+"""The turn under way, if its model has replied."""
+
+
+def _turn_under_way(state: State, run: Run) -> str:
+    """The model call that is under way, or REPLIED; empty if no turn is under way."""
+    match run.phase:
+        case Thinking(due=due):
+            # Work that waits in a queue has not begun.
+            return "" if run.ticket and state.work.status == "pending" else due
+        case Acting() | Replied():
+            return REPLIED
+        case _:
+            return ""
 
 
 def call_off_waiting(state: State, event: CancelRequested) -> None:
@@ -280,7 +323,9 @@ def call_off_waiting(state: State, event: CancelRequested) -> None:
         state.inbox.remove((id, spoken))
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
         who = spoken.agent or state.agent
-        state.outcomes[id] = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True)
+        name = state.names.get(who, who)
+        end = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True, name=name)
+        state.outcomes[id] = end
     state.called_off = state.depth > 0 and state.run is None and not state.outcomes
 
 
@@ -326,7 +371,7 @@ def cancel(state: State, run: Run, event: RunCancelled) -> None:
 
 
 def fire(state: State, run: Run, event: RuleFired) -> None:
-    if event.goto:
+    if event.goto or event.end:
         _lead(state, run, event)
     elif found := run.find(event.call):
         call = found[1]
@@ -334,9 +379,14 @@ def fire(state: State, run: Run, event: RuleFired) -> None:
 
 
 def _lead(state: State, run: Run, event: RuleFired) -> None:
-    """Let a rule hand over before the agent's model is asked."""
-    if isinstance(run.phase, Thinking):
-        run.fired.add(event.rule)
+    """Let a rule hand over or answer before the agent's model is asked."""
+    if not isinstance(run.phase, Thinking):
+        return
+    run.fired.add(event.rule)
+    if event.end:
+        state.add(Assistant(event.agent, event.end))
+        run.phase = Replied(event.end, state.position)
+    else:
         directive = Directive(goto=event.goto, message=event.message)
         run.phase = Acting(rule_turn(str(state.position), event.agent, directive, event.rule))
 

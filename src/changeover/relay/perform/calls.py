@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from math import isfinite
 from typing import Any
 
+from msgspec.structs import replace
+
 from changeover.agent.agent import Function, Instructions
-from changeover.agent.moves import Transfer, misfit_words, not_json
+from changeover.agent.moves import CONDITIONAL, closed, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
 from changeover.agent.specialist import ToSpecialist, guidance
 from changeover.copies import original
@@ -18,9 +21,9 @@ from changeover.facts import ONE_REQUEST
 from changeover.handoffs.context import briefed, strip_metadata
 from changeover.messages import Reply
 from changeover.relay.commands import (
+    CallBack,
     CallFunction,
     CallModel,
-    CleanUp,
     Effect,
     FetchContext,
     FindReceiver,
@@ -43,10 +46,12 @@ from changeover.relay.events import (
 from changeover.relay.perform.approvals import seek_approval
 from changeover.relay.perform.broker import described, find_receiver
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go, words_of
+from changeover.relay.perform.checks import call_checked
 from changeover.relay.perform.context import DEFINITION, fetch_context, pack_context
-from changeover.relay.perform.handoffs import clean_up, judge_result
+from changeover.relay.perform.handoffs import call_back, judge_result
 from changeover.relay.perform.judge import judge_task
 from changeover.relay.ports import Emit, Intend, Model, Request, World
+from changeover.relay.result import typed_returns
 from changeover.relay.sanitize import reply_of, text_of
 from changeover.tools.command import Command, Directive, directive_of
 from changeover.tools.run_context import RunContext
@@ -60,6 +65,8 @@ LAST_WORD = "This is the last reply this run may take: no tool is left, answer t
 def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
     """Perform one command. `intend` commits an intent; `emit` receives text deltas, if a reader wants them."""
     if isinstance(command, CallModel):
+        if command.checks:  # nothing is streamed: an answer must not leave before it is checked
+            return call_checked(command, partial(_call_model, world, command, None))
         return _call_model(world, command, emit)
     if isinstance(command, RunTool):
         return _run_tool(world, command, intend)
@@ -75,7 +82,7 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
         instructions = await _written(tried.get("instructions", seat.agent.instructions), command)
         model = world.models[tried.get("model", agent)]
         tools = _tools(seat, command) if getattr(model, "calls_tools", True) else ()
-        if seat.seeks and tools and command.handoffs:
+        if seat.seeks and command.handoffs and any(tool.name == seat.seeks for tool in tools):
             instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
         request = _request(seat, command, instructions, tools)
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
@@ -147,18 +154,18 @@ def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
     if command.last:
         return ()
     definitions = seat.definitions if command.handoffs else seat.alone
-    if seat.conditional and command.handoffs:
+    if seat.conditional:
         definitions = tuple(each for each in definitions if _is_open(seat, each.name, command.context))
     return (*definitions, DEFINITION) if command.fetches else definitions
 
 
 def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
-    """Whether the condition of a handoff lets the model see it."""
+    """Whether the condition of a tool, a handoff or a delegate lets the model see it."""
     move = seat.moves[name]
-    if not isinstance(move, Transfer) or not (why := move.closed(context)):
+    if not isinstance(move, CONDITIONAL) or not (why := closed(move.declared.when, context)):
         return True
     if "could not be judged" in why:
-        logger.warning("the handoff %s is not shown: %s", name, why)
+        logger.warning("%s is not shown to the model: %s", name, why)
     return False
 
 
@@ -195,13 +202,16 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     except TROUBLE as error:
         let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
-    return ToolFinished(command.id, task, outcome.text, outcome.ok, dropped=dropped, directive=outcome.directive)
+    came = (outcome.text, outcome.ok, False, dropped, outcome.directive)
+    return ToolFinished(command.id, task, *came, command.read_only)
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:
     context = command.context
     member = world.roster.seats[context.agent]
     assert isinstance(member, Function)
+    if context.returned:
+        context = replace(context, returned=typed_returns(context.returned, world.roster))
     try:
         text, directive = _answer_of(await called(member.fn, context))
     except TROUBLE as error:
@@ -230,6 +240,6 @@ PLAIN: dict[type[Effect], Callable[[World, Any], Awaitable[Event]]] = {
     JudgeResult: judge_result,
     PackContext: pack_context,
     FetchContext: fetch_context,
-    CleanUp: clean_up,
+    CallBack: call_back,
 }
 """Effects that stream nothing and commit no intent."""

@@ -183,7 +183,7 @@ async def fetch_context(world: World, command: FetchContext) -> ToolFinished | C
         return ToolFinished(
             command.id, command.task, f"there is no section {inline(section)}; sections: {sections}", ok=False
         )
-    return ToolFinished(command.id, command.task, text_of(text))
+    return ToolFinished(command.id, command.task, text_of(text), read_only=True)
 
 
 async def _stored(world: World, root: str, ref: str) -> Document | str:

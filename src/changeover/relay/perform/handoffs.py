@@ -1,4 +1,4 @@
-"""The effects of a handoff: ask the receiver, judge its result, clean up after a rollback."""
+"""The effects of a handoff: ask the receiver, judge its result, call the functions of its declaration."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import logging
 from functools import partial
 from typing import Any, assert_never
 
-from changeover.agent.moves import DelegateTo, Transfer
+from changeover.agent.moves import DECLARED
 from changeover.agent.roster import Roster, Seat
 from changeover.facts import Mode
 from changeover.handoffs.answers import Accepted, Answer, Conditional, Rejected, answer_of
-from changeover.ids import Mark
-from changeover.relay.commands import AskReceiver, CleanUp, JudgeResult
+from changeover.relay.commands import AskReceiver, CallBack, JudgeResult
 from changeover.relay.events import (
+    Event,
     HandoffAccepted,
     HandoffConditional,
     HandoffRejected,
     ResultJudged,
-    RollbackDone,
-    RollbackFailed,
 )
 from changeover.relay.package import package_of
 from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, words_of
@@ -37,22 +35,22 @@ async def ask(world: World, command: AskReceiver) -> Answered:
     if accepts is None:
         return answered(command, Accepted())
     try:
-        return answered(command, answer_of(await called(accepts, package_of(command))))
+        return answered(command, answer_of(await called(accepts, package_of(command))), own=True)
     except TROUBLE as error:
         let_go(error)
         logger.exception("%s could not answer the offer %s", command.offer.receiver, command.id)
         return answered(command, Rejected(f"it could not answer: {words_of(error)}"))
 
 
-def answered(command: AskReceiver, answer: Answer) -> Answered:
-    """The answer as an event."""
+def answered(command: AskReceiver, answer: Answer, own: bool = False) -> Answered:
+    """The answer as an event; `own` if the receiver gave it, and not its load or its absence."""
     offer, who = command.offer, (command.offer.call, command.task, command.offer.receiver)
     match answer:
         case Accepted(estimated_completion=estimate):
             deadline = command.deadline if offer.mode is Mode.DELEGATE else None
             return HandoffAccepted(*who, offer.mode, deadline=deadline, estimate=estimate)
         case Rejected(reason=reason, suggested_alternative=suggested):
-            return event_of(HandoffRejected(*who, reason, suggested or ""))
+            return event_of(HandoffRejected(*who, reason, suggested or "", own=own))
         case Conditional(needs_more_context=context, needs_permission=permission):
             return event_of(HandoffConditional(*who, context, permission, offer.brokered))
         case _:
@@ -77,13 +75,8 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
 def _expects(roster: Roster, command: JudgeResult) -> Any:
     """The declared expectations with their functions; those of the event if the declaration is gone."""
     move = roster.move_of(command.sender, command.tool)
-    declared: Any = None
-    if isinstance(move, Transfer):
-        declared = move.handoff.expects
-    elif isinstance(move, DelegateTo):
-        declared = move.delegate.expects
-    if declared is not None:
-        return declared
+    if isinstance(move, DECLARED) and move.declared.expects is not None:
+        return move.declared.expects
     from changeover.handoffs.package import Expectations
 
     return Expectations(output_schema=command.expected.schema, success_criteria=command.expected.criteria)
@@ -93,18 +86,16 @@ LONGEST = 300.0
 """Longest pause in seconds before a retry."""
 
 
-async def clean_up(world: World, command: CleanUp) -> RollbackDone | RollbackFailed:
-    """Call the on_rollback function; a retry has the same idempotency key."""
-    call, handoff = command.id.partition(Mark.CLEANUP)[0], command.rollback.handoff
-    move = world.roster.move_of(handoff.sender, handoff.tool)
-    clean = move.handoff.on_rollback if isinstance(move, Transfer) else None
-    if clean is None:
-        return RollbackDone(call)
+async def call_back(world: World, command: CallBack) -> Event:
+    """Call a function of a handoff's declaration; a retry has the same idempotency key."""
+    function = world.roster.callback(command.about)
+    if function is None:
+        return command.done()
     try:
-        await called(clean, command.rollback)
+        await called(function, command.about)
     except TROUBLE as error:
         let_go(error)
-        logger.exception("cleaning up after %s failed and is tried again", handoff.id)
+        logger.exception("a function of the handoff %s failed and is tried again", command.about.handoff.id)
         wait = min(world.backoff * 2.0 ** (command.attempt - 1), LONGEST)
-        return RollbackFailed(call, words_of(error), world.clock.now() + wait)
-    return RollbackDone(call)
+        return command.failed(words_of(error), world.clock.now() + wait)
+    return command.done()

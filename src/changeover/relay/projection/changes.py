@@ -6,7 +6,7 @@ from the log again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from msgspec import Struct
 from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
 from changeover.faults import Fault, FunctionFault, LimitFault, ModelFault, ReceiverFault, ResultFault, WorkerFault
-from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import FIRST_TASK, branching_call, call_of, child_id, split_handoff, task_id
 from changeover.relay.events import (
     Entry,
@@ -35,7 +34,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.fold.answers import open_offers
 from changeover.relay.fold.handoffs import undone_words
-from changeover.relay.fold.rollback import record_at
+from changeover.relay.fold.rollback import is_back, record_at
 from changeover.relay.run import TURNING, Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, Offered, OpenCall, handoff_of
@@ -177,20 +176,23 @@ def _recall(state: State, event: RollbackRequested) -> Iterator[Change]:
     reason = undone_words(event.reason)
     if open_offer(state, event.call):
         yield _change(state, event.call, "", HandoffState.RETURNED, reason=reason, counted=False)
-    elif (record := record_at(state, event.call)) and _goes_back(record):
+    elif (record := record_at(state, event.call)) and _goes_back(record, event):
         yield _of_record(record, HandoffState.RETURNED, reason=record.error or reason, counted=False)
+    elif record is not None and event.fault is not None:
+        yield _of_record(record, HandoffState.FAILED, reason=event.reason, ok=False if _blames(event.fault) else None)
 
 
-def _goes_back(record: HandoffRecord) -> bool:
-    ended = record.state in (HandoffState.FAILED, HandoffState.TIMEOUT)
-    return record.mode is Mode.DELEGATE and ended and Signal.RETURN in TRANSITIONS[record.state]
+def _goes_back(record: HandoffRecord, event: RollbackRequested) -> bool:
+    over = record.state in (HandoffState.FAILED, HandoffState.TIMEOUT)
+    return over and is_back(record) and (event.cleans or record.mode is Mode.DELEGATE)
 
 
 def _roll_back(state: State, event: HandoffRolledBack) -> Iterator[Change]:
     current = state.handoffs[state.leg].id if state.leg >= 0 else ""
     for call in event.undone:
         if record := record_at(state, call):
-            yield _of_record(record, HandoffState.RETURNED, reason=event.reason, counted=record.id == current)
+            counted = record.id == current and record.state is not HandoffState.FAILED
+            yield _of_record(record, HandoffState.RETURNED, reason=event.reason, counted=counted)
     yield from _withdraw(state, undone_words(event.reason))
 
 
@@ -210,8 +212,14 @@ MEANINGS: dict[type[Any], Callable[[State, Any], Iterable[Change]]] = {
 }
 """What each event means for handoffs; any other means nothing."""
 
-FAILURES = frozenset({HandoffExpired, HandoffReturned, RunFailed})
-"""Events that may say that a receiver failed."""
+FAILURES = frozenset({HandoffExpired, HandoffReturned, RollbackRequested, RunFailed})
+
+
+def may_blame(events: Sequence[Event]) -> bool:
+    """True if one of these events may say that a receiver failed."""
+    return not FAILURES.isdisjoint(map(type, events)) and any(
+        type(event) in FAILURES and not (isinstance(event, HandoffReturned) and event.success) for event in events
+    )
 
 
 def _change(state: State, call: str, receiver: str, over: HandoffState, **more: Any) -> Change:
@@ -233,8 +241,10 @@ def _of_record(record: HandoffRecord, over: HandoffState, **more: Any) -> Change
 
 def _end_current(state: State, over: HandoffState, ok: bool | None) -> Iterator[Change]:
     """End the handoff by which the active agent got its task; a delegate's ends when its sender takes it back."""
-    if state.leg >= 0:
-        yield _of_record(state.handoffs[state.leg], over, ok=ok)
+    if state.leg >= 0 and (record := state.handoffs[state.leg]):
+        failed = record.state is HandoffState.FAILED  # it is being rolled back
+        if not failed or over is HandoffState.RETURNED:
+            yield _of_record(record, over, ok=ok, counted=not failed)
 
 
 def _withdraw(state: State, reason: str) -> Iterator[Change]:

@@ -7,6 +7,7 @@ from changeover.ids import call_of, child_id, handoff_id, topic_id
 from changeover.relay.events import (
     AlternativeRefused,
     ContextPacked,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -121,3 +122,7 @@ def roll_back(sheet: Sheet, event: HandoffRolledBack) -> None:
 
 def fail(sheet: Sheet, event: RollbackFailed) -> None:
     sheet.note("error", f"cleaning up after {sheet.id}:{event.call} failed: {event.reason}")
+
+
+def fail_to_follow(sheet: Sheet, event: FollowUpFailed) -> None:
+    sheet.note("error", f"on_accepted of {sheet.id}:{event.call} failed: {event.reason}")

@@ -58,8 +58,9 @@ def reach(sheet: Sheet, event: LimitReached) -> None:
 
 
 def want_cancelled(sheet: Sheet, event: CancelRequested) -> None:
-    sheet.note("status_change", "cancelling")
-    _withdraw(sheet, event.run)
+    sheet.note("status_change", "cancelling after this turn" if event.after_turn else "cancelling")
+    if not event.after_turn:  # else the turn may still need its approvals
+        _withdraw(sheet, event.run)
 
 
 def stop(sheet: Sheet, event: RunStopped) -> None:

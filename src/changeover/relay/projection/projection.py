@@ -14,10 +14,13 @@ from changeover.relay.events import (
     CallRefused,
     CancelRequested,
     CircuitFound,
+    ContentChecked,
     ContextPacked,
     Entry,
     Event,
     FellBack,
+    FollowUpDone,
+    FollowUpFailed,
     FunctionFailed,
     FunctionReturned,
     HandoffAccepted,
@@ -124,8 +127,20 @@ def _fall_back(sheet: Sheet, event: FellBack) -> None:
     sheet.say(("error", event.reason, sheet.task(event.task), sheet.agent, None))
 
 
+def _check(sheet: Sheet, event: ContentChecked) -> None:
+    task = sheet.task(event.task)
+    sheet.say(("status_change", event.words, task, event.agent, None))
+    if event.direction == "input":
+        sheet.begin()
+        if event.verdict == "deny":
+            sheet.say(("assistant_message", event.reason, task, event.agent, None), 1)
+
+
 def _fire(sheet: Sheet, event: RuleFired) -> None:
-    sheet.say(("status_change", event.words, sheet.task(event.task), event.agent, call_of(event.call) or None))
+    task = sheet.task(event.task)
+    sheet.say(("status_change", event.words, task, event.agent, call_of(event.call) or None))
+    if event.end:
+        sheet.say(("assistant_message", event.end, task, event.agent, None), 1)
 
 
 def _misjudge(sheet: Sheet, event: RuleFailed) -> None:
@@ -182,12 +197,15 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     HandoffRolledBack: handoffs.roll_back,
     RollbackFailed: handoffs.fail,
     RollbackDone: _nothing,
+    FollowUpFailed: handoffs.fail_to_follow,
+    FollowUpDone: _nothing,
     ResultJudged: handoffs.judge,
     RepairAsked: _nothing,
     ReceiverChosen: _choose,
     TierChosen: _choose_tier,
     VariantChosen: _try_out,
     FellBack: _fall_back,
+    ContentChecked: _check,
     RuleFired: _fire,
     RuleFailed: _misjudge,
     RunCompleted: _complete,

@@ -66,7 +66,7 @@ TALLY = ("turns", "handoffs", "tokens", "cost", "agents")
 FIELDS: dict[Name, tuple[str, ...]] = {
     "new_conversations": (
         *("number", "id", "root", "parent", "status", "agent", "owner", "due", "position", "seq", *TALLY),
-        *("created_at", "updated_at"),
+        *("created_at", "updated_at", "team"),
     ),
     "moved_conversations": ("agent", "position", "seq", *TALLY, "updated_at", "number"),
     "changed_conversations": (*("status", "agent", "owner", "due", "position", "seq", *TALLY, "updated_at", "number"),),

@@ -22,10 +22,12 @@ from changeover.faults import (
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 from changeover.relay.events import (
     ApprovalDecided,
+    ContentChecked,
     FunctionReturned,
     HandoffReturned,
     LimitReached,
     ModelReplied,
+    RuleFired,
     ToolFinished,
 )
 
@@ -101,6 +103,10 @@ def last_words(events: Sequence[object]) -> str | None:
 def _said(event: object) -> str | None:
     match event:
         case ModelReplied(text=text) | FunctionReturned(text=text) | ApprovalDecided(decision=Respond(text=text)):
+            return text
+        case RuleFired(end=text) if text:
+            return text
+        case ContentChecked(direction="input", verdict="deny", reason=text):
             return text
         case _:
             return None

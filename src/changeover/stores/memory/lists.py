@@ -109,7 +109,7 @@ def _add_conversations(rows: Rows, tree: list[Entry], states: dict[str, State], 
         owner = None if id in snapshot.left else f"{ME}/1"
         where = (number, id, state.root, state.parent or None, head.status, state.agent, owner, None)
         tally = snapshot.tallies.get(id, UNSPENT)
-        rows["new_conversations"].append((*where, state.position, state.seq, *tally, created, updated))
+        rows["new_conversations"].append((*where, state.position, state.seq, *tally, created, updated, state.team))
 
 
 @cache

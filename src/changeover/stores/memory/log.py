@@ -110,17 +110,18 @@ class MemoryLog:
         with self._lock:
             return self._causes.get((conversation, cause))
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished(self, team: str | None = None) -> list[str]:
         with self._lock:
-            return sorted({*self._running, *(self._entries[conversation][0].root for conversation in self._running)})
+            running = [id for id in self._running if self._is_of(team, id)]
+            return sorted({*running, *(self._entries[id][0].root for id in running)})
 
-    async def approvals(self) -> list[ApprovalRequest]:
+    async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
         with self._lock:
-            return self._pending.all()
+            return [each for each in self._pending.all() if self._is_of(team, each.conversation)]
 
-    async def at_work(self, agent: str) -> list[str]:
+    async def at_work(self, agent: str, team: str | None = None) -> list[str]:
         with self._lock:
-            return [conversation for conversation, worker in self._running.items() if worker == agent]
+            return [id for id, worker in self._running.items() if worker == agent and self._is_of(team, id)]
 
     async def claim(self, conversation: str) -> bool:
         """Always True: there is no other process."""
@@ -210,6 +211,10 @@ class MemoryLog:
         """Nobody works on it now; entries stay readable as long as the log exists."""
         with self._lock:
             self._left = set(self._running)
+
+    def _is_of(self, team: str | None, conversation: str) -> bool:
+        """True if a conversation belongs to this team; any will do if it is None. The caller holds the lock."""
+        return team is None or team == self._entries[conversation][0].opening.team
 
     def _snapshot(self) -> Snapshot:
         from changeover.stores.memory.lists import Snapshot

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from changeover.facts import Ticket
 from changeover.relay.ports import Head
 from changeover.relay.projection.admission import lost
-from changeover.relay.queue import SPACING, Bell, Claim, Queued, Taken
+from changeover.relay.queue import SPACING, Bell, Claim, Queued, Take, Taken
 from changeover.stores.feed import Listeners
 
 Order = tuple[int, float, float, str]
@@ -38,6 +38,11 @@ class Slot:
         self.rests = self.over = False
         self.in_line = False
         """True while its line holds it, even if it cannot be claimed any more."""
+
+    @property
+    def line(self) -> tuple[str, str]:
+        """The team and the agent for whom it waits."""
+        return self.ticket.team, self.ticket.agent
 
     @property
     def turn(self) -> float:
@@ -116,7 +121,8 @@ class MemoryQueue:
     def __init__(self, lock: threading.Lock, now: Callable[[], float]) -> None:
         self._lock, self._now = lock, now
         self._slots: dict[str, Slot] = {}
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[tuple[str, str], Line] = {}
+        """The waiting tickets of each agent, by team and agent."""
         self._trees: dict[str, dict[str, Slot]] = {}
         """The tickets of each root, in the order of their turns."""
         self._tried: dict[str, Slot] = {}
@@ -125,20 +131,19 @@ class MemoryQueue:
         self._numbers = count()
         self._listeners = Listeners()
 
-    async def take(
-        self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
-    ) -> list[Taken]:
+    async def take(self, take: Take) -> list[Taken]:
         with self._lock:
             self._free_lapsed()
-            lines = [line for agent in dict.fromkeys(agents) if (line := self._lines.get(agent))]
+            wanted = [(take.team, agent) for agent in dict.fromkeys(take.agents)]
+            lines = [line for key in wanted if (line := self._lines.get(key))]
             taken: list[Slot] = []
             skipped: list[Slot] = []
-            while len(taken) < limit and (slot := _most_urgent(lines)):
-                fit = slot.attempts < most and (slot.attempts > 0 or slot.order[1] > now)
+            while len(taken) < take.limit and (slot := _most_urgent(lines)):
+                fit = slot.attempts < take.most and (slot.attempts > 0 or slot.order[1] > take.now)
                 (taken if fit else skipped).append(slot)
             for slot in skipped:
                 self._line_up(slot)
-            return [self._claim(slot, token, lease) for slot in taken]
+            return [self._claim(slot, take.token, take.lease) for slot in taken]
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[str]:
         with self._lock:
@@ -156,10 +161,11 @@ class MemoryQueue:
             self._announce(slot)
             return True
 
-    async def worn_out(self, most: int) -> list[Queued]:
+    async def worn_out(self, most: int, team: str | None = None) -> list[Queued]:
         with self._lock:
             now = self._now()
-            return _listed((each for each in self._tried.values() if each.attempts >= most and each.idle(now)), now)
+            worn = [each for each in self._tried.values() if each.attempts >= most and each.idle(now)]
+            return _listed((each for each in worn if team in (None, each.ticket.team)), now)
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:
         with self._lock:
@@ -266,11 +272,11 @@ class MemoryQueue:
             self._listeners.tell((slot.ticket.agent,))
 
     def _line_up(self, slot: Slot) -> None:
-        self._lines.setdefault(slot.ticket.agent, Line()).join(slot)
+        self._lines.setdefault(slot.line, Line()).join(slot)
 
     def _leave(self, slot: Slot) -> None:
         if slot.in_line:
-            self._lines[slot.ticket.agent].note_left()
+            self._lines[slot.line].note_left()
 
     def _free_lapsed(self) -> None:
         now = self._now()

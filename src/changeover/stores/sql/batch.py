@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Any
 
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
-from changeover.relay.events import Started
 from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
 from changeover.relay.projection.rows import Rows
 from changeover.stores.sql.breakers import LockedBoard
@@ -164,10 +163,8 @@ class Batch:
             root.change(root.status, root.owner, entry.at)
 
     def _open(self, append: Append) -> Place:
-        entry = append.entry
-        first = entry.events[0]
-        parent = (first.parent or None) if isinstance(first, Started) else None
-        return self._places.open(entry.conversation, (entry.root, parent, entry.at))
+        entry, opening = append.entry, append.entry.opening
+        return self._places.open(entry.conversation, (entry.root, opening.parent or None, opening.team, entry.at))
 
     def _own(self, own: Own) -> None:
         """A conversation that does not exist can be owned; one that has ended has no owner."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from msgspec.structs import asdict
 
-from changeover.guards.breaker import Circuit
+from changeover.faults import Circuit
 from changeover.relay.ports import Circuits
 from changeover.stores.breakers import Board
 from changeover.stores.sql.compiler import Compiler

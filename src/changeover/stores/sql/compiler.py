@@ -105,6 +105,11 @@ def bind(name: str, type_: Any = None) -> sa.BindParameter[Any]:
     return sa.bindparam(name, type_=type_)
 
 
+def of_team(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """The condition that a row belongs to the team of the parameter `team`; any team will do if that is NULL."""
+    return sa.func.coalesce(bind("team", sa.Text), column) == column
+
+
 class now(FunctionElement[float]):  # noqa: N801 - as SQL spells it
     """Seconds since the epoch by the database's own clock: the only one that all processes on a store share."""
 

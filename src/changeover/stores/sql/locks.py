@@ -31,8 +31,8 @@ class Place(Struct, gc=False):
     at: float
     tally: Tally = UNSPENT
     """What the tree spent, if it is a root."""
-    opened: tuple[str, str | None, float] | None = None
-    """Root, parent and time of a conversation that this transaction opens."""
+    opened: tuple[str, str | None, str, float] | None = None
+    """Root, parent, team and time of a conversation that this transaction opens."""
     changed: bool = False
 
     def change(self, status: str, owner: str | None, due: float | None) -> None:
@@ -44,9 +44,9 @@ class Place(Struct, gc=False):
         """Add the row to those that are written."""
         counters = (self.position, self.seq, *self.tally)
         if self.opened:
-            root, parent, at = self.opened
+            root, parent, team, at = self.opened
             names, status = (self.number, self.id, root, parent), (self.status, self.agent, self.owner, self.due)
-            rows["new_conversations"].append((*names, *status, *counters, at, self.at))
+            rows["new_conversations"].append((*names, *status, *counters, at, self.at, team))
             self.opened, self.changed = None, False
         elif self.changed:
             status = (self.status, self.agent, self.owner, self.due)
@@ -78,11 +78,11 @@ class Places:
         else:
             self._read(asked, jobs)
 
-    def open(self, conversation: str, opened: tuple[str, str | None, float]) -> Place:
+    def open(self, conversation: str, opened: tuple[str, str | None, str, float]) -> Place:
         """The row of a conversation that begins."""
         number = self._numbers.pop(0) if self._numbers else self._last + 1
         self._last = max(self._last, number)
-        place = Place(number, conversation, 0, 0, "running", "", None, None, opened[2], opened=opened)
+        place = Place(number, conversation, 0, 0, "running", "", None, None, opened[-1], opened=opened)
         self.known[conversation] = place
         return place
 

@@ -138,17 +138,17 @@ class SqlLog:
         rows = await self._reader.rows(self._sql.log.find(conversation=conversation, cause=cause))
         return rows[0][0] if rows else None
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished(self, team: str | None = None) -> list[str]:
         self._store.check()
-        return sorted({id for row in await self._reader.rows(self._sql.log.unfinished()) for id in row})
+        return sorted({id for row in await self._reader.rows(self._sql.log.unfinished(team=team)) for id in row})
 
-    async def approvals(self) -> list[ApprovalRequest]:
+    async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
         self._store.check()
-        return [_pending_of(row) for row in await self._reader.rows(self._sql.views.approvals())]
+        return [_pending_of(row) for row in await self._reader.rows(self._sql.views.approvals(team=team))]
 
-    async def at_work(self, agent: str) -> list[str]:
+    async def at_work(self, agent: str, team: str | None = None) -> list[str]:
         self._store.check()
-        return [row[0] for row in await self._reader.rows(self._sql.log.at_work(agent=agent))]
+        return [row[0] for row in await self._reader.rows(self._sql.log.at_work(agent=agent, team=team))]
 
     async def claim(self, conversation: str) -> bool:
         """Own this conversation, unless another live process does; True too if it does not exist yet."""

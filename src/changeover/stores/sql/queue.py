@@ -9,21 +9,10 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from changeover.ids import queue_topic
-from changeover.relay.queue import Bell, Claim, Queued, Taken
+from changeover.relay.queue import Bell, Claim, Queued, Take, Taken
 from changeover.stores.sql.database import Round, Row, Session
 from changeover.stores.sql.jobs import OpenStore, SideJob
 from changeover.stores.sql.tickets import QueueStatements, order_of, queued_of, taken_of, urgency
-
-
-class Take(NamedTuple):
-    """Claim the most urgent tickets."""
-
-    agents: Sequence[str]
-    token: str
-    lease: float
-    limit: int
-    most: int
-    now: float
 
 
 class Renew(NamedTuple):
@@ -57,11 +46,9 @@ class SqlQueue:
     def __init__(self, sql: QueueStatements, store: OpenStore, listen: Listen) -> None:
         self._sql, self._store, self._listen = sql, store, listen
 
-    async def take(
-        self, agents: Sequence[str], token: str, lease: float, limit: int, most: int, now: float
-    ) -> list[Taken]:
+    async def take(self, take: Take) -> list[Taken]:
         nothing: list[Taken] = []
-        taken = self._store.write(self._write, Take(agents, token, lease, limit, most, now), nothing)
+        taken = self._store.write(self._write, take, nothing)
         try:
             return await asyncio.shield(taken)
         except asyncio.CancelledError:
@@ -75,8 +62,8 @@ class SqlQueue:
     async def give_back(self, claim: Claim, counted: bool) -> bool:
         return await self._store.write(self._write, GiveBack(claim, counted), False)
 
-    async def worn_out(self, most: int) -> list[Queued]:
-        return [queued_of(row) for row in await self._store.rows(self._sql.worn_out(most=most))]
+    async def worn_out(self, most: int, team: str | None = None) -> list[Queued]:
+        return [queued_of(row) for row in await self._store.rows(self._sql.worn_out(most=most, team=team))]
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:
         return await self._store.write(self._write, Retry(ticket, offered), False)
@@ -158,7 +145,7 @@ class Claims:
         agents = set(take.agents)
         while agents and len(claimed) < take.limit:
             shares = self._shares(take, agents, take.limit - len(claimed))
-            how = {"token": take.token, "lease": take.lease, "most": take.most, "now": take.now}
+            how = {"team": take.team, "token": take.token, "lease": take.lease, "most": take.most, "now": take.now}
             found = self._round.run(
                 [self._sql.take(agent=agent, limit=share, **how) for agent, share in shares.items()]
             )
@@ -175,7 +162,8 @@ class Claims:
         if len(agents) == 1:
             return {next(iter(agents)): limit}
         names = sorted(agents)
-        peeks = [self._sql.peek(agent=agent, most=take.most, now=take.now, limit=limit) for agent in names]
+        how = {"team": take.team, "most": take.most, "now": take.now, "limit": limit}
+        peeks = [self._sql.peek(agent=agent, **how) for agent in names]
         keys = [
             (urgency(*row), agent) for agent, rows in zip(names, self._round.run(peeks), strict=True) for row in rows
         ]

@@ -23,9 +23,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
+from changeover.ids import DEFAULT_TEAM
 from changeover.stores.tables import AGENTS, BREAKERS, CONTEXTS, MEASURES, RESETS, TableSpec
 
-VERSION = "0001"
+VERSION = "0002"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
@@ -51,6 +52,11 @@ def _number(name: str, *, key: bool = False) -> Column[int]:
 def _time(name: str) -> Column[float]:
     """Seconds since the epoch."""
     return Column(name, Double, nullable=False)
+
+
+def _team() -> Column[str]:
+    """The name of a team; rows of versions without names belong to the default one."""
+    return Column("team", Text, nullable=False, server_default=DEFAULT_TEAM)
 
 
 def _declared(spec: TableSpec[Any]) -> Table:
@@ -84,6 +90,7 @@ conversations = Table(
     _text("agents"),
     _time("created_at"),
     _time("updated_at"),
+    _team(),
     UniqueConstraint("id", name="conversations_id"),
 )
 """Conversations: `position` is the end of the log, `due` the time at which one without an owner has to be taken up.
@@ -300,6 +307,7 @@ tickets = Table(
     Column("until", Double),
     _number("attempts"),
     Column("rests", Boolean, nullable=False),
+    _team(),
 )
 """Work that waits for a claim: `at` is since when, `turn` the time by which it is ordered. `owner` is the token of the
 last claim, which may have expired; `attempts` counts the claims since work last went on."""
@@ -307,7 +315,8 @@ last claim, which may have expired; `attempts` counts the claims since work last
 _takeable = text("owner IS NULL AND NOT rests")
 Index(
     "tickets_waiting",
-    *(tickets.c.agent, text("priority DESC"), tickets.c.deadline, tickets.c.turn, tickets.c.id, tickets.c.attempts),
+    *(tickets.c.team, tickets.c.agent, text("priority DESC"), tickets.c.deadline, tickets.c.turn, tickets.c.id),
+    tickets.c.attempts,
     sqlite_where=_takeable,
     postgresql_where=_takeable,
 )

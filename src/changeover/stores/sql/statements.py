@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from changeover.relay.projection.rows import FIELDS, TALLY, Name
 from changeover.stores.sql.breakers import BreakerStatements
-from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind, now
+from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind, now, of_team
 from changeover.stores.sql.experience import LessonStatements
 from changeover.stores.sql.measures import MeasureStatements
 from changeover.stores.sql.schema import (
@@ -98,10 +98,11 @@ class LogStatements:
         self.read_all = say(_of_each(say.each("ids"))) if say.postgresql else None
         # The time comes from a scalar subquery, evaluated once: PostgreSQL uses no index for a volatile function.
         due = c.due <= sa.select(now()).scalar_subquery()
-        unowned = sa.select(c.id, c.root).where(RUNNING, left()), sa.select(c.root, c.root).where(due, left())
+        mine = left(), of_team(c.team)
+        unowned = sa.select(c.id, c.root).where(RUNNING, *mine), sa.select(c.root, c.root).where(due, *mine)
         # Not ordered: that would read all conversations by id.
         self.unfinished = say(sa.union_all(*unowned))
-        self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent")))
+        self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent"), of_team(c.team)))
         self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
 
 
@@ -139,7 +140,8 @@ class ViewStatements:
 
     def __init__(self, say: Compiler) -> None:
         what = (a.conversation, a.call, a.agent, a.tool, a.arguments, a.receiver, a.message, a.kind)
-        pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry, a.roles).where(PENDING)
+        mine = c.id == a.conversation, of_team(c.team)
+        pending = sa.select(*what, a.requested_at, a.expires_at, a.on_expiry, a.roles).where(PENDING, *mine)
         self.approvals = say(pending.order_by(a.requested_at, a.conversation, sa.func.length(a.call), a.call))
 
 

@@ -14,14 +14,15 @@ from changeover.ids import queue_topic
 from changeover.relay.ports import Head
 from changeover.relay.projection.admission import lost
 from changeover.relay.queue import SPACING, Claim, Queued, Taken
-from changeover.stores.sql.compiler import ONE, ZERO, Compiler, bind, now
+from changeover.stores.sql.compiler import ONE, ZERO, Compiler, bind, now, of_team
 from changeover.stores.sql.database import Round, Row, Write
 from changeover.stores.sql.jobs import Job
 from changeover.stores.sql.schema import tickets
 
 t = tickets.c
 
-TICKET = (t.id, t.agent, t.conversation, t.place, t.root, t.priority, t.deadline, t.at)
+TICKET = (t.id, t.agent, t.conversation, t.place, t.root, t.team, t.priority, t.deadline, t.at)
+WIDTH = len(TICKET)
 KEYS = (t.priority, t.deadline, t.turn, t.id)
 ORDER = (t.priority.desc(), t.deadline, t.turn, t.id)
 SECONDS: sa.ColumnElement[float] = sa.literal_column(str(SPACING))
@@ -69,7 +70,7 @@ class QueueStatements:
         queued = sa.select(*TICKET, t.attempts, *owner, t.rests).order_by(*ORDER)
         self.all = say(queued)
         self.one = say(queued.where(t.id == bind("ticket")))
-        worn = queued.where(t.attempts > ZERO, t.attempts >= bind("most", sa.Integer))
+        worn = queued.where(t.attempts > ZERO, t.attempts >= bind("most", sa.Integer), of_team(t.team))
         self.worn_out = say(worn.where(sa.or_(t.owner.is_(None), LAPSED)))
 
     def _entries(self, say: Compiler) -> None:
@@ -98,7 +99,7 @@ def _put(say: Compiler) -> sa.ClauseElement:
 def _waiting(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """The tickets that an agent's worker can claim, the most urgent first."""
     some = t.attempts < bind("most", sa.Integer), sa.or_(t.deadline > bind("now", sa.Double), t.attempts > ZERO)
-    found = sa.select(*columns).where(t.agent == bind("agent"), FREE, *some)
+    found = sa.select(*columns).where(t.team == bind("team"), t.agent == bind("agent"), FREE, *some)
     return found.order_by(*ORDER).limit(bind("limit", sa.Integer)).offset(ZERO)
 
 
@@ -122,13 +123,14 @@ def _among_these(say: Compiler, chosen: sa.Select[Any]) -> sa.ColumnElement[bool
 
 def ticket_of(row: Row) -> Ticket:
     """A ticket, from a row that begins with its columns."""
-    id, agent, conversation, place, root, priority, deadline, at = row[:8]
+    id, agent, conversation, place, root, team, priority, deadline, at = row[:WIDTH]
     return Ticket(
         id=id,
         agent=agent,
         conversation=conversation,
         place=place,
         root=root,
+        team=team,
         priority=priority,
         deadline=None if deadline == inf else deadline,
         at=at,
@@ -137,18 +139,19 @@ def ticket_of(row: Row) -> Ticket:
 
 def taken_of(row: Row, token: str) -> Taken:
     """A claimed ticket, from a row as `take` returns it."""
-    return Taken(ticket_of(row), token, row[9])
+    return Taken(ticket_of(row), token, row[WIDTH + 1])
 
 
 def queued_of(row: Row) -> Queued:
     """A ticket and its claim, from a row as `all` returns it."""
-    attempts, owner, until, rests = row[8:]
+    attempts, owner, until, rests = row[WIDTH:]
     return Queued(ticket_of(row), attempts, owner or "", until, bool(rests))
 
 
 def order_of(row: Row) -> Row:
     """The sort key of a row as `take` returns it."""
-    return urgency(row[5], row[6], row[8], row[0])
+    priority, deadline, _, turn = row[WIDTH - 3 : WIDTH + 1]
+    return urgency(priority, deadline, turn, row[0])
 
 
 def urgency(priority: int, deadline: float, turn: float, id: str) -> Row:
