@@ -185,9 +185,10 @@ async def a_summary_whose_messages_cannot_be_stored_either_is_replaced_by_the_la
 
 @story
 async def a_short_conversation_is_passed_on_whole(stage: Stage) -> None:
-    for strategy in (Summary(), Reference()):
-        text, result = await seen(stage, strategy)
-        assert "<Assistant triage> Let me see.\n<ToolResult look_up> ORD-1042: a lamp, paid by card 4471" in text
+    for number, strategy in enumerate((Summary(), Reference())):
+        result = await stage.say(desk(stage, strategy), ORDER, conversation=f"short-{number}")
+        turn = "<Assistant triage> Let me see.\n<ToolResult look_up> ORD-1042: a lamp, paid by card 4471"
+        assert turn in result.output
         [record] = result.handoff_chain
         assert (record.strategy, record.tokens_before) == ("full", record.tokens_after)
     assert [request for request in stage.seen if request.agent == "helper"] == []
