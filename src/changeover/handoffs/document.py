@@ -22,6 +22,8 @@ NAME = 80
 """Number of characters of a name of a section."""
 NUMBERS = re.compile(r"(?:message|passage)s?\s+(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.IGNORECASE)
 HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*$", re.MULTILINE)
+TRIED = 60
+"""Number of passages that are tried for an answer; more do not fit."""
 STRONG = 0.33
 """Share of a statement that later ones hold which come with it in any case; of weaker ones, one for a passage."""
 WEAK, FAR = 0.1, 0.3
@@ -226,14 +228,12 @@ class Archive:
     def _filled(self, fitting: Sequence[int]) -> Iterator[str]:
         """As many of these passages as fit, each behind later statements that resemble its own."""
         told = [(index, text) for index, passage in enumerate(self._passages) for text in passage.statements]
+        first = {index: at for at, (index, _) in reversed(list(enumerate(told)))}
         corpus, seen, room = Corpus(text for _, text in told), set[int](), FOUND
-        for index in fitting:
-            own = [at for at, (passage, _) in enumerate(told) if passage == index]
-            alike = [each for at in own for each in corpus.successors(told[at][1], at)[:1] if each[1] not in own]
-            strong = [each for each in alike if each[0] >= STRONG]
-            newer = {at for _, at in (strong or sorted(alike)[-1:]) if told[at][0] not in seen}
-            later = [told[at] for at in sorted(newer, reverse=True)]
-            texts = [*(self._block(at, [text], ", in part") for at, text in later), self._shown(index)]
+        for index in fitting[:TRIED]:
+            own = range(first[index], first[index] + len(self._passages[index].statements))
+            newer = sorted((told[at] for at in _newer(corpus, own, told) if told[at][0] not in seen), reverse=True)
+            texts = [*(self._block(at, [text], ", in part") for at, text in newer), self._shown(index)]
             if (cost := sum(map(count, texts)) + len(texts)) <= room or not seen:
                 room -= cost
                 seen.add(index)
@@ -245,3 +245,9 @@ class Archive:
     def _block(self, index: int, statements: Sequence[str], more: str = "") -> str:
         head = f"[{index + 1} of {len(self._passages)}] {self._passages[index].label}{more}:"
         return f"{head}\n{quoted(chr(10).join(statements))}"
+
+
+def _newer(corpus: Corpus, own: range, told: Sequence[tuple[int, str]]) -> set[int]:
+    """The later statements that resemble these strongly; if none does, the one that resembles one of them most."""
+    alike = [each for at in own for each in corpus.successors(told[at][1], at)[:1] if each[1] not in own]
+    return {at for _, at in [each for each in alike if each[0] >= STRONG] or sorted(alike)[-1:]}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -18,6 +18,8 @@ CROWD = 8
 """Number of statements of one text among which each counts half as much as the best."""
 MANY = 400
 """Number of statements of one text that are read; the others can be fetched."""
+SHORTEST = 4
+"""Least number of tokens of a statement with its label."""
 QUESTIONS = ("?", "\uff1f", "\u061f")
 
 
@@ -42,13 +44,18 @@ def essentials(messages: Sequence[Message], most: int, known: Iterable[str] = ()
     told = _told(messages)
     corpus = Corpus(each.text for each in told)
     chosen, left = set[int](), most
-    for group in (*_corrections(corpus, known), *_ranked(corpus, told, len(messages))):
-        new = [index for index in group if index not in chosen]
+    corrections = (later for text in known for _, later in corpus.successors(text)[:1])
+    for index in chain(corrections, _ranked(corpus, told, len(messages))):
+        if left < SHORTEST:
+            break
+        if index in chosen or count(told[index].line) >= left:
+            continue
+        later = [later for _, later in corpus.successors(told[index].text, index)]
         # The latest statement first: an outdated one is not quoted alone.
-        for index in sorted(new, reverse=True):
-            if (cost := count(told[index].line) + 1) > left:
+        for each in sorted({index, *later[:1], max(later, default=index)} - chosen, reverse=True):
+            if (cost := count(told[each].line) + 1) > left:
                 break
-            chosen.add(index)
+            chosen.add(each)
             left -= cost
     return tuple(told[index].line for index in sorted(chosen))
 
@@ -64,21 +71,14 @@ def _told(messages: Sequence[Message]) -> list[Statement]:
     return list(told.values())
 
 
-def _corrections(corpus: Corpus, known: Iterable[str]) -> Iterator[list[int]]:
-    """The statements that may correct what later agents were told before."""
-    return ([index for _, index in corpus.successors(text)[:1]] for text in known)
-
-
-def _ranked(corpus: Corpus, told: Sequence[Statement], messages: int) -> Iterator[list[int]]:
-    """The statements by their worth, each with the later ones that resemble it."""
+def _ranked(corpus: Corpus, told: Sequence[Statement], messages: int) -> list[int]:
+    """The indexes of the statements by their worth; of equal ones the later first."""
     worth = [_worth(corpus, each, messages) for each in told]
     crowd: dict[int, int] = {}
     for index in sorted(range(len(told)), key=lambda index: -worth[index]):
         crowd[told[index].message] = before = crowd.get(told[index].message, 0) + 1
         worth[index] /= 1 + (before - 1) / CROWD
-    for index in sorted(range(len(told)), key=lambda index: (-worth[index], -index)):
-        later = [later for _, later in corpus.successors(told[index].text, index)]
-        yield [index, *later[:1], *([max(later)] if later else ())]
+    return sorted(range(len(told)), key=lambda index: (-worth[index], -index))
 
 
 def _worth(corpus: Corpus, each: Statement, messages: int) -> float:
