@@ -119,7 +119,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
         before = state.work
         if before.status != "failed":
             before.status = "cancelled"
-        state.work = Task(state.position, run.ref, event.sender, before.input)
+        state.work = Task(state.position, run.ref, event.sender, before.input, max_iterations=before.max_iterations)
         run.ticket, run.worn_out = handoff_id(state.id, state.position) if event.queued else "", False
     else:
         run.phase, state.work.handoff = Replied(""), None  # code has the task back
@@ -140,6 +140,8 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
             state.handoffs[index] = back = replace(record, state=HandoffState.RETURNED, error=event.reason)
             state.owe(Rollback(back, event.reason, event.by, event.partial))
     state.returning, state.handed, state.leg, state.undoes = None, None, -1, False
+    if event.restored:
+        state.variables = {**event.restored, **state.variables}
     state.see(state.record)
     state.return_to, state.agent = "", event.agent
     state.path.append(event.agent)
