@@ -124,7 +124,7 @@ async def test_images_and_documents_go_to_every_provider_in_its_own_words(
 async def test_an_address_is_sent_as_it_is(wire: Wire, opened: Opened, api: str):
     body = await ask(wire, opened, api, scene("text", api, "plain"), files=[ADDRESS])
     text, image = parts_of(body)
-    assert text["text"].endswith("[a cat.webp (image/webp)]")
+    assert text["text"].endswith('["a cat.webp" (image/webp)]')
     assert image == LINKS[api]
 
 
@@ -169,7 +169,7 @@ async def test_the_table_of_messages_shows_the_files_of_a_message(folder: Path):
         found = database.execute("SELECT content FROM messages WHERE kind = 'user_message' ORDER BY seq").fetchall()
     database.close()
     assert [text for (text,) in found] == [
-        "What is this?\n[dot.png (image/png)]\n[a cat.webp (image/webp)]",
+        'What is this?\n[dot.png (image/png)]\n["a cat.webp" (image/webp)]',
         "[bill.pdf (application/pdf)]",
     ]
 

@@ -31,8 +31,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as TheirTool
 
 from changeover.copies import original
-from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
-from changeover.models.files import is_text
+from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User, is_text
 from changeover.models.quotation import Marks, noted, quoted, texts_in
 from changeover.models.response import restored
 from changeover.tools.tool import ToolDefinition

@@ -220,6 +220,8 @@ class FetchContext(Struct, frozen=True, gc=False):
     task: int
     root: str
     call: Call
+    refs: tuple[str, ...]
+    """Addresses of all that the agent can read, oldest first."""
 
 
 class AwaitClaim(Struct, frozen=True, gc=False):

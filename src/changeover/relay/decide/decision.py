@@ -13,7 +13,7 @@ from changeover.guards.approval import Edit, Reject, Respond
 from changeover.guards.checks import Check
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
-from changeover.handoffs.strategies import can_fetch
+from changeover.handoffs.strategies import refs_of
 from changeover.ids import Mark, Topic, call_of, command_id, is_callback, split_handoff, topic_id, topic_of
 from changeover.messages import Note, View
 from changeover.relay.budget import spent_up, with_limit
@@ -192,7 +192,7 @@ def _ask_model(
             phase.not_before,
             limits.max_handoffs > 0 and not run.told and roster.hands_off(state.root, state.agent),
             last,
-            bool(state.chapters) and can_fetch(state.chapters),
+            bool(state.chapters) and bool(refs_of(state.chapters)),
             state.variants,
             checks,
             _news(state, run) if checks and run.checked != state.task else (),

@@ -380,6 +380,8 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
     strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
+    if strategy.made and not state.chapters:
+        strategy = strategy.for_size(state.scale.weigh(state.thread))
     if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:
         return with_context(state, run, (proposal.turn, proposal.call), offer, strategy, roster)
     # Most transfers: the receiver reads the whole thread. An alternative may have had another strategy before.

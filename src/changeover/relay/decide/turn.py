@@ -9,7 +9,7 @@ from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import Mode
 from changeover.faults import AgentFault
-from changeover.handoffs.strategies import FETCH, can_fetch
+from changeover.handoffs.strategies import FETCH, refs_of
 from changeover.ids import Mark, call_id, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
@@ -194,8 +194,8 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     move = moves.get(call.call.name)
     if isinstance(move, UseTool):
         return _use_tool(state, run, turn, call, move, seat)
-    if move is None and call.call.name == FETCH and can_fetch(state.chapters):
-        return FetchContext(call.id, state.task, state.root, call.call)
+    if move is None and call.call.name == FETCH and refs_of(state.chapters):
+        return FetchContext(call.id, state.task, state.root, call.call, refs_of(state.chapters))
     if move is None or isinstance(call.phase, Begun):
         return _refuse_unknown(state, call, moves)
     if isinstance(move, ToSpecialist):
