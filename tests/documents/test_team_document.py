@@ -46,7 +46,7 @@ agents:
         variables:
           - order_id
           - {name: amount, type: number, required: false, description: In EUR}
-      - {to: expert, delegate: true, final: true, max_iterations: 3}
+      - {to: expert, delegate: true, final: true, max_iterations: 3, on_failure: rollback, variables: [case]}
   - {id: billing, model: [offline, offline], tools: ["yamltools:look", yamltools.look_again], handoffs: auto}
   - {id: expert, capabilities: [law], examples: ["Is it legal?"], handoffs: []}
   - {id: notes, function: "yamltools:note"}
@@ -125,7 +125,7 @@ def test_a_document_gives_the_declarations_that_code_would():
     ways: list[str | Handoff | Delegate] = [
         "notes",
         handoff("billing", name="bill", description="Payments.", variables=variables, approval=approval),
-        delegate("expert", final=True, max_iterations=3),
+        delegate("expert", final=True, max_iterations=3, on_failure="rollback", variables=[Variable("case")]),
     ]
     assert members(document) == {
         "triage": Agent("triage", name="Triage", instructions="Find out what is needed.\n", handoffs=ways),

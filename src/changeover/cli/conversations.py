@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from changeover.relay.lists import ConversationRow
     from changeover.stores.views import Views
 
-Status = Literal["running", "waiting", "completed", "failed", "cancelled"]
+Status = Literal["running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
 
 app = App("List conversations.")

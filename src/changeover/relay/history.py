@@ -12,6 +12,8 @@ from changeover.relay.events import (
     ContextPacked,
     Entry,
     Event,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -45,6 +47,8 @@ CALLS = (
     HandoffRolledBack,
     RollbackFailed,
     RollbackDone,
+    FollowUpFailed,
+    FollowUpDone,
 )
 """Events that name a handoff by its call."""
 TICKETS = (TicketTaken, TicketLapsed)
