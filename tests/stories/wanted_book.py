@@ -3,7 +3,6 @@
 from tests.stories import (
     binding_expectations,
     lasting_packages,
-    next_candidates,
     policies,
     settled_tickets,
 )
@@ -12,6 +11,5 @@ THEMES = (
     lasting_packages,
     binding_expectations,
     settled_tickets,
-    next_candidates,
     policies,
 )

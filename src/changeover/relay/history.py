@@ -12,6 +12,7 @@ from changeover.relay.events import (
     ContextPacked,
     Entry,
     Event,
+    FellBack,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -45,6 +46,7 @@ CALLS = (
     HandoffRolledBack,
     RollbackFailed,
     RollbackDone,
+    FellBack,
 )
 """Events that name a handoff by its call."""
 TICKETS = (TicketTaken, TicketLapsed)
@@ -82,6 +84,8 @@ def agent_after(event: Event | Unreadable, agent: str) -> str:
             return event.agent
         case HandoffAccepted(mode=Mode.TRANSFER):
             return event.receiver
+        case FellBack():
+            return event.agent or agent
         case _:
             return agent
 
