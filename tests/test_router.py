@@ -46,7 +46,7 @@ async def names(of: Team) -> list[str]:
 
 async def offered(by: Team) -> str:
     """To whom the desk of a team can hand off."""
-    return (await by.run("Who is there?", agent="desk")).output
+    return (await by.run("Who is there?", agent="desk")).text
 
 
 async def until_offered(by: Team, wanted: str) -> None:

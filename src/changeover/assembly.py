@@ -199,7 +199,7 @@ def override_of(declared: Declared, strategy: Strategy | None, model: Any) -> Ov
 def _members(declared: object) -> list[Member]:
     """The members that can be checked further: their faults are reported by id."""
     found = declared if isinstance(declared, Sequence) else []
-    return [each for each in found if isinstance(each, Member) and isinstance(each.id, str)]
+    return [each for each in found if isinstance(each, Agent | Function | Person) and isinstance(each.id, str)]
 
 
 def _name_faults(name: object) -> list[str]:

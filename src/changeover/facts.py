@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias
 
 from msgspec import Struct, field
+from typing_extensions import TypeVar
 
 from changeover.copies import copied, copy_of, original
 from changeover.ids import DEFAULT_TEAM, request_id
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+"""The type of an answer."""
 
 CALENDAR = (-62_135_424_000.0, 253_402_128_000.0)
 """The first and last moment, in seconds since the epoch, that every time zone can show as a date."""
@@ -198,6 +202,10 @@ class DelegateResult(Struct, frozen=True, omit_defaults=True, gc=False):
     error: str = ""
     note: str = ""
     """A remark about the call for the sender's model."""
+    author: str = ""
+    """The agent that gave the response, if the receiver handed the task on."""
+    output: Any = None
+    """For code that reads it: the response as the `output` type of the agent that gave it, else as a text."""
 
 
 RequestKind = Literal["approval", "permission", "escalation", "task"]
@@ -304,6 +312,9 @@ class HandoffResult(Struct, frozen=True, kw_only=True):
     """The receiver that accepted it, or that was asked last."""
     state: State
     result: str = ""
+    """The answer as it was written."""
+    output: Any = None
+    """The answer as the `output` type of the agent that gave it, else as a text."""
     reason: str = ""
     """Why no receiver accepted it, or what it waits for."""
     error: str = ""
@@ -341,11 +352,14 @@ Status = Literal["completed", "waiting", "cancelled", "failed"]
 
 
 @copied("variables", "artifacts", "workflow_state")
-class RunResult(Struct, frozen=True, dict=True, kw_only=True):
+class RunResult(Struct, Generic[T_co], frozen=True, dict=True, kw_only=True):
     """The outcome of one run."""
 
-    output: str
-    """The answer to the user."""
+    output: T_co
+    """The answer: a value of the `output` type of the agent that gave it, or a text if that declares none. It is the
+    text too if that does not fit the type: an empty one without an answer, or the words of a person or of a rule."""
+    text: str = ""
+    """The answer as it was written."""
     final_agent: str
     """The id of the agent that was active at the end."""
     run_id: str

@@ -134,12 +134,19 @@ def _with_texts(value: Any, replaced: Mapping[str, str]) -> Any:
 
 def copied_messages(messages: Sequence[Any]) -> list[Any]:
     """The messages with copies of what code could change in them: the arguments of calls, and providers' data."""
-    return [_copied(each) if isinstance(each, Assistant) else each for each in messages]
+    return [_copied(each) for each in messages]
 
 
-def _copied(reply: Assistant) -> Assistant:
-    calls = tuple(replace(call, args=copy_of(call.args)) for call in reply.calls)
-    return replace(reply, calls=calls, extra=copy_of(reply.extra))
+def _copied(message: Any) -> Any:
+    if not isinstance(message, Assistant) or not (message.calls or message.extra):
+        return message
+    calls = tuple(replace(call, args=copy_of(call.args)) for call in message.calls)
+    return replace(message, calls=calls, extra=copy_of(message.extra))
+
+
+def own_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages for code that may change what it reads; a view copies each message when it is read."""
+    return messages.copies() if isinstance(messages, View) else copied_messages(messages)
 
 
 class View(Sequence[T_co], Generic[T_co]):
@@ -169,6 +176,10 @@ class View(Sequence[T_co], Generic[T_co]):
         # Not islice over the live list: it may grow during the iteration.
         return (self._items[i] for i in range(self._length))
 
+    def copies(self) -> View[T_co]:
+        """The same view for code that may change what it reads."""
+        return _Copies(self._items, self._length)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, View | list | tuple) and list(self) == list(other)
 
@@ -176,3 +187,20 @@ class View(Sequence[T_co], Generic[T_co]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+class _Copies(View[T_co]):
+    """A view whose readers get a copy of each message."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T_co]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        found = super().__getitem__(index)
+        return copied_messages(found) if isinstance(found, list) else _copied(found)
+
+    def __iter__(self) -> Iterator[T_co]:
+        return map(_copied, super().__iter__())

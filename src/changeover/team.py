@@ -9,17 +9,17 @@ from contextlib import aclosing
 from dataclasses import replace as redeclare
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Member
+from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined, override_of
 from changeover.control import Overseer
 from changeover.engines.local import open_engine
 from changeover.errors import HandoffTimeoutError, MisconfiguredError, UnknownAgentError
-from changeover.facts import HandoffResult, NoTakers, RunResult, Ticket, TicketStatus
+from changeover.facts import HandoffResult, NoTakers, RunResult, T_co, Ticket, TicketStatus
 from changeover.facts import State as HandoffState
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from changeover.stores.store import Store
 
 
-class Team(Overseer):
+class Team(Overseer, Generic[T_co]):
     """Agents plus policy.
 
     Several teams may share a store: `name` is kept with each conversation, and a team works only on its own.
@@ -62,7 +62,7 @@ class Team(Overseer):
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[Agent[T_co] | Function | Person],
         *,
         name: str = DEFAULT_TEAM,
         start: str | None = None,
@@ -149,7 +149,7 @@ class Team(Overseer):
     def clock(self) -> Clock:
         return self._world.clock
 
-    def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team:
+    def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team[T_co]:
         """The same team on another store; `watch` may wrap the world that its effects act upon."""
         twin = object.__new__(type(self))
         twin._declared = redeclare(self._declared, store=store)
@@ -183,7 +183,7 @@ class Team(Overseer):
         """True if an agent has a model; one whose tickets only other programs claim may have none."""
         return agent in self._world.models
 
-    async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
+    async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult[T_co]:
         """Send a message to the team and wait for its answer; `RunOptions` has the options.
 
         Raises a ChangeoverError if the run fails, which carries the result so far. If a person or a worker has to act
@@ -191,7 +191,7 @@ class Team(Overseer):
         """
         return await self._engine.result(self._message(text, options))
 
-    def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult:
+    def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult[T_co]:
         """`run` for synchronous code: scripts, threads, notebooks."""
         return self._engine.result_sync(self._message(text, options))
 
@@ -256,15 +256,17 @@ class Team(Overseer):
         id = ticket.id if isinstance(ticket, Ticket) else ticket
         check_id(ticket=id)
         try:
-            return _in_time(await result_of_ticket(self.log, id, timeout))
+            return _in_time(await result_of_ticket(self.log, self.roster, id, timeout))
         except TimeoutError:
             if not cancel:
                 raise
         if await self.cancel(id, reason="its result did not come in time"):
             raise TimeoutError(f"{id} did not end within {timeout} s and is cancelled")
-        return _in_time(await result_of_ticket(self.log, id))  # it ended just before it was to be cancelled
+        return _in_time(
+            await result_of_ticket(self.log, self.roster, id)
+        )  # it ended just before it was to be cancelled
 
-    async def resume(self, conversation: str) -> RunResult:
+    async def resume(self, conversation: str) -> RunResult[T_co]:
         """Wait for the current run, in any process; else return the last result. A failed run retries its failed step.
         Raises ConversationNotFound."""
         check_id(conversation=conversation)

@@ -11,6 +11,7 @@ from math import inf
 
 from msgspec.structs import replace
 
+from changeover.agent.roster import Roster
 from changeover.errors import UNREADABLE, ClaimLost, EngineError, HandoffNotFound, MisconfiguredError
 from changeover.facts import HandoffRecord, HandoffResult, Mode, Ticket, TicketStatus
 from changeover.facts import State as HandoffState
@@ -24,7 +25,7 @@ from changeover.relay.engine import Engine
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Log
 from changeover.relay.queue import Taken
-from changeover.relay.result import error_of, handoff_in, result_of
+from changeover.relay.result import error_of, handoff_in, result_of, typed
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State
 from changeover.relay.tickets import is_offered
@@ -175,10 +176,10 @@ async def status_of(log: Log, id: str) -> TicketStatus:
     )
 
 
-async def result_of_ticket(log: Log, id: str, timeout: float | None = None) -> HandoffResult:
+async def result_of_ticket(log: Log, roster: Roster, id: str, timeout: float | None = None) -> HandoffResult:
     """Wait until a ticket's work has ended, in any process; raises TimeoutError after `timeout` seconds."""
     try:
-        return await asyncio.wait_for(_awaited(log, id), timeout)
+        return await asyncio.wait_for(_awaited(log, roster, id), timeout)
     except TimeoutError:
         raise TimeoutError(f"{id} did not end within {timeout} s; it goes on, and can be asked for again") from None
 
@@ -188,12 +189,12 @@ async def _state(log: Log, id: str) -> State:
     return State(conversation).fold(await log.read(conversation))
 
 
-async def _awaited(log: Log, id: str) -> HandoffResult:
+async def _awaited(log: Log, roster: Roster, id: str) -> HandoffResult:
     state = await _state(log, id)
     if handoff_in(state, id) is None:
         _state_of_message(state, id)  # raises HandoffNotFound
     changes = log.changes(state.root, state.seq)
-    while (found := await _result(log, state, id)) is None:
+    while (found := await _result(log, roster, state, id)) is None:
         if (entry := await anext(changes, None)) is None:
             raise EngineError(f"the store was closed while {id} was awaited; it goes on, and can be asked for again")
         if entry.conversation == state.id and entry.position >= state.position:
@@ -201,32 +202,34 @@ async def _awaited(log: Log, id: str) -> HandoffResult:
     return found
 
 
-async def _result(log: Log, state: State, id: str) -> HandoffResult | None:
+async def _result(log: Log, roster: Roster, state: State, id: str) -> HandoffResult | None:
     """The result, if the work has ended."""
     outcome = _outcome(state, id)
     if outcome is not None and outcome.run.spoken.package is not None:
         package = HandoffPackage.from_dict(outcome.run.spoken.package)
-        result = handoff_of(result_of(state.id, outcome), package, outcome.run.spoken.no_takers is not None)
+        run = typed(result_of(state.id, outcome), roster)
+        result = handoff_of(run, package, outcome.run.spoken.no_takers is not None)
         return result if result.error or result.reason else replace(result, error=_error(state.id, outcome))
     record = handoff_in(state, id)
     if record is None:
-        return _of_message(state, id, outcome) if outcome else None
+        return _of_message(state, id, outcome, roster) if outcome else None
     if record.mode is Mode.TRANSFER:
-        return _of_handoff(record, state.id, outcome) if outcome else None
+        return _of_handoff(record, state.id, outcome, roster) if outcome else None
     if set(TRANSITIONS[record.state]) - {Signal.RETURN} or (_run(state, id) and record.state is HandoffState.REJECTED):
         return None
     child = State(child_id(state.id, split_handoff(id)[1]))
     child.fold(await log.read(child.id))
-    return _of_handoff(record, state.id, child.last)
+    return _of_handoff(record, state.id, child.last, roster)
 
 
-def _of_handoff(record: HandoffRecord, conversation: str, outcome: Outcome | None) -> HandoffResult:
+def _of_handoff(record: HandoffRecord, conversation: str, outcome: Outcome | None, roster: Roster) -> HandoffResult:
     return HandoffResult(
         handoff_id=record.id,
         agent=record.receiver,
         agent_name=record.receiver_name,
         state=record.state,
         result=outcome.output if outcome else "",
+        output=roster.value(outcome.agent, outcome.output) if outcome else "",
         error=record.error or (_error(conversation, outcome) if outcome else ""),
         iterations=outcome.run.turns if outcome else 0,
         duration=outcome.at - record.at if outcome else 0.0,
@@ -234,13 +237,14 @@ def _of_handoff(record: HandoffRecord, conversation: str, outcome: Outcome | Non
     )
 
 
-def _of_message(state: State, id: str, outcome: Outcome) -> HandoffResult:
+def _of_message(state: State, id: str, outcome: Outcome, roster: Roster) -> HandoffResult:
     return HandoffResult(
         handoff_id=id,
         agent=outcome.agent,
         agent_name=outcome.name,
         state=_state_of(outcome),
         result=outcome.output,
+        output=roster.value(outcome.agent, outcome.output),
         error=_error(state.id, outcome),
         iterations=outcome.run.turns,
         duration=outcome.at - outcome.run.at,

@@ -92,6 +92,6 @@ def answer(folder: Path, conversation: str) -> str:
 
     async def resume() -> str:
         async with team_at(folder) as team:
-            return (await team.resume(conversation)).output
+            return (await team.resume(conversation)).text
 
     return asyncio.run(resume())

@@ -42,7 +42,7 @@ from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled, check_team
-from changeover.relay.result import error_of, head_of, result_of, returned_of, waiting_result, whole_chain
+from changeover.relay.result import error_of, head_of, result_of, returned_of, typed, waiting_result, whole_chain
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
 from changeover.relay.stream import RunFinished, StreamItem
@@ -113,7 +113,7 @@ class StepEngine:
         result = result_of(state.id, outcome, await whole_chain(outcome.handoffs, self._state))
         if outcome.fault is not None:
             raise error_of(outcome.fault, result)
-        return result
+        return typed(result, self._world.roster)
 
     def result_sync(self, input: Say | Resume, /) -> RunResult:
         return asyncio.run(self.result(input))

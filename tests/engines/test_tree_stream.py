@@ -332,7 +332,7 @@ async def finish(order: Sequence[str]) -> tuple[list[str], list[str]]:
     reads = [tool(name=name, read_only=True)(partial(wait, name)) for name in NAMES[1::2]]
     boss = Agent("boss", handoffs=[delegate(name) for name in NAMES[::2]], tools=reads)
     hooks = {"handoff_returned": ended, "tool_finished": ended}
-    team = Team([boss, *map(Agent, NAMES[::2])], model=ScriptedModel(script), hooks=hooks)
+    team = Team([boss, *(Agent(id) for id in NAMES[::2])], model=ScriptedModel(script), hooks=hooks)
     async with asyncio.timeout(30):
         result = await team.run("all of it", conversation="c")
     await team.close()

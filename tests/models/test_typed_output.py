@@ -33,7 +33,7 @@ async def test_an_answer_is_json_of_the_declared_type(
 ):
     team = opened([Agent("a", model=LimitedModel(model_of(api), at_once=1), output=Weather)])
     said = await talk(team, scene("shape", api, way), way)
-    assert Weather.model_validate_json(said.result.output) == Weather(city="Oslo", degrees=7)
+    assert Weather.model_validate_json(said.result.text) == Weather(city="Oslo", degrees=7)
 
 
 async def test_the_provider_is_told_the_schema(server: Server, opened: Opened, model_of: ModelOf):
@@ -45,7 +45,7 @@ async def test_the_provider_is_told_the_schema(server: Server, opened: Opened, m
 async def test_an_answer_of_another_shape_is_asked_for_again(opened: Opened, model_of: ModelOf):
     team = opened([Agent("a", model=model_of("chat"), output=Weather)])
     said = await talk(team, scene("shapeless", "chat", "plain"), "plain")
-    assert json.loads(said.result.output) == {"city": "Rome", "degrees": 21}
+    assert json.loads(said.result.text) == {"city": "Rome", "degrees": 21}
     assert "its answer does not fit Weather: it: Invalid JSON" in said.failures[0].reason
 
 
@@ -56,7 +56,7 @@ FENCED = ["```json\n[1, 2]\n```", "\n``` \n[1, 2]\n ```\n", "```json\n[1, 2]```"
 async def test_the_answers_of_any_model_are_checked_and_a_fence_around_the_json_is_removed(answer: str):
     model = ScriptedModel({"a": [hands_off("b", "do it")], "b": [says(answer)]})
     result = await Team([Agent("a", output=Weather), Agent("b", output=list[int])], model=model).run("Hello")
-    assert result.output == "[1, 2]"
+    assert (result.output, result.text) == ([1, 2], "[1, 2]")
 
 
 async def test_a_model_that_never_gets_it_right_ends_the_run():

@@ -387,7 +387,7 @@ async def order(stage: Stage, turn: Reply) -> list[str]:
     done = [at for at, event in enumerate(kinds) if isinstance(event, HandoffReturned | ToolFinished)]
     assert len(done) == 3
     assert goto > max(done)
-    return result.output.removeprefix("tech reads: ").split(" | ")
+    return result.text.removeprefix("tech reads: ").split(" | ")
 
 
 @story

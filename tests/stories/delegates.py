@@ -509,7 +509,7 @@ async def delegate_and_transfer(stage: Stage, turn: Reply) -> list[str]:
     kinds = [type(event).__name__ for event in own]
     offers = [place for place, event in enumerate(own) if isinstance(event, HandoffOffered)]
     assert kinds.index("HandoffReturned") < offers[-1]
-    return result.output.split(" | ")
+    return result.text.split(" | ")
 
 
 @story

@@ -4,6 +4,7 @@ These options do not exist yet, so they are given by way of `Any`.
 """
 
 import asyncio
+from asyncio import FIRST_COMPLETED
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -18,10 +19,11 @@ from changeover.testing import ManualClock, Reply, calls, delegates, fails, hand
 from tests.public_api import recorded, soon
 from tests.stories.answers import tries
 from tests.stories.cancellation import Hold, first_of, told
+from tests.stories.deadlines import MINUTE
 from tests.stories.delegates import came_back, cast
-from tests.stories.offers import MODES, office, package
+from tests.stories.offers import DONE, MODES, office, package
 from tests.stories.rollbacks import WHY, undo
-from tests.stories.service import brings, decide_all, error, pulled, served
+from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
 from tests.stories.wanted import wanted
@@ -201,7 +203,7 @@ async def a_delegate_whose_result_came_before_the_rollback_is_not_cleaned_up(sta
     assert (back.response, stage.did, await recorded(team, "RollbackRequested")) == ("Three.", [], [])
 
 
-@wanted("what is claimed and never answered waits for ever")
+@story
 async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: Stage) -> None:
     for mode in MODES:
         clock = ManualClock()
@@ -213,6 +215,52 @@ async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: 
         await clock.advance(61)
         await error(HandoffTimeoutError, team.result(ticket, timeout=1))
         assert (await team.status(ticket)).state == "TIMEOUT"
+
+
+@story
+async def a_claim_that_is_given_back_gives_its_time_back(stage: Stage) -> None:
+    for mode in MODES:
+        clock = ManualClock()
+        team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+        ticket = await team.submit(package(mode=mode, conversation=mode, expectations=MINUTE))
+        for claim in await stage.claim(team, "clerk"):
+            await clock.advance(59)
+            await claim.give_back("too busy")
+        await clock.advance(600)
+        result = await brought(stage, team, ticket, clerk=brings("Three."))
+        assert came(result) == ("clerk", DONE[mode], "Three.")
+
+
+@story
+async def a_delegate_that_is_accepted_late_has_the_rest_of_its_time_from_the_claim_on(stage: Stage) -> None:
+    clock = ManualClock()
+    team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    for claim in await stage.claim(team, "clerk"):
+        await clock.advance(50)
+        await claim.accept()
+        await clock.advance(9)
+        assert (await team.status(ticket)).state == "WORKING" or stage.lives > 1
+    await clock.advance(120 if stage.lives > 1 else 1)
+    assert (await error(HandoffTimeoutError, team.result(ticket, timeout=5))).handoff.state == "TIMEOUT"
+
+
+@story
+async def a_worker_whose_agent_does_not_answer_in_time_gets_a_timeout(stage: Stage) -> None:
+    hold, clock = Hold(), ManualClock()
+    clerk = Agent("clerk", pull=True, accepts=keeps_thinking(hold))
+    team = stage.team([Agent("desk", handoffs=()), clerk], cast(clerk=says("Three.")), clock=clock)
+    ticket = await team.submit(package(expectations=MINUTE))
+    worker = await stage.worker(team, "clerk")
+    working = asyncio.ensure_future(worker.run())
+    result = asyncio.ensure_future(error(HandoffTimeoutError, team.result(ticket, timeout=20)))
+    await asyncio.wait({result, begun := asyncio.ensure_future(hold.begun.wait())}, return_when=FIRST_COMPLETED)
+    begun.cancel()
+    await clock.advance(60)
+    assert (await result).handoff.reason == "it did not answer in time"
+    worker.stop()
+    hold.let_go.set()
+    await working
 
 
 def noted(stage: Stage, times: int = 0) -> Any:

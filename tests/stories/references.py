@@ -82,7 +82,7 @@ async def an_unreadable_reference_is_reported_and_the_agent_goes_on(stage: Stage
                 return says(messages[-1].text)
             return calls(("fetch_context", {"ref": address(messages), **args}))
 
-        return (await stage.say(shop(stage, plays), ORDER, conversation=f"told-{number}")).output
+        return (await stage.say(shop(stage, plays), ORDER, conversation=f"told-{number}")).text
 
     assert "there is no section 'page 9'" in await told(1, section="page 9")
     assert "its sections: tool look_up" in await told(2, section="messages 7-9")

@@ -29,7 +29,7 @@ async def use(stage: Stage, *tools: Tool | Fn, parallel_tools: bool = False) -> 
     """What a model reads when it calls each of these tools once, in one turn."""
     names = [each.name if isinstance(each, Tool) else each.__name__ for each in tools]
     team = stage.team([Agent("solo", tools=tools, parallel_tools=parallel_tools)], uses(*names))
-    return (await stage.say(team, "do it")).output
+    return (await stage.say(team, "do it")).text
 
 
 def acts(stage: Stage, name: str, seconds: float = 0.0, *, read_only: bool = False) -> Tool:

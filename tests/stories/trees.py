@@ -98,7 +98,7 @@ async def finish_in_this_order(stage: Stage, order: Sequence[str]) -> None:
     turn: Iterable[Any] = (delegates(name, "do it") if name in BRANCHES else (name, {}) for name in CALLS)
     model = cast(boss=asks(*turn), **{name: delegated(name) for name in BRANCHES})
     reads = [reading(f"look_{name}") for name in BRANCHES]
-    team = stage.team([leads(*BRANCHES, tools=reads), *map(Agent, BRANCHES)], model)
+    team = stage.team([leads(*BRANCHES, tools=reads), *(Agent(id) for id in BRANCHES)], model)
     said = (await stage.say(team, "all of it")).output.split(" | ")
     assert await finished(team) == order
     assert [read(text).response for text in said[::2]] == ["From a.", "From b.", "From c."]
@@ -127,7 +127,7 @@ async def delegates_of_one_turn_work_at_once(stage: Stage) -> None:
 
     parts = {name: meets(name) for name in BRANCHES}
     turn = asks(*(delegates(name, "meet") for name in BRANCHES))
-    team = stage.team([leads(*BRANCHES), *map(Agent, BRANCHES)], cast(boss=turn, **parts))
+    team = stage.team([leads(*BRANCHES), *(Agent(id) for id in BRANCHES)], cast(boss=turn, **parts))
     backs = came_back(await stage.say(team, "meet"))
     assert [back.response for back in backs] == ["a met all", "b met all", "c met all"]
 
@@ -137,7 +137,7 @@ async def one_branch_fails_and_the_results_of_the_others_stay(stage: Stage) -> N
     broken = once(stage, (), fails("down", retryable=False), "b")
     turn = asks(*(delegates(name, "do it") for name in BRANCHES))
     model = cast(boss=turn, a=once(stage, ["b"], says("From a.")), b=broken, c=says("From c."))
-    result = await stage.say(stage.team([leads(*BRANCHES), *map(Agent, BRANCHES)], model), "all of it")
+    result = await stage.say(stage.team([leads(*BRANCHES), *(Agent(id) for id in BRANCHES)], model), "all of it")
     assert [(back.agent, back.success, back.response) for back in came_back(result)] == [
         ("a", True, "From a."),
         ("b", False, ""),
@@ -159,7 +159,7 @@ async def a_write_waits_for_the_delegates_before_it(stage: Stage) -> None:
         "b": once(stage, ["a"], says("From b."), "b"),
         "c": once(stage, (), says("From c."), "c"),
     }
-    team = stage.team([leads(*BRANCHES, tools=[tool(save)]), *map(Agent, BRANCHES)], cast(boss=turn, **parts))
+    team = stage.team([leads(*BRANCHES, tools=[tool(save)]), *(Agent(id) for id in BRANCHES)], cast(boss=turn, **parts))
     first, second, saved, third = (await stage.say(team, "all of it")).output.split(" | ")
     assert [read(text).response for text in (first, second, third)] == ["From a.", "From b.", "From c."]
     assert saved == "saved"
@@ -293,7 +293,7 @@ async def a_depth_of_zero_allows_no_delegate(stage: Stage) -> None:
 @story
 async def more_delegates_in_one_turn_than_may_be_end_the_run(stage: Stage) -> None:
     turn = asks(*(delegates(name, "do it") for name in BRANCHES))
-    members = [leads(*BRANCHES), *map(Agent, BRANCHES)]
+    members = [leads(*BRANCHES), *(Agent(id) for id in BRANCHES)]
     model = cast(boss=turn, a=sleeps, b=sleeps, c=sleeps)
     team = stage.team(members, model, limits=Limits(max_handoffs=2))
     error = await stage.error(MaxHandoffsExceededError, team, "all of it")
@@ -312,7 +312,7 @@ async def a_sender_that_is_told_of_the_limit_has_the_results_of_those_it_could_s
             return says(f"{recites_results(messages).text} | {shown(tools)}")
         return calls(*(delegates(name, "do it") for name in BRANCHES))
 
-    members = [leads(*BRANCHES), *map(Agent, BRANCHES)]
+    members = [leads(*BRANCHES), *(Agent(id) for id in BRANCHES)]
     team = stage.team(members, ScriptedModel(play), limits=Limits(max_handoffs=2, on_limit="tell"))
     result = await stage.say(team, "all of it")
     first, second, refused, offered = result.output.split(" | ")
@@ -489,7 +489,9 @@ async def the_limits_of_a_run_hold_for_its_delegates(stage: Stage) -> None:
 @story
 async def a_tree_is_whole_in_the_history_of_its_root(stage: Stage) -> None:
     turn = asks(*(delegates(name, "do it") for name in BRANCHES))
-    team = stage.team([leads(*BRANCHES), *map(Agent, BRANCHES)], cast(boss=turn, a=says("A"), b=says("B"), c=says("C")))
+    team = stage.team(
+        [leads(*BRANCHES), *(Agent(id) for id in BRANCHES)], cast(boss=turn, a=says("A"), b=says("B"), c=says("C"))
+    )
     await stage.say(team, "all of it")
     history = await team.history(CONVERSATION)
     assert [record.seq for record in history] == list(range(1, len(history) + 1))

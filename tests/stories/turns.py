@@ -32,7 +32,7 @@ async def tool_and_handoff(stage: Stage, turn: Reply) -> list[str]:
     assert stage.did == ["saved 17"]
     kinds = [type(record.event) for record in await team.history(CONVERSATION)]
     assert kinds.index(ToolFinished) < kinds.index(HandoffOffered)
-    return result.output.split(" | ")
+    return result.text.split(" | ")
 
 
 @story

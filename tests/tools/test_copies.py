@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,8 @@ from changeover import (
     handoff,
     tool,
 )
-from changeover.testing import ScriptedModel, calls, hands_off, says
+from changeover.relay.ports import Request
+from changeover.testing import Assistant, Reply, ScriptedModel, calls, hands_off, says
 from tests.public_api import recorded
 
 BEFORE = {"plan": "gold", "seen": ["a"]}
@@ -214,6 +215,32 @@ async def test_an_approvals_condition_cannot_change_the_arguments():
         await team.run("go", conversation="story")
         finished = await recorded(team, "ToolFinished")
     assert finished[0].text == "read [7]"
+
+
+async def test_a_model_cannot_change_what_it_is_asked_with():
+    def read(pages: list[int]) -> str:
+        """Read pages."""
+        return f"read {pages}"
+
+    def spoils_request(request: Request) -> Reply:
+        for message in (*request.messages, *request.messages[:], *([request.messages[-1]] if request.messages else [])):
+            if isinstance(message, Assistant):
+                for call in message.calls:
+                    call.args["pages"].clear()
+                message.extra.clear()
+        for definition in request.tools:
+            definition.parameters.clear()
+        cast("dict[str, Any]", request.settings)["stop"].clear()
+        return says("Done.") if len(request.messages) > 1 else calls(("read", {"pages": [7]}))
+
+    agent = Agent("desk", tools=[read], settings={"stop": ["x"]})
+    async with Team([agent], model=ScriptedModel(spoils_request)) as team:
+        await team.run("go", conversation="story")
+        await team.run("again", conversation="story")
+        [replied, *_] = await recorded(team, "ModelReplied")
+        assert replied.calls[0].args == {"pages": [7]}
+        assert team.roster.seats["desk"].definitions[0].parameters["required"] == ["pages"]  # type: ignore[union-attr]
+        assert agent.settings == {"stop": ["x"]}
 
 
 def test_a_context_copies_only_what_is_asked_for_and_once():

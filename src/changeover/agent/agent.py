@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.agent.variable import Variable
@@ -36,8 +38,12 @@ SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 Instructions = str | Callable[[RunContext], str | Awaitable[str]]
 
 
+T_co = TypeVar("T_co", covariant=True, default=str)
+"""The type of an agent's answers."""
+
+
 @dataclass(frozen=True)
-class Agent:
+class Agent(Generic[T_co]):
     """A member of a team that works with a model.
 
     It is a declaration, which a run never changes. `Team(…)` reports what is wrong with it as a MisconfiguredError.
@@ -74,8 +80,8 @@ class Agent:
     only your own programs serve needs no model."""
     max_concurrency: int | None = None
     """How many tasks it works on at a time; None for no limit."""
-    output: type | None = None
-    """A type that its answers must fit, as JSON."""
+    output: type[T_co] | None = None
+    """The type of its answers, which its model writes as JSON and `result.output` holds as values; None for texts."""
     strategy: Strategy | None = None
     """How much of the conversation it sees after a handoff; None takes the strategy of the team."""
     briefing: Briefing | None = None
@@ -122,7 +128,10 @@ class Person:
     description: str = ""
 
 
-Member = Agent | Function | Person
+if TYPE_CHECKING:
+    Member: TypeAlias = Agent[Any] | Function | Person
+else:
+    Member = Agent | Function | Person  # for `isinstance`, which takes no parameters of types
 
 
 def purpose(member: Member) -> str:

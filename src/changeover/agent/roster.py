@@ -32,6 +32,7 @@ from changeover.guards.switch import Switch
 from changeover.handoffs.briefing import TEMPLATE, Briefing
 from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
+from changeover.handoffs.structured_output import TypeForm
 from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition, as_tool
 
@@ -84,6 +85,8 @@ class Seat(Struct, frozen=True):
     """The circuit breakers of single handoffs, by the names of these handoffs."""
     seeks: str = ""
     """The name of its `specialist(…)` tool, if it has one."""
+    reads: Callable[[str], Any] | None = None
+    """Reads an answer as a value of its output type; None if its answers are texts."""
 
     @property
     def transfers(self) -> tuple[str, ...]:
@@ -162,6 +165,12 @@ class Roster(Struct, frozen=True):
     def hands_off(self, root: str, agent: str) -> bool:
         """True if an agent may hand off or delegate in the tree with this root."""
         return self.handoffs_enabled and (self.switch is None or self.switch.is_on(root, agent))
+
+    def value(self, agent: str, text: str) -> Any:
+        """An answer of an agent as a value of its output type; the text if it declares none, or the text does not
+        fit."""
+        seat = self.seats.get(agent)
+        return seat.reads(text) if isinstance(seat, Seat) and seat.reads is not None else text
 
     @property
     def capabilities(self) -> list[str]:
@@ -262,6 +271,7 @@ def seat(
         ),
         {name: own for name, move in moves.items() if (own := _own_breaker(move))},
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
+        None if agent.output in (None, str) else TypeForm(agent.output).read,
     )
 
 

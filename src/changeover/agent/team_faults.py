@@ -9,7 +9,7 @@ from dataclasses import fields
 from math import inf
 from typing import get_args
 
-from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member
+from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff, OnEnd
 from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
@@ -38,12 +38,12 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
         return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
     if not members:
         return ["the team has no agents; give at least one: Team([Agent('triage', …)])"]
-    known = [member for member in members if isinstance(member, Member)]
+    known = [member for member in members if isinstance(member, Agent | Function | Person)]
     ids = [member.id for member in known if isinstance(member.id, str)]
     others = [each for each in members if each not in known]
     found = [f"{each!r} cannot be a member; give Agent(…), Function(…) or Person(…)" for each in others]
     found += [f"{n} agents are called {id!r}; give each an id of its own" for id, n in Counter(ids).items() if n > 1]
-    if isinstance(start, Member):
+    if isinstance(start, Agent | Function | Person):
         found.append(f"start is {_unknown(start, ids)}")
     elif start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
@@ -233,7 +233,7 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
 
 def _unknown(other: object, ids: Sequence[str]) -> str:
     """What was given instead of a member's id, and what to give."""
-    if isinstance(other, Member):
+    if isinstance(other, Agent | Function | Person):
         return f"{type(other).__name__}({other.id!r}, …) itself; name it by its id, {other.id!r}"
     return f"{other!r}, which is not in the team; choose one of {_listed(ids)}"
 

@@ -115,19 +115,27 @@ class TypeForm:
         return ""
 
     def schema(self) -> dict[str, Any]:
-        return self._adapter().json_schema()
+        return self._adapter.json_schema()
 
     def fit(self, value: Any) -> tuple[Any, str]:
         from pydantic import ValidationError
 
         try:
             # From JSON: a strict type then still accepts a date that is written as a string.
-            return self._adapter().validate_json(json.dumps(value)), ""
+            return self._adapter.validate_json(json.dumps(value)), ""
         except ValidationError as error:
             return value, "; ".join(validation_faults(error, "the whole"))
         except Exception as error:  # of the user's validator
             return value, f"{type(error).__name__}: {_short(error)}"
 
+    def read(self, text: str) -> Any:
+        """A JSON text as a value of this type; the text itself if it does not fit."""
+        try:
+            return self._adapter.validate_json(text)
+        except Exception:  # of pydantic, or of the user's validator
+            return text
+
+    @functools.cached_property
     def _adapter(self) -> TypeAdapter[Any]:
         from pydantic import TypeAdapter
 

@@ -28,6 +28,7 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers import Provider
 from pydantic_ai.settings import ModelSettings
 
+from changeover.copies import original
 from changeover.errors import MisconfiguredError
 from changeover.messages import Reply
 from changeover.models.provider_errors import model_error
@@ -99,7 +100,7 @@ class PydanticAIModel:
     async def reply(self, request: Request) -> Reply:
         """Ask once and wait for the whole response; raises ModelError."""
         try:
-            async with asyncio.timeout(request.settings.get("request_timeout")):
+            async with asyncio.timeout(original(request, "settings").get("request_timeout")):
                 whole = await answer(await self._prepared(request))
             return read(whole.response, whole.requests)
         except Exception as error:
@@ -140,7 +141,7 @@ class PydanticAIModel:
 
     async def _pieces(self, request: Request) -> AsyncGenerator[Delta | Reply]:
         deltas = _Deltas(request)
-        limit = request.settings.get("request_timeout")
+        limit = original(request, "settings").get("request_timeout")
         due = None if limit is None else asyncio.get_running_loop().time() + limit
         async with aclosing(pieces(await self._prepared(request))) as events:
             while True:
@@ -156,7 +157,7 @@ class PydanticAIModel:
     async def _prepared(self, request: Request) -> Prepared:
         model = await self.clients.current()
         marks = Marks(partial(texts_of, request))
-        history = history_for(request.messages, request.agent, systems_of(model), marks)
+        history = history_for(original(request, "messages"), request.agent, systems_of(model), marks)
         instructions = marks.explained(request.instructions)
         parameters = ModelRequestParameters(
             function_tools=tools_of(request.tools if self.calls_tools else ()),
@@ -165,7 +166,7 @@ class PydanticAIModel:
             output_mode=_output_mode(model, self._output),
         )
         messages = model.prepare_messages(history, parameters)
-        return Prepared(model, messages, settings_for(model, request.settings), parameters)
+        return Prepared(model, messages, settings_for(model, original(request, "settings")), parameters)
 
 
 class _Deltas:

@@ -13,6 +13,7 @@ from itertools import chain, count
 
 import msgspec
 
+from changeover.copies import original
 from changeover.messages import Assistant, Message, Note, ToolResult, User
 from changeover.models.files import is_text
 from changeover.relay.ports import Request
@@ -65,7 +66,7 @@ def texts_of(request: Request) -> Iterator[str]:
     """Every text of this request that the model reads."""
     yield request.instructions
     yield _json(request.tools)
-    yield from texts_in(request.messages)
+    yield from texts_in(original(request, "messages"))
 
 
 def texts_in(messages: Sequence[Message]) -> Iterator[str]:

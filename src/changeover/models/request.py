@@ -30,6 +30,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as TheirTool
 
+from changeover.copies import original
 from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
 from changeover.models.files import is_text
 from changeover.models.quotation import Marks, noted, quoted, texts_in
@@ -93,7 +94,7 @@ def history_for(
 def tools_of(definitions: Iterable[ToolDefinition]) -> list[TheirTool]:
     """Tool definitions in the type of pydantic-ai."""
     return [
-        TheirTool(name=each.name, description=each.description, parameters_json_schema=each.parameters)
+        TheirTool(name=each.name, description=each.description, parameters_json_schema=original(each, "parameters"))
         for each in definitions
     ]
 

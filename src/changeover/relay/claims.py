@@ -128,7 +128,8 @@ class AnswerOffer(Once, Struct, frozen=True, gc=False):
     def step(self, state: State, world: World) -> Append:
         if (found := offer_in(state, self.taken.ticket)) is None:
             raise ClaimLost(self.taken.ticket.id, ENDED)
-        event = in_time(self._event(question(state, *found)), found[2], world.clock.now())
+        asked = question(state, *found)
+        event = in_time(self._event(asked), asked, self.taken, world.clock.now())
         ends = not isinstance(event, HandoffAccepted)
         return Append(
             command_id(found[2].offer.call, Mark.QUESTION), [event], claim=replace(self.taken.claim, ends=ends)
@@ -154,15 +155,24 @@ def signed(answer: Answered, by: str) -> Answered:
     return replace(answer, by=by) if isinstance(answer, HandoffAccepted) else answer
 
 
-def in_time(answer: Answered | HandoffExpired, offered: Offered, now: float) -> Answered | HandoffExpired:
-    """The answer, or an expiry if the offer's deadline has passed; a delegate's time starts with its acceptance."""
-    offer = offered.offer
-    if offered.until is not None and now >= offered.until:
+def answer_by(asked: AskReceiver, taken: Taken) -> float | None:
+    """Until when the holder of a claim has to answer, and a delegate to return: its time begins with the claim."""
+    if asked.offer.timeout is None:
+        return asked.deadline
+    until = taken.at + asked.offer.timeout
+    return until if asked.deadline is None else min(until, asked.deadline)
+
+
+def in_time(
+    answer: Answered | HandoffExpired, asked: AskReceiver, taken: Taken, now: float
+) -> Answered | HandoffExpired:
+    """The answer, or an expiry if the time of the claim is over; a delegate has the rest of it."""
+    offer, until = asked.offer, answer_by(asked, taken)
+    if until is not None and now >= until and not isinstance(answer, HandoffExpired):
         return HandoffExpired(offer.call, offer.task, offer.receiver, "it was not answered before the deadline")
-    if not isinstance(answer, HandoffAccepted) or answer.mode is not Mode.DELEGATE or offer.timeout is None:
-        return answer
-    until = now + offer.timeout
-    return replace(answer, deadline=until if answer.deadline is None else min(until, answer.deadline))
+    if isinstance(answer, HandoffAccepted) and answer.mode is Mode.DELEGATE:
+        return replace(answer, deadline=until)
+    return answer
 
 
 class Finish(Once, Struct, frozen=True, gc=False):
@@ -180,8 +190,8 @@ class Finish(Once, Struct, frozen=True, gc=False):
     def step(self, state: State, world: World) -> Append:
         ticket, claim = self.taken.ticket, replace(self.taken.claim, ends=True)
         if (found := offer_in(state, ticket)) is not None and found[2].offer.mode is Mode.TRANSFER:
-            accepted = signed(answered(question(state, *found), Accepted()), self.by)
-            event = in_time(accepted, found[2], world.clock.now())
+            asked = question(state, *found)
+            event = in_time(signed(answered(asked, Accepted()), self.by), asked, self.taken, world.clock.now())
             both = isinstance(event, HandoffAccepted)
             events = [event, self._event(event.receiver, state.position)] if both else [event]
             return Append(command_id(event.call, Mark.QUESTION), events, claim=claim)

@@ -9,12 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.agent.roster import Roster
+from changeover.copies import copied, copy_of
 from changeover.facts import ApprovalRequest, Share, Ticket
 from changeover.faults import Circuit
 from changeover.guards.approval import Decision
 from changeover.guards.breaker import Ended
 from changeover.handoffs.strategies import Strategy
-from changeover.messages import Message, Reply
+from changeover.messages import Message, Reply, own_messages
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
     from changeover.relay.projection.rows import Rows
 
 
+@copied("messages", copy=own_messages)
+@copied("settings", copy=lambda settings: copy_of(dict(settings)))
 class Request(Struct, frozen=True, kw_only=True, gc=False):
-    """One call of a model: its input, and its place in the conversation."""
+    """One call of a model: its input, and its place in the conversation. What a model does with it changes neither the
+    conversation nor the team's declarations."""
 
     agent: str
     instructions: str

@@ -39,6 +39,8 @@ class Taken(Struct, frozen=True, gc=False):
     token: str
     attempt: int
     """Claim number of this ticket, from 1; claims that were given back uncounted do not count."""
+    at: float = 0.0
+    """When it was claimed, by the clock of the team."""
 
     @property
     def claim(self) -> Claim:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, assert_never
 
+from msgspec.structs import replace
+
+from changeover.agent.roster import Roster
 from changeover.errors import (
     ChangeoverError,
     CircuitBreakerOpen,
@@ -19,7 +22,7 @@ from changeover.errors import (
     UnknownAgentError,
     WorkerError,
 )
-from changeover.facts import ApprovalRequest, HandoffRecord, Ledger, Mode, RunResult, Ticket, Usage
+from changeover.facts import ApprovalRequest, DelegateResult, HandoffRecord, Ledger, Mode, RunResult, Ticket, Usage
 from changeover.faults import (
     AgentFault,
     Fault,
@@ -48,6 +51,7 @@ def result_of(conversation: str, outcome: Outcome, chain: list[HandoffRecord] | 
     variables, artifacts, workflow_state = outcome.travelling
     return RunResult(
         output=outcome.output,
+        text=outcome.output,
         final_agent=outcome.agent,
         final_agent_name=outcome.name,
         run_id=run.ref,
@@ -113,6 +117,7 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
     current = state.run if state.run is not None and state.run.id == run else None
     return RunResult(
         output="",
+        text="",
         final_agent=state.agent,
         final_agent_name=state.names.get(state.agent, state.agent),
         run_id=run_id(state.id, run),
@@ -128,6 +133,21 @@ def waiting_result(state: State, run: int, pending: list[ApprovalRequest | Ticke
         ledger=current.ledger(state.at) if current else Ledger(cost=0.0),
         pending=pending,
     )
+
+
+def typed(result: RunResult, roster: Roster) -> RunResult:
+    """The result of a run with its answers as values of the types that their agents declare."""
+    if result.status != "completed":
+        return result
+    output = roster.value(result.final_agent, result.text)
+    if output is result.text and not result.returned:
+        return result
+    return replace(result, output=output, returned=typed_returns(result.returned, roster))
+
+
+def typed_returns(returned: Iterable[DelegateResult], roster: Roster) -> tuple[DelegateResult, ...]:
+    """The results of delegates with their responses as values of the types that their agents declare."""
+    return tuple(replace(each, output=roster.value(each.author or each.agent, each.response)) for each in returned)
 
 
 def handoffs_of(state: State) -> list[HandoffRecord]:

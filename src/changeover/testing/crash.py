@@ -285,7 +285,7 @@ def _comparable(value: Any) -> Any:
     """The part of an outcome that must be the same in every life: without times and attempts."""
     if isinstance(value, RunResult):
         chain = [(h.sender, h.receiver, h.message, h.state, h.variables) for h in value.handoff_chain]
-        return value.output, value.final_agent, value.status, chain, value.context
+        return value.text, value.final_agent, value.status, chain, value.context
     if isinstance(value, list | tuple):
         return [_comparable(item) for item in value]
     return value

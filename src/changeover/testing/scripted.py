@@ -13,6 +13,7 @@ from msgspec import structs
 
 from changeover.agent.handoff import tool_name
 from changeover.agent.moves import GENERIC_TOOL, is_generic
+from changeover.copies import original
 from changeover.errors import ModelError
 from changeover.facts import Usage
 from changeover.messages import Call, Message, Reply
@@ -146,7 +147,7 @@ def _call(name: str, args: Mapping[str, Any] | str, id: str = "") -> Call:
 
 
 def _properties(tool: ToolDefinition) -> Mapping[str, Any]:
-    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    properties: Mapping[str, Any] = original(tool, "parameters").get("properties", {})
     return properties
 
 

@@ -8,6 +8,7 @@ from typing import Any, overload
 
 from msgspec import Struct
 
+from changeover.copies import copied
 from changeover.guards.approval import Approvable
 
 Fn = Callable[..., Any]
@@ -83,6 +84,7 @@ def name_of(fn: Fn) -> str:
     return str(getattr(fn, "__name__", type(fn).__name__))
 
 
+@copied("parameters")
 class ToolDefinition(Struct, frozen=True):
     """A function as a model sees it."""
 

@@ -104,8 +104,8 @@ class RunReport:
             tell(f"To retry the failed step: {self._commands.resume(error.result.conversation_id)}")
 
     def _print_result(self, result: RunResult) -> None:
-        if result.output.strip():
-            say(result.output.rstrip())
+        if result.text.strip():
+            say(result.text.rstrip())
         if result.status == "waiting":
             for line in self._waiting_lines(result):
                 tell(line)
@@ -129,6 +129,7 @@ def result_json(result: RunResult) -> dict[str, Any]:
     """A result for programs: its attributes, with the whole context and the ids of pending requests."""
     data: dict[str, Any] = msgspec.to_builtins(result, enc_hook=str)
     del data["handed"], data["variables"]
+    data["output"] = data.pop("text")
     data["context"] = result.context
     data["pending"] = [{"id": each.id, "kind": each.kind, **msgspec.to_builtins(each)} for each in result.pending]
     return data

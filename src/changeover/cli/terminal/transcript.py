@@ -185,8 +185,8 @@ class Transcript:
     def _end(self, result: RunResult) -> None:
         """Print the answer, unless it was printed as it was streamed."""
         self.end_line()
-        if self._texts and result.output.strip() and result.output.strip() != self._last_text.strip():
-            self._speak(result.final_agent, result.output)
+        if self._texts and result.text.strip() and result.text.strip() != self._last_text.strip():
+            self._speak(result.final_agent, result.text)
         self._last_text = ""
 
     def _delta(self, delta: TextDelta) -> None:

@@ -29,6 +29,7 @@ from changeover.relay.claims import (
     GiveBack,
     NoteTicket,
     WearOut,
+    answer_by,
     leg_of,
     offer_in,
     refused,
@@ -52,6 +53,40 @@ logger = logging.getLogger("changeover.engine")
 LAPSED = "its worker did not renew its lease"
 
 
+UNANSWERED = "it did not answer in time"
+
+
+class Alarms:
+    """End offers whose tickets callers claimed here and do not answer in time. If this process dies, the lease of the
+    claim runs out, and the time of the next claim begins anew."""
+
+    def __init__(self, dispatcher: Dispatcher, claims: Claims) -> None:
+        self._dispatcher, self._claims = dispatcher, claims
+        self._set: dict[Claim, asyncio.Task[None]] = {}
+
+    def set(self, taken: Taken, asked: AskReceiver) -> None:
+        """Set the alarm of a claim, if its time ends before the deadline of the offer, for which the sender waits."""
+        until = answer_by(asked, taken)
+        if until is not None and until != asked.deadline:
+            self._set[taken.claim] = self._dispatcher.begin(self._expire(taken, asked, until))
+
+    def stop(self, taken: Taken) -> None:
+        """The holder of the claim has said something, or lost it."""
+        if alarm := self._set.pop(taken.claim, None):
+            alarm.cancel()
+
+    async def _expire(self, taken: Taken, asked: AskReceiver, until: float) -> None:
+        await self._dispatcher.directory.world.clock.alarm(until)
+        self._set.pop(taken.claim, None)
+        late = HandoffExpired(asked.offer.call, asked.task, asked.offer.receiver, UNANSWERED)
+        try:
+            await self._claims.answer(AnswerOffer(taken, late))
+        except ClaimLost:
+            pass  # it is over, or another worker has it
+        except EngineError as error:
+            logger.warning("%s was not answered in time, which cannot be recorded: %s", taken.ticket.id, error)
+
+
 class Claims:
     """What workers do with tickets, through this engine."""
 
@@ -59,13 +94,14 @@ class Claims:
         self._dispatcher = dispatcher
         self._log, self._conversations = dispatcher.log, dispatcher.conversations
         self._directory, self._holdings = dispatcher.directory, dispatcher.waits.holdings
+        self._alarms = Alarms(dispatcher, self)
 
     async def take(self, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
         """Claim the most urgent tickets; if fewer than `limit` wait, look for those that were claimed too often."""
         world, token = self._directory.world, claim_token(text_of(by), os.urandom(6).hex())
         attempts, team = world.roster.attempts, world.roster.team
         take = Take(agents, token, lease, limit, attempts, world.clock.now(), team)
-        taken = await self._log.queue.take(take)
+        taken = [replace(each, at=take.now) for each in await self._log.queue.take(take)]
         if len(taken) < limit:
             async with self.returned_unless_kept(taken):
                 await self.sweep()
@@ -85,6 +121,7 @@ class Claims:
         """A function that builds the package of a ticket; raises ClaimLost if nothing is left to do."""
         ticket = taken.ticket
         if (asked := await self._offer(ticket)) is not None:
+            self._alarms.set(taken, asked)
             return partial(package_of, asked)
         await self._begin_delegate(ticket)
         live = await self._conversations.get(ticket.place)
@@ -98,10 +135,11 @@ class Claims:
     async def put(self, input: Accept | AnswerOffer | Finish | GiveBack) -> Event | None:
         """Record what the holder of a claim says; raises ClaimLost if the claim does not hold, and IllegalTransition if
         it holds, but the state of the task does not allow that."""
+        self._alarms.stop(input.taken)
         match input:
             case AnswerOffer():
                 await self._ensure_allowed(input)
-                return await self._answer(input)
+                return await self.answer(input)
             case Finish():
                 return await self._finish(input)
             case Accept():
@@ -112,7 +150,7 @@ class Claims:
 
     async def _accept(self, accept: Accept) -> None:
         if await self._offer(accept.taken.ticket) is not None:
-            await self._answer(AnswerOffer(accept.taken, accept.answer, accept.by))
+            await self.answer(AnswerOffer(accept.taken, accept.answer, accept.by))
         elif not accept.again:
             await self._resume(accept.taken, accept.by)
         elif not await self._holds(accept.taken):
@@ -130,7 +168,7 @@ class Claims:
         queued = await self._log.queue.tickets(taken.ticket.id)
         return any(each.owner == taken.token for each in queued)
 
-    async def _answer(self, answer: AnswerOffer) -> Event:
+    async def answer(self, answer: AnswerOffer) -> Event:
         """Record the answer to an offer; an accepted delegate's conversation is opened."""
         ticket = answer.taken.ticket
         async with self._at(ticket.conversation, ticket) as live:
@@ -143,7 +181,7 @@ class Claims:
         """Record the result. A delegate that is still offered accepts first, and its conversation is opened."""
         ticket = finish.taken.ticket
         if ticket.place != ticket.conversation and await self._offer(ticket) is not None:
-            await self._answer(AnswerOffer(finish.taken, Accepted(), finish.by))
+            await self.answer(AnswerOffer(finish.taken, Accepted(), finish.by))
         async with self._at(ticket.place, ticket) as live:
             event = await self._dispatcher.recorder.put(live, finish)
         if live.state.root != live.state.id:
@@ -273,9 +311,9 @@ class Claims:
         self._holdings.hold(held)
         live = await self._conversations.get(taken.ticket.conversation)
         try:
-            answer = await self._dispatcher.performer.answer(live, asked)
+            answer = await self._dispatcher.performer.answer(live, replace(asked, deadline=answer_by(asked, taken)))
             event = answer if isinstance(answer, HandoffExpired) else signed(answer, by)
-            await self._answer(AnswerOffer(taken, event))
+            await self.answer(AnswerOffer(taken, event))
         finally:
             live.promised.pop(asked.id, None)
         return isinstance(event, HandoffAccepted)

@@ -41,6 +41,7 @@ from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
 from changeover.relay.requests import Cancel, CancelRun, Input, Resume, RollBack, Say
+from changeover.relay.result import typed
 from changeover.relay.state import State
 
 T = TypeVar("T")
@@ -109,7 +110,8 @@ class Dispatcher:
                 reading.put(ref)
             if live.news or live.notifying is not None:
                 await self.notify(live)
-            return await self.conversations.result(live, await answer)
+            result = await self.conversations.result(live, await answer)
+            return typed(result, self.directory.world.roster)
         finally:
             if reading is not None:
                 live.leave(reading.put)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from changeover.copies import original
 from changeover.handoffs.context import select_variables
 from changeover.messages import Assistant, Message, Note, ToolResult, User
 from changeover.models.offline.arguments import Known
@@ -64,7 +65,7 @@ class Situation(Struct, frozen=True):
 def read(request: Request) -> Situation:
     """Derive the situation from a request."""
     own = request.instructions if request.own_instructions is None else request.own_instructions
-    messages = request.messages
+    messages = original(request, "messages")
     last = _last_user(messages, len(messages))
     user_texts, since = _user_texts(messages, last), messages[last + 1 :]
     topic = " ".join(each.text for each in user_texts)

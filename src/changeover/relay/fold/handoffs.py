@@ -359,6 +359,7 @@ def _result(conversation: str, event: HandoffReturned, note: str, partial: str) 
         success=event.success,
         response=response,
         summary=f"{response[:SUMMARY].rstrip()}…" if len(response) > SUMMARY else "",
+        author=event.author,
         iterations=event.iterations,
         tool_calls=event.tool_calls,
         duration=round(event.duration, 3),

@@ -9,6 +9,8 @@ from inspect import isawaitable
 from math import isfinite
 from typing import Any
 
+from msgspec.structs import replace
+
 from changeover.agent.agent import Function, Instructions
 from changeover.agent.moves import CONDITIONAL, closed, misfit_words, not_json
 from changeover.agent.roster import Seat, tried_model
@@ -49,6 +51,7 @@ from changeover.relay.perform.context import DEFINITION, fetch_context, pack_con
 from changeover.relay.perform.handoffs import call_back, judge_result
 from changeover.relay.perform.judge import judge_task
 from changeover.relay.ports import Emit, Intend, Model, Request, World
+from changeover.relay.result import typed_returns
 from changeover.relay.sanitize import reply_of, text_of
 from changeover.tools.command import Command, Directive, directive_of
 from changeover.tools.run_context import RunContext
@@ -207,6 +210,8 @@ async def _call_function(world: World, command: CallFunction) -> Event:
     context = command.context
     member = world.roster.seats[context.agent]
     assert isinstance(member, Function)
+    if context.returned:
+        context = replace(context, returned=typed_returns(context.returned, world.roster))
     try:
         text, directive = _answer_of(await called(member.fn, context))
     except TROUBLE as error:
