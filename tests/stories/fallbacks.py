@@ -37,8 +37,8 @@ def alone(stage: Stage, *members: Member, way: Any = None, **parts: Any) -> Team
 
 
 def without_tools(stage: Stage, agent: str = "triage") -> bool:
-    """Whether the agent's last request offered no handoff."""
-    return not any(tool.receivers for tool in stage.requests(agent)[-1].tools)
+    """Whether the agent's last request offered no handoff; in a later life it may have been asked before."""
+    return not any(tool.receivers for request in stage.requests(agent)[-1:] for tool in request.tools)
 
 
 @story
