@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from changeover.facts import HandoffRecord, HandoffResult, Mode, RunResult
 from changeover.faults import Circuit, LimitName
@@ -36,7 +37,9 @@ class UnknownAgentError(MisconfiguredError):
 
     def __init__(self, agent: str, available: Sequence[str]) -> None:
         self.agent, self.available = agent, tuple(available)
-        super().__init__(f"no agent is called {agent!r}; this team has: {', '.join(sorted(available))}")
+        close = get_close_matches(agent, available, 1)
+        meant = f"did you mean {close[0]!r}? T" if close else "t"
+        super().__init__(f"no agent is called {agent!r}; {meant}his team has: {', '.join(sorted(available))}")
 
 
 class ProtocolError(ChangeoverError):

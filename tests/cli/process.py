@@ -18,9 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any
 
 LOOKS = {"NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "TERM", "PYTHONIOENCODING"}
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+YOU = "you  "
+"""The prompt of a chat begins like this."""
 Done = subprocess.CompletedProcess[str]
 
 DESK = '''
@@ -130,6 +133,11 @@ def _end(connection: socket.socket) -> int:
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
             raise
+
+
+def json_lines(done: Done) -> list[dict[str, Any]]:
+    """The events that a command with --json printed, one a line; the last is the result."""
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def one_by_one(commands: Mapping[str, Sequence[str]], at: Path) -> dict[str, Done]:

@@ -84,7 +84,7 @@ def test_agents_of_code_and_store_can_be_disabled_removed_and_enabled(shop: Path
             "disable": ("agents", "disable", "echo"),
             "remove": ("agents", "remove", "broken"),
             "add": ("agents", "add", "stranger"),
-            "list": ("agents", "list", team, "--json"),
+            "list": ("agents", "list", "--team", team, "--json"),
             "in vain": ("run", team, "Hello"),
             "enable": ("agents", "enable", "echo"),
             "again": ("agents", "list", "--json"),
@@ -111,7 +111,7 @@ def test_agents_of_code_and_store_can_be_disabled_removed_and_enabled(shop: Path
 
 
 def test_profiles_come_from_yaml_and_reading_them_creates_no_store(shop: Path):
-    found = by_id(changeover("agents", "list", "shop.yaml", "--json", at=shop))
+    found = by_id(changeover("agents", "--team", "shop.yaml", "--json", at=shop))
     assert found["desk"] == {
         "id": "desk",
         "available": True,
@@ -133,7 +133,7 @@ def test_an_impossible_profile_is_refused_with_a_reason(shop: Path):
         {
             "id": ("agents", "add", "no id!"),
             "nothing at once": ("agents", "add", "x", "--max-concurrency", "0"),
-            "unknown": ("agents", "show", "nobody", "shop.yaml"),
+            "unknown": ("agents", "show", "nobody", "--team", "shop.yaml"),
             "no store": ("agents", "disable", "desk"),
         },
         at=shop,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import CONTROL, Done, changeover, on_a_terminal, one_by_one
+from tests.cli.process import CONTROL, YOU, Done, changeover, json_lines, on_a_terminal, one_by_one
 
 TEAM = """
 import asyncio
@@ -108,25 +108,30 @@ def misfits(place: Path, ids: dict[str, str]) -> dict[str, Done]:
 def test_on_a_terminal_a_run_shows_each_rejection_and_the_next_receiver(place: Path):
     sent, code = on_a_terminal(*run("tour", "seen"), at=place, NO_COLOR="1")
     assert (code, CONTROL.findall(sent)) == (0, [])
-    assert sent.splitlines() == [
-        "  tour → strict: Look at this.",
-        "  strict accepts only if it knows order_id",
-        "  tour is told, and continues",
-        "  tour → slow (try 2): Then you.",
-        "  time is up for slow: it did not answer in time",
-        "  tour → billing (try 2): Charged twice. (amount=112.0)",
-        "  billing rejects it: 100 EUR at most",
-        "  tour → accounts (try 3)",
-        "Sent back.",
+    assert [line for line in sent.splitlines() if line] == [
+        "HANDOFF    tour ──▶ strict",
+        "           message     Look at this.",
+        "CONDITION  strict accepts only if it knows order_id",
+        "           tour is told, and continues",
+        "tour       Then you.",
+        "HANDOFF    tour ──▶ slow  try 2",
+        "TIMEOUT    time is up for slow: it did not answer in time",
+        "tour       Charged twice.",
+        "HANDOFF    tour ──▶ billing  try 2",
+        "           amount      112.0",
+        "REJECTED   billing rejects it: 100 EUR at most",
+        "HANDOFF    tour ──▶ accounts  try 3",
+        "accounts   Sent back.",
     ]
     coloured, _ = on_a_terminal(*run("tour", "coloured"), at=place)
-    assert "\x1b[31m  billing rejects it: 100 EUR at most\x1b[0m" in coloured
+    assert "\x1b[37;41mREJECTED\x1b[0m" in coloured
 
 
 def test_a_sender_learns_that_no_agent_took_its_delegate(place: Path):
     sent, code = on_a_terminal(*run("lost", "lost"), at=place, NO_COLOR="1")
     assert code == 0
-    assert "  lost ⇄ closed: Anybody?\n  closed rejects it: it takes no handoffs\n  lost is told, and" in sent
+    assert "┌ asks closed: Anybody?\n           │ closed rejects it: it takes no handoffs\n" in sent
+    assert "           lost is told, and continues\n           Nobody.\n" in sent
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_a_decision_that_does_not_fit_is_refused_with_those_that_fit(misfits: di
     assert told in done.stderr
     assert (done.stderr.startswith("changeover: "), len(done.stderr.splitlines())) == (True, 1)
     if name == "approve a task":
-        assert json.loads(done.stdout)["error"]["type"] == "ApprovalError"
+        assert json_lines(done)[-1]["error"]["type"] == "ApprovalError"
 
 
 def test_a_call_that_waits_for_approval_can_be_answered_and_not_routed(folder: Path, waiting: Done):
@@ -207,7 +212,7 @@ def test_a_call_that_waits_for_approval_can_be_answered_and_not_routed(folder: P
         folder,
     )
     assert done["routed"].returncode == 1
-    told = "route does not fit an approval; use approve ID, answer ID TEXT or reject ID --note TEXT"
+    told = "route does not fit an approval; use approve ID, edit ID JSON, answer ID TEXT or reject ID --note TEXT"
     assert done["routed"].stderr == f"changeover: {told}\n"
     assert (done["answered"].returncode, done["answered"].stdout) == (0, "Done, as you wished.\n")
     assert re.search(r"tool_result +billing +I sent it myself$", done["task"].stdout, re.M)
@@ -229,7 +234,7 @@ def test_each_kind_is_decided_by_the_command_that_fits_it(place: Path, ids: dict
     assert {name: each.returncode for name, each in done.items() if each.returncode} == {}
     assert done["permitted"].stdout == "I was allowed to.\n"
     assert done["picked"].stdout == "Sent back.\n"
-    answered = json.loads(done["answered"].stdout)
+    answered = json_lines(done["answered"])[-1]
     assert (answered["status"], answered["final_agent"], answered["output"]) == ("completed", "ana", "Yes, it is.")
     assert done["brought back"].stdout == "It is.\n"
     assert re.search(rf"^{ids['rule']} +edited +rule +escalation ", done["listed"].stdout, re.M)
@@ -290,53 +295,57 @@ def test_handoffs_are_shown_with_their_tries_their_reasons_and_their_times(place
     offered, deadline, ended = (late[name] for name in ("offered_at", "deadline", "ended_at"))
     assert offered < deadline <= ended
     assert "  ├─ tried strict: Look at this. [RETURNED: it has to know order_id]\n" in done["drawn"].stdout
-    assert "  └─▶ Charged twice. (amount=112.0) (try 3, after billing) [COMPLETE]\naccounts\n" in done["drawn"].stdout
+    assert (
+        "  └─▶ accounts: Charged twice. (amount=112.0) (try 3, after billing) [COMPLETE]\naccounts\n"
+        in done["drawn"].stdout
+    )
 
 
 def test_a_chat_offers_what_fits_an_escalation(place: Path):
     types = [
-        ("you> ", "hello\n"),
+        (YOU, "hello\n"),
         (f"h(and over), r(espond), n(o), {ASKED}", "y\n"),
         (f"h(and over), r(espond), n(o), {ASKED}", "h\n"),
         ("to whom (tour, strict, slow, ", "accounts\n"),
-        ("you> ", "\x04"),
+        (YOU, "\x04"),
     ]
     sent, code = on_a_terminal("chat", "answers.py", "--agent", "rule", at=place, types=types, NO_COLOR="1")
     assert code == 0
-    assert "  no agent takes this from rule: declined by closed (it takes no handoffs): By the rule.\n" in sent
-    assert "  rule → accounts (try 2)\naccounts: Sent back.\n" in sent
+    assert "ESCALATION no agent takes this from rule: declined by closed (it takes no\n" in sent
+    assert "HANDOFF    rule ──▶ accounts  try 2\n\naccounts   Sent back.\n" in sent
     assert "cannot hold" not in sent  # what was not offered is not tried
 
 
 def test_a_chat_lets_a_person_who_is_asked_answer(place: Path):
     types = [
-        ("you> ", "hello\n"),
+        (YOU, "hello\n"),
         (f"r(espond), h(and on), n(o), {ASKED}", "r\n"),
         ("words", "Yes.\n"),
-        ("you> ", "\x04"),
+        (YOU, "\x04"),
     ]
     sent, code = on_a_terminal("chat", "answers.py", "--agent", "needy", at=place, types=types, NO_COLOR="1")
     assert code == 0
-    assert "  needy asks ana: Is it legal?\n" in sent
-    assert "ana: Yes.\n" in sent
+    assert "TASK       needy asks ana: Is it legal?\n" in sent
+    assert "ana        Yes.\n" in sent
 
 
 def test_a_permission_is_given_or_not(place: Path):
-    types = [("you> ", "hello\n"), (f"  y(es), n(o), {ASKED}", "n\n"), ("note", "not today\n"), ("you> ", "\x04")]
+    types = [(YOU, "hello\n"), (f"  y(es), n(o), {ASKED}", "n\n"), ("note", "not today\n"), (YOU, "\x04")]
     sent, code = on_a_terminal("chat", "answers.py", "--agent", "asks", at=place, types=types, NO_COLOR="1")
     assert code == 0
-    assert "  careful accepts only with permission for large refunds\n" in sent
-    assert "  careful rejects it: not today\n" in sent
-    assert "asks: Then not.\n" in sent
+    assert "CONDITION  careful accepts only with permission for large refunds\n" in sent
+    assert "REJECTED   careful rejects it: not today\n" in sent
+    assert "asks       Then not.\n" in sent
 
 
 def test_resuming_shows_what_happens_from_then_on(place: Path):
     asked = changeover(*run("rule", "later"), "--json", at=place)
-    (pending,) = json.loads(asked.stdout)["pending"]
+    (pending,) = json_lines(asked)[-1]["pending"]
     command = ["approvals", "route", pending["id"], "needy", "--team", "answers.py"]
     sent, code = on_a_terminal(*command, at=place, NO_COLOR="1")
     assert code == 3
-    assert sent.startswith("  rule → needy (try 2)\n  needy → ana: Is it legal?\nThe conversation later waits")
+    assert "HANDOFF    rule ──▶ needy  try 2\n\nHANDOFF    needy ──▶ ana\n" in sent
+    assert "TASK       needy asks ana: Is it legal?\n\nThe conversation later waits for a person:\n" in sent
     again, code = on_a_terminal("resume", "answers.py", "later", at=place, NO_COLOR="1")
     assert code == 3
     assert again.startswith("The conversation later waits for a person:\n  needy asks ana: Is it legal?\n")

@@ -4,7 +4,7 @@ import asyncio
 import re
 from pathlib import Path
 
-from tests.cli.process import CONTROL, Started, changeover, on_a_terminal, wait_for
+from tests.cli.process import CONTROL, YOU, Started, changeover, on_a_terminal, wait_for
 from tests.cli.queues import made, team_at
 
 ASKED = "Enter for later: "
@@ -35,59 +35,60 @@ team = Team([Agent("desk", tools=[refund])], model=BreaksOff({"desk": [calls(("r
 
 def test_a_chat_asks_for_approval_and_can_be_edited(folder: Path):
     types = [
-        ("you> ", "I was charged twice\n"),
+        (YOU, "I was charged twice\n"),
         (ASKED, "e\n"),
         ("JSON", '{"amount": "much"}\n'),
         (ASKED, "e\n"),
         ("JSON", '{"amount": 5}\n'),
-        ("you> ", "thank you\n"),
-        ("you> ", "\x04"),
+        (YOU, "thank you\n"),
+        (YOU, "\x04"),
     ]
     sent, code = on_a_terminal("chat", "desk.py", "--conversation", "a", at=folder, types=types, NO_COLOR="1")
     assert code == 0
-    assert 'triage: Charged twice.\n  triage → billing (order_id="1042")\n' in sent
-    assert "  billing ⇄ research: all about order 1042\n" in sent
+    assert 'triage     Charged twice.\n\nHANDOFF    triage ──▶ billing\n           order_id    "1042"\n' in sent
+    assert "billing    ┌ asks research: all about order 1042\n" in sent
     assert "billing wants refund(amount=500.0)" in sent
     assert "this decision cannot hold" in sent
     assert "5.0 EUR sent back" in sent
-    assert "billing: Done, as you wished.\nyou> thank you\nbilling: You are welcome.\n" in sent
+    assert "           Done, as you wished.\n\nyou        thank you\n\nbilling    You are welcome.\n" in sent
     assert "\x1b" not in sent
 
 
 def test_after_an_approval_the_answer_is_shown_as_it_is_written(folder: Path):
     (folder / "half.py").write_text(BROKEN_OFF)
-    types = [("you> ", "twice!\n"), (ASKED, "y\n"), ("you> ", "\x04")]
+    types = [(YOU, "twice!\n"), (ASKED, "y\n"), (YOU, "\x04")]
     sent, code = on_a_terminal("chat", "half.py", at=folder, types=types, NO_COLOR="1")
     assert code == 0
-    assert "  refund() → sent back\ndesk: I have just\nchangeover: 'desk' got no usable reply" in sent
+    assert "           └─ sent back\n           I have just\nchangeover: 'desk' got no usable reply" in sent
 
 
 def test_ctrl_c_leaves_a_conversation_that_goes_on_where_it_was(folder: Path):
     left, code = on_a_terminal(
-        "chat", "desk.py", "--conversation", "c", at=folder, types=[("you> ", "twice\n"), (ASKED, "\x03")]
+        "chat", "desk.py", "--conversation", "c", at=folder, types=[("you", "twice\n"), (ASKED, "\x03")]
     )
     assert code == 0
-    assert "To continue it: changeover chat desk.py --conversation c\n" in left
-    assert "changeover resume desk.py c\n" in left
+    assert "To continue it:\n  changeover chat desk.py --conversation c\n" in left
+    assert "  changeover resume desk.py c\n" in left
     assert "\x1b[" in left  # in colour
-    types = [(ASKED, "r\n"), ("words", "I sent it myself\n"), ("you> ", "\x03")]
+    types = [(ASKED, "r\n"), ("words", "I sent it myself\n"), (YOU, "\x03")]
     again, code = on_a_terminal("chat", "desk.py", "--conversation", "c", at=folder, types=types, NO_COLOR="1")
     assert code == 0
     assert "billing wants refund(amount=500.0)" in again
-    assert "billing: Done, as you wished.\n" in again
+    assert "billing    Done, as you wished.\n" in again
     assert again.count("Charged twice") == 0  # what was shown before is not shown again
 
 
 def test_a_chat_in_a_pipe_reads_lines_and_writes_plain_text(folder: Path):
     done = changeover("chat", "plain.py:make", "--agent", "echo", at=folder, stdin="hello\n\nand now?\n")
-    assert (done.returncode, done.stdout) == (0, "echo: I am here.\necho: I am here.\n")
+    said = "you        hello\n\necho       I am here.\n\nyou        and now?\n\necho       I am here.\n"
+    assert (done.returncode, done.stdout) == (0, said)
     assert CONTROL.findall(done.stdout) == []
     assert re.search(r"changeover chat plain\.py:make --conversation \w+\n", done.stderr)
 
 
 def test_an_unknown_agent_ends_a_chat_before_anything_is_recorded(folder: Path):
     done = changeover("chat", "plain.py", "--agent", "sales", at=folder, stdin="hello\n")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
     assert done.stderr == "changeover: no agent is called 'sales'; this team has: broken, echo, front\n"
 
 
@@ -99,11 +100,11 @@ def test_a_chat_does_not_ask_the_user_about_tickets_for_workers(tmp_path: Path):
         "    changeover worker shop.py --agents billing\n"
         "  Press Enter to see the result, now or later.\n"
     )
-    left, code = on_a_terminal(*chat, at=made(tmp_path), types=[("you> ", "hi\n"), ("you> ", "\x04")], NO_COLOR="1")
+    left, code = on_a_terminal(*chat, at=made(tmp_path), types=[(YOU, "hi\n"), (YOU, "\x04")], NO_COLOR="1")
     assert code == 0
-    assert f"  triage → billing: Charged twice.\n{told}you> " in left
+    assert f"HANDOFF    triage ──▶ billing\n           message     Charged twice.\n{told}\nyou  " in left
     assert ASKED not in left
-    again, code = on_a_terminal(*chat, at=tmp_path, types=[("you> ", "\n"), ("you> ", "\x04")], NO_COLOR="1")
+    again, code = on_a_terminal(*chat, at=tmp_path, types=[(YOU, "\n"), (YOU, "\x04")], NO_COLOR="1")
     assert (code, again.count(told)) == (0, 2)  # once it is opened, and once Enter is pressed
 
 
@@ -114,8 +115,8 @@ def test_enter_shows_what_workers_did_meanwhile(tmp_path: Path):
         wait_for(lambda: chat.text.count("ada:3.0 for billing") == 2)
         assert changeover("worker", "shop.py", "--drain", "--name", "w", at=shop).returncode == 0
         chat.types("\n")
-        chat.until("billing: Once more.\n")
-    assert "billing: Sent back.\n  w works on it\nbilling: Once more.\n" in chat.text
+        chat.until("billing    Once more.\n")
+    assert "billing    Sent back.\n           w works on it\n\nbilling    Once more.\n" in chat.text
 
 
 def test_a_chat_shows_which_worker_has_it_and_which_was_lost(tmp_path: Path):
@@ -135,5 +136,6 @@ def test_a_chat_shows_which_worker_has_it_and_which_was_lost(tmp_path: Path):
         chat.until("ada:3.0 for billing")
         asyncio.run(two_workers())
         chat.types("\n")
-        chat.until("billing: It went back.\n")
-    assert ("  its worker did not renew its lease\n  second works on it\nbilling: It went back.\n") in chat.text
+        chat.until("billing    It went back.\n")
+    lapsed = "           its worker did not renew its lease\n           second works on it\n"
+    assert f"{lapsed}\nbilling    It went back.\n" in chat.text

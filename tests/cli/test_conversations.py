@@ -79,7 +79,7 @@ def test_a_handoff_is_shown_with_its_message(seen: dict[str, Done]):
 
 
 def test_a_conversation_is_drawn_with_its_reasons(seen: dict[str, Done]):
-    assert '  └─▶ Charged twice. (order_id="1042") [WORKING]\nbilling\n' in seen["drawn"].stdout
+    assert '  └─▶ billing: Charged twice. (order_id="1042") [WORKING]\nbilling\n' in seen["drawn"].stdout
     assert "  └─ asks research: all about order 1042 [RETURNED]\n" in seen["drawn"].stdout
     assert seen["in Mermaid"].stdout.startswith("sequenceDiagram\n")
     for name in ("in SVG", "the team in SVG"):
@@ -114,6 +114,7 @@ def test_without_a_store_it_says_where_it_looked(tmp_path: Path):
     done = changeover("conversations", at=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "changeover: which store? Give --store URL or set CHANGEOVER_STORE; there is no changeover.db here\n"
+        "changeover: which store? Give --store (a file or a URL) or set CHANGEOVER_STORE;"
+        " there is no changeover.db here\n"
     )
     assert list(tmp_path.iterdir()) == []

@@ -51,10 +51,13 @@ def commands(page: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _temporary() -> Iterator[None]:
-    """What the demo leaves for people to look at, its tests clear away. Not tmp_path: it is too long for a line."""
+    """The demo leaves no file behind: neither temporary ones nor in the folder where it is called."""
+    before = set(Path.cwd().iterdir())
     with tempfile.TemporaryDirectory(prefix="demo-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", folder)
         yield
+        assert [*Path(folder).iterdir()] == []
+    assert {file.name for file in set(Path.cwd().iterdir()) - before if file.suffix == ".db"} == set()
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +80,8 @@ def test_the_demo_shows_each_handoff_with_its_reason_and_variables(demo: str):
 def test_the_demo_shows_who_answers_and_what_the_tools_gave(demo: str):
     names = "customer|triage|billing|technical|research|accounts|goodwill"
     speakers = re.findall(rf"^({names}) ", demo, re.M)
-    first = "customer triage billing customer billing technical"
-    assert " ".join(speakers) == f"{first} customer technical accounts goodwill accounts"
+    first = "customer triage billing billing customer billing technical"
+    assert " ".join(speakers) == f"{first} customer technical accounts accounts"
     assert 'payments(order_id="1042")\n           └─ pay_71' in demo
     assert "24.95 EUR of pay_72 sent back" in demo
 
@@ -87,7 +90,7 @@ def test_two_delegates_are_asked_at_once_and_both_come_back(demo: str):
     asked = [demo.index(f"┌ asks {who}") for who in ("technical", "research")]
     answered = [demo.index(f"└ {who} answers:") for who in ("technical", "research")]
     assert max(asked) < min(answered)
-    assert re.search(r"│ technical: diagnose\(.*\n +│ └─ order 1042", demo)
+    assert re.search(r"│ technical: diagnose\(.*\n(.*\n)* +│ └─ (diagnose: )?order 1042", demo)
 
 
 def test_a_refund_waits_for_a_yes(demo: str):
@@ -100,7 +103,7 @@ def test_a_rejected_handoff_finds_another_receiver(demo: str):
         r"^HANDOFF +technical ──▶ billing\n(?: {11}.*\n)+\n"
         r"REJECTED +billing rejects it: it may send back 100 EUR at most\n\n"
         r"HANDOFF +technical ──▶ accounts  try 2\n\n"
-        r"accounts +answers now\n"
+        r"accounts +Large amounts are ours\.\n"
     )
     assert re.search(tried, demo, re.M)
 
@@ -108,10 +111,10 @@ def test_a_rejected_handoff_finds_another_receiver(demo: str):
 def test_a_task_that_no_agent_takes_is_decided_by_a_person(demo: str):
     escalated = (
         r"^REJECTED +billing rejects it: .*\n\n"
-        r"ESCALATION no agent takes this from goodwill, so a person decides\n"
+        r"ESCALATION no agent takes this from goodwill: declined by billing (.*\n)+"
         r" {11}given to accounts by you\n\n"
         r"HANDOFF +goodwill ──▶ accounts  try 2\n\n"
-        r"accounts +answers now\n +The next month is on us"
+        r"accounts +The next month is on us"
     )
     assert re.search(escalated, demo, re.M)
 
@@ -124,17 +127,18 @@ def test_the_demo_ends_with_the_chain_drawn_and_the_totals(demo: str):
     )
     assert re.search(r"^          └──▶ accounts  order_id=\"1077\".*\n               └──▶ goodwill\n", drawn, re.M)
     totals = (
-        r"5 handoffs, 2 declined, 3 delegates, 19 model turns, 7 tool calls, 1\s+approval,\s+1 escalation,"
+        r"8 handoffs \(3 to delegates\), 2 declined, 19 model turns, 7 tool\s+calls, 1 approval,\s+1 escalation,"
         r"\s+\d\.\d s\n"
     )
     assert re.search(totals, drawn)
 
 
-def test_the_three_commands_that_the_demo_recommends_work(demo: str):
-    shown = [finished(command, NO_COLOR="1", COLUMNS="80") for command in commands(demo)]
+def test_the_three_commands_that_a_demo_with_a_store_recommends_work(tmp_path: Path):
+    page = printed("--store", str(tmp_path / "desk.db"))
+    shown = [finished(command, NO_COLOR="1", COLUMNS="80") for command in commands(page)]
     assert [done.returncode for done in shown] == [0, 0, 0]
     conversations, chain, graph = (done.stdout for done in shown)
-    assert re.search(r"demo +completed +accounts", conversations)
+    assert re.search(r"demo +completed +accounts +8 ", conversations)  # as many handoffs as the totals say
     assert len(re.findall(r"triage|research", chain)) >= 3
     assert len(re.findall(r"\bREJECTED +transfer +\w+ +billing\b", chain)) == 2
     assert "tried billing: Money is for billing again." in graph
@@ -144,8 +148,10 @@ def test_commands_are_copyable_also_where_the_terminal_is_narrow(tmp_path: Path)
     page, _ = on_a_terminal("demo", "--pace", "0", at=tmp_path, columns=60, NO_COLOR="1")
     recommended = [line for line in page.splitlines() if line.startswith("  ") and " -m changeover " in line]
     verbs = [line.partition(" -m changeover ")[2].partition(" --store")[0] for line in recommended]
-    assert verbs == ["conversations", "handoffs list", "graph demo", "demo --chat", "demo --crash"]
+    kept = ["demo", "conversations", "handoffs", "graph demo"]
+    assert verbs == [*kept, "demo --chat", "demo --crash", "init shop"]
     assert [line for line in page.splitlines() if len(line) > 60 and line not in recommended] == []
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_store_that_was_chosen_may_hold_the_demo_several_times(tmp_path: Path):
@@ -213,40 +219,50 @@ def test_a_reasonable_sentence_finds_its_agent(sentence: str, agent: str):
 def test_nonsense_is_asked_back():
     page = chat("asdf qwer zxcv")
     assert handoffs(page) == []
-    assert "What is it about? (offline)" in " ".join(page.split())
+    assert "What is it about?" in " ".join(page.split())
 
 
-@pytest.mark.parametrize(("answer", "sent"), [("y", True), ("n", False)])
-def test_a_refund_is_asked_about_in_the_chat(answer: str, sent: bool):
-    page = chat("Please refund the second payment of order 1042", "perhaps", answer)
-    assert page.count("Do you approve? y/n:") == 2
-    assert f"{'approved' if sent else 'rejected'} by you" in page
+@pytest.mark.parametrize(("answers", "sent"), [(["y"], True), (["n", "not today"], False)])
+def test_a_refund_is_asked_about_in_the_chat(answers: list[str], sent: bool):
+    page = chat("Please refund the second payment of order 1042", "perhaps", *answers)
+    assert page.count("y(es), n(o), e(dit), r(espond), Enter for later: ") == 2
+    assert re.search(rf"{'approved' if sent else 'rejected'} by \w+", page)
     assert ("└─ 24.95 EUR of pay_72 sent back" in page) is sent
 
 
 @pytest.mark.parametrize(
     ("typed", "shown"),
     [
-        ("accounts", "given to accounts by you\n\nHANDOFF    goodwill ──▶ accounts  try 2\n"),
-        ("A month for free", "answered by you: A month for free\n"),
+        (["h", "accounts"], r"given to accounts by \w+\n\nHANDOFF    goodwill ──▶ accounts  try 2\n"),
+        (["r", "A month for free"], r"answered by \w+: A month for free\n"),
     ],
 )
-def test_a_task_that_no_agent_takes_is_asked_about_in_the_chat(typed: str, shown: str):
-    page = chat("Please refund 112 EUR for order 1077", "And what do I get for my trouble, goodwill?", "", typed)
+def test_a_task_that_no_agent_takes_is_asked_about_in_the_chat(typed: list[str], shown: str):
+    page = chat("Please refund 112 EUR for order 1077", "And what do I get for my trouble, goodwill?", "y", *typed)
     assert handoffs(page)[:3] == [("triage", "billing"), ("accounts", "goodwill"), ("goodwill", "billing")]
     assert "HANDOFF    triage ──▶ accounts  try 2\n" in page
-    assert page.count("Who takes it? One of the desk, or your own answer to the customer:") == 2
-    assert shown in page
+    assert page.count("h(and over), r(espond), n(o), Enter for later: ") == 2
+    assert re.search(shown, page)
 
 
-def test_an_empty_line_ends_the_chat_and_the_command_it_names_goes_on(tmp_path: Path):
-    left = chat("The app shows error E42", "", "never read", store=tmp_path / "desk.db")
+def test_quitting_ends_the_chat_and_the_command_it_names_goes_on(tmp_path: Path):
+    left = chat("The app shows error E42", "/quit", "never read", store=tmp_path / "desk.db")
     assert "never read" not in left
     again, graph = commands(left)
     page = finished(again, "thanks\n", NO_COLOR="1", COLUMNS="80").stdout
-    assert "The conversation in this store continues. Active: technical" in page
-    assert re.search(r"^technical  still answers", page, re.M)
+    assert "The conversation in this store continues." in page
+    assert re.search(r"^technical  You are welcome\.", page, re.M)
     assert "technical" in finished(graph, NO_COLOR="1").stdout
+
+
+def test_what_begins_with_a_slash_is_a_command(tmp_path: Path):
+    page = chat("/help", "/agents", "/graph", "Can I have my money back?", "/graph", "/agents", "/nix", "/quit")
+    assert re.search(r"/agents +the members of the team", page)
+    assert page.count("billing     Looks after payments") == 1
+    assert page.count("billing *   Looks after payments") == 1  # the active one
+    assert "triage (start): Finds out" in page  # the team, as there were no handoffs yet
+    assert re.search(r"conversation chat\n\n +triage\n +└─▶ billing: ", page)
+    assert "/nix is not known here; /help lists what can be typed" in page
 
 
 def test_a_user_who_leaves_at_a_request_is_asked_again_next_time(tmp_path: Path):

@@ -38,6 +38,15 @@ WRONG = {
         "faulty.py: agent 'a' hands off to 'b', which is not",
     ),
     "no such agent": (["run", "plain.py", "x", "--agent", "sales"], "no agent is called 'sales'; this team has: "),
+    "a misspelt agent": (
+        ["run", "plain.py", "x", "--agent", "fornt"],
+        "no agent is called 'fornt'; did you mean 'front'? This team has: broken, echo, front",
+    ),
+    "a misspelt agent to serve": (["worker", "plain.py", "--agents", "ecko"], "did you mean 'echo'?"),
+    "a team that is no UTF-8": (["graph", "latin.yaml"], "latin.yaml is not valid UTF-8"),
+    "a conversation that is no UTF-8": (["resume", "plain.py", "a\udcff"], "not valid UTF-8"),
+    "a folder for a team": (["graph", "folder.yaml"], "folder.yaml cannot be read: Is a directory"),
+    "a missing store by file": (["tasks", "--store", "nix.db"], NO_STORE),
     "no such file": (
         ["run", "plain.py", "x", "--attach", "nix.png"],
         "the file 'nix.png' cannot be read: No such file",
@@ -70,7 +79,7 @@ WRONG = {
     "nothing to think with": (["worker", "pulled.py:team"], "agent 'papers' has no model to work with"),
     "a store in memory": (
         ["worker", "pulled.py:kept"],
-        "pulled.py:kept keeps its conversations in memory, which other processes cannot reach; give --store URL",
+        "pulled.py:kept keeps its conversations in memory, which other processes cannot reach; give --store",
     ),
     "no team to serve": (["worker", "nix.py"], "there is no file nix.py"),
     "a missing store of stuck ones": (["handoffs", "stuck", "--store", "sqlite:///nix.db"], NO_STORE),
@@ -91,6 +100,14 @@ MISUSED = {
     "no such option": (["conversations", "--nix"], "No such option"),
     "no such status": (["tasks", "list", "--status", "lost"], "'lost' is not one of"),
     "no such format": (["graph", "plain.py", "--format", "png"], "'png' is not one of"),
+    "an empty text": (["run", "plain.py", " "], "the message is empty"),
+    "an empty standard input": (["run", "plain.py", "-"], "the message is empty"),
+    "no JSON to edit with": (["approvals", "edit", "a:1", "5", "--team", "plain.py"], "'5' is not a JSON object"),
+    "no such command": (["taks"], "No such command 'taks'"),
+    "no such verb": (["tasks", "shwo"], "No such command 'shwo'"),
+    "both demos": (["demo", "--chat", "--crash"], "choose one"),
+    "no limit": (["tasks", "--limit", "0"], "greater than or equal to 1"),
+    "no duration": (["metrics", "--window", "soon"], "'soon' is not a duration, such as 90s"),
     "no key and value": (["run", "plain.py", "x", "--context", "a"], "'a' is not KEY=VALUE"),
     "no workers at all": (["worker", "plain.py", "--concurrency", "0"], "greater than or equal to 1"),
     "no lease": (["worker", "plain.py", "--lease", "0"], "give more than 0 seconds"),
@@ -113,6 +130,8 @@ def place(folder: Path) -> Path:
     (folder / "syntax.py").write_text("this is no Python\n")
     (folder / "faulty.py").write_text("from changeover import Agent, Team\nteam = Team([Agent('a', handoffs=['b'])])\n")
     (folder / "pulled.py").write_text(PULLED)
+    (folder / "latin.yaml").write_bytes("agents: [ä]".encode("latin-1"))
+    (folder / "folder.yaml").mkdir()
     (folder / "several.py").write_text("import plain\na, b = plain.make(), plain.make()\n")
     assert changeover("db", "upgrade", "--store", "sqlite:///fine.db", at=folder).returncode == 0
     return folder

@@ -5,11 +5,12 @@ import re
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.cli.process import changeover, environment, one_by_one
+from tests.cli.process import changeover, environment, json_lines, one_by_one
 
 HEAVY = {"pydantic", "pydantic_ai", "sqlalchemy", "alembic", "fastapi", "yaml", "msgspec"}
 GROUPS = ("tasks", "handoffs", "approvals", "db")
@@ -42,7 +43,7 @@ def test_a_new_project_works_offline_and_is_not_overwritten(project: Path):
         },
         project,
     )
-    assert json.loads(done["run"].stdout)["final_agent"] == "billing"
+    assert json_lines(done["run"])[-1]["final_agent"] == "billing"
     assert "hands to  billing by handoff_to_billing(order_id)" in done["graph"].stdout
     assert "refund (after approval)" in done["graph"].stdout
     assert (done["again"].returncode, done["again"].stdout) == (1, "")
@@ -106,10 +107,17 @@ def test_damage_is_found(folder: Path):
 def test_the_doctor_names_keys_and_never_their_values(tmp_path: Path):
     done = changeover("doctor", at=tmp_path, OPENAI_API_KEY="sk-very-secret")
     assert done.returncode == 0
-    assert re.search(r"^keys +ok +.*OPENAI_API_KEY", done.stdout, re.M)
+    assert re.search(r"^extra openai +ok +installed, OPENAI_API_KEY is set$", done.stdout, re.M)
+    assert re.search(r"^extra anthropic +note +installed; to use its models, set ANTHROPIC_API_KEY$", done.stdout, re.M)
     assert "secret" not in done.stdout + done.stderr
     assert re.search(r"^store +note +none: ", done.stdout, re.M)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_advises_only_extras_that_there_are(tmp_path: Path):
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    declared = project["project"]["optional-dependencies"].keys() - {"all", "dev"}
+    assert set(re.findall(r"^extra (\w+)", changeover("doctor", at=tmp_path).stdout, re.M)) == declared
 
 
 def test_help_is_light_names_every_command_and_the_exit_codes():

@@ -51,7 +51,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def test_standings_are_shown_as_a_table(shop: Path):
-    shown = changeover("router", "show", at=shop)
+    shown = changeover("router", "list", at=shop)
     assert (shown.returncode, shown.stderr) == (0, "")
     head, lawyer, clerk = shown.stdout.splitlines()
     assert head.split() == ["capability", "agent", "tasks", "successes", "worth", "range", "seconds", "cost"]
@@ -60,7 +60,7 @@ def test_standings_are_shown_as_a_table(shop: Path):
 
 
 def test_json_has_the_same_standings_and_filters_hold(shop: Path):
-    [told] = json.loads(changeover("router", "show", "--json", "--capability", "Filing", at=shop).stdout)
+    [told] = json.loads(changeover("router", "--json", "--capability", "Filing", at=shop).stdout)
     assert {name: told[name] for name in ("capability", "agent", "tasks", "successes", "cost")} == {
         "capability": "filing",
         "agent": "clerk",
@@ -69,9 +69,9 @@ def test_json_has_the_same_standings_and_filters_hold(shop: Path):
         "cost": 0.25,
     }
     assert 0 < told["low"] < told["worth"] < told["high"] < 1
-    [other] = json.loads(changeover("router", "show", "--json", "--agent", "lawyer", at=shop).stdout)
+    [other] = json.loads(changeover("router", "--json", "--agent", "lawyer", at=shop).stdout)
     assert (other["agent"], other["successes"], other["cost"]) == ("lawyer", 0, None)
-    assert json.loads(changeover("router", "show", "--json", "--agent", "nobody", at=shop).stdout) == []
+    assert json.loads(changeover("router", "--json", "--agent", "nobody", at=shop).stdout) == []
 
 
 def test_a_reset_forgets_one_agent_or_all_of_them(shop: Path):
@@ -79,8 +79,8 @@ def test_a_reset_forgets_one_agent_or_all_of_them(shop: Path):
     assert (one.returncode, one.stdout) == (0, "1 task of lawyer at contractlaw forgotten\n")
     again = changeover("router", "reset", "--agent", "lawyer", at=shop)
     assert (again.returncode, again.stdout) == (0, "")
-    assert again.stderr == "nothing to forget; see: changeover router show\n"
+    assert again.stderr == "nothing to forget; see: changeover router\n"
     assert changeover("router", "reset", at=shop).stdout == f"{TASKS} tasks of clerk at filing forgotten\n"
-    shown = changeover("router", "show", at=shop)
+    shown = changeover("router", "list", at=shop)
     assert (shown.returncode, shown.stdout) == (0, "")
     assert shown.stderr == "no routed task has an outcome yet\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Done, changeover, on_a_terminal, one_by_one
+from tests.cli.process import Done, Started, changeover, json_lines, on_a_terminal, one_by_one
 
 LINK = "https://example.org/cat.png"
 
@@ -41,7 +41,7 @@ def test_an_approved_run_goes_on_and_an_answer_is_all_that_standard_output_gets(
 def test_the_agent_reads_that_its_call_was_rejected(folder: Path):
     asked = changeover("run", "desk.py", "twice!", "--conversation", "bob", "--json", at=folder)
     assert asked.returncode == 3
-    (pending,) = json.loads(asked.stdout)["pending"]
+    (pending,) = json_lines(asked)[-1]["pending"]
     commands = {
         "rejected": ["approvals", "reject", pending["id"], "--team", "desk.py", "--note", "too much"],
         "listed": ["approvals", "list", "--status", "rejected", "--json"],
@@ -69,7 +69,9 @@ def tried(folder: Path) -> dict[str, Done]:
 
 
 def test_a_result_as_json_has_everything_that_a_program_asks_for(tried: dict[str, Done]):
-    result = json.loads(tried["json"].stdout)
+    *events, result = json_lines(tried["json"])
+    assert [each["event"] for each in events][:3] == ["started", "user_spoke", "run_started"]
+    assert result["event"] == "result"
     assert (result["status"], result["final_agent"], result["output"]) == ("completed", "echo", "I am here.")
     assert (result["context"]["n"], result["context"]["who"]) == (7, "Ada L.")
     assert result["context"]["car"] == "Infinity"
@@ -103,14 +105,54 @@ def test_a_failed_run_ends_with_1_and_can_be_resumed(tried: dict[str, Done], fol
     assert "Traceback" not in failed.stderr
     as_json = tried["failed as JSON"]
     assert as_json.returncode == 1
-    assert json.loads(as_json.stdout)["error"]["type"] == "ModelError"
+    assert json_lines(as_json)[-1]["error"]["type"] == "ModelError"
     again = changeover("resume", "plain.py", "b", "--json", at=folder)
     assert again.returncode == 0
-    assert json.loads(again.stdout)["output"] == "Now it works."
+    assert json_lines(again)[-1]["output"] == "Now it works."
 
 
 def test_on_a_terminal_a_run_shows_its_handoffs_beside_the_answer(folder: Path):
     sent, code = on_a_terminal("run", "desk.py", "I was charged twice", at=folder, NO_COLOR="1")
     assert code == 3
-    assert '  triage → billing: Charged twice. (order_id="1042")\n' in sent
-    assert "  research returned: It was paid twice.\n" in sent
+    assert 'triage     Charged twice.\n\nHANDOFF    triage ──▶ billing\n           order_id    "1042"\n' in sent
+    assert "           └ research answers: It was paid twice.\n" in sent
+
+
+def test_the_message_may_come_from_standard_input(folder: Path):
+    said = changeover("run", "plain.py", "-", "--conversation", "piped", at=folder, stdin="from a pipe\nof two lines\n")
+    assert (said.returncode, said.stdout) == (0, "I am here.\n")
+    task = changeover("tasks", "show", "piped#2", at=folder)
+    assert re.search(r" user_message +from a pipe\n +of two lines\n", task.stdout)
+
+
+def test_a_call_can_be_approved_with_other_arguments(folder: Path):
+    asked = changeover("run", "desk.py", "twice!", "--conversation", "eve", "--json", at=folder)
+    (pending,) = json_lines(asked)[-1]["pending"]
+    edit = ["approvals", "edit", pending["id"], '{"amount": 5}', "--team", "desk.py", "--json"]
+    *events, result = json_lines(changeover(*edit, at=folder))
+    assert [each["event"] for each in events][:2] == ["approval_decided", "tool_finished"]  # only what is new
+    assert (events[1]["text"], result["output"]) == ("5.0 EUR sent back", "Done, \x1b[31mas you wished.")
+
+
+def test_every_noun_lists_by_itself_and_a_store_may_be_a_file(folder: Path, waiting: Done):
+    assert waiting.returncode == 3
+    nouns = ("tasks", "handoffs", "approvals", "conversations", "breakers", "agents", "experiments", "router")
+    store = ["--store", "changeover.db"]
+    for noun in nouns:
+        short, whole = (changeover(*words, *store, at=folder) for words in ([noun], [noun, "list"]))
+        assert (short.returncode, short.stdout, short.stderr) == (0, whole.stdout, whole.stderr), noun
+
+
+CAFE = """
+from changeover import Agent, Team
+from changeover.testing import ScriptedModel, says
+
+team = Team([Agent("bar")], model=ScriptedModel({"bar": [says("A caf\u00e9 \u2615?")] * 2}))
+"""
+
+
+def test_what_an_encoding_does_not_have_is_replaced(folder: Path):
+    (folder / "cafe.py").write_text(CAFE)
+    with Started("chat", "cafe.py", at=folder, PYTHONIOENCODING="ascii") as chat:
+        chat.types("hi\n")
+        chat.until("bar        A caf? ??\n")

@@ -55,7 +55,7 @@ COMMANDS = {
     "approvals list": ["approvals", "list"],
     "conversations": ["conversations"],
     "breakers list": ["breakers", "list"],
-    "agents": ["agents", "list", "evil.py"],
+    "agents": ["agents", "list", "--team", "evil.py"],
     "graph": ["graph", "evil.py"],
     "graph of a conversation": ["graph", "ada"],
     "metrics": ["metrics"],
@@ -108,7 +108,7 @@ def test_whole_escape_sequences_are_taken_out(text: str):
 def test_an_id_that_is_no_text_is_refused_in_one_line(words: list[str], evil: Path):
     done = changeover(*words, "a\udcff", at=evil)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "no UTF-8" in done.stderr
+    assert "an argument is not valid UTF-8" in done.stderr
 
 
 def test_half_a_character_can_be_printed():

@@ -1,4 +1,5 @@
 """`tasks list`: a task is running while its agent works, and interrupted when the process that worked on it is gone.
+`conversations` says the same of conversations.
 
 Both are worked out when the list is read, from who owns the conversation; the table keeps what was recorded.
 """
@@ -99,8 +100,12 @@ def test_a_task_is_interrupted_when_its_process_is_gone(which: signal.Signals, t
         command.ends()
     url = f"sqlite:///{tmp_path / 'changeover.db'}"
     wait_for(lambda: listed(url).get("billing") == "interrupted", 2)
+    for options in ([], ["--status", "interrupted"]):
+        done = changeover("conversations", "--store", url, "--json", *options)
+        assert [each["status"] for each in json.loads(done.stdout)] == ["interrupted"]
     with sqlite3.connect(tmp_path / "changeover.db") as connection:
         assert {status for (status,) in connection.execute("SELECT status FROM tasks")} <= RECORDED
+        assert connection.execute("SELECT status FROM conversations").fetchall() == [("running",)]
     connection.close()
 
 

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import CONTROL, Done, Started, changeover, environment, on_a_terminal, one_by_one, wait_for
+from tests.cli.process import (
+    CONTROL,
+    Done,
+    Started,
+    changeover,
+    environment,
+    json_lines,
+    on_a_terminal,
+    one_by_one,
+    wait_for,
+)
 from tests.cli.queues import answer, asked, made
 
 RETRY, LEFT = ["handoffs", "retry", "careful:2"], ["handoffs", "stuck"]
@@ -53,7 +63,7 @@ def test_a_run_that_waits_for_a_worker_ends_with_3_and_says_what_to_type(shop: P
     )
     told = changeover("resume", "shop.py", "ada", "--json", at=shop)
     assert told.returncode == 3
-    (pending,) = json.loads(told.stdout)["pending"]
+    (pending,) = json_lines(told)[-1]["pending"]
     assert (pending["id"], pending["agent"], pending["kind"]) == ("ada:3.0", "billing", "claim")
 
 
@@ -64,7 +74,7 @@ def test_an_agent_without_a_model_waits_for_a_program_and_for_no_worker(tmp_path
     )
     done = changeover("run", "own.py", "hi", "--conversation", "ada", at=tmp_path)
     assert done.returncode == 3
-    assert "ada:2 for papers, which has no model: a program of yours must claim it (see Team.claim)\n" in done.stderr
+    assert "ada:2 for papers, which has no model: a program of yours must claim it\n" in done.stderr
     assert "changeover worker" not in done.stderr
 
 
@@ -276,5 +286,5 @@ def test_agents_without_a_model_are_left_to_programs_of_the_user(tmp_path: Path)
     )
     done = changeover("worker", "own.py", "--drain", at=tmp_path)
     assert done.returncode == 0
-    assert done.stderr == "Not served: papers. Agents without a model need a program of yours (see Team.claim).\n"
+    assert done.stderr == "Not served: papers. Agents without a model need a program that claims their tickets.\n"
     assert " serves front on " in done.stdout

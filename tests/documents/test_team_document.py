@@ -1,6 +1,7 @@
 """A document in YAML or JSON gives the declarations that code would give."""
 
 import json
+import re
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -45,7 +46,7 @@ agents:
         variables:
           - order_id
           - {name: amount, type: number, required: false, description: In EUR}
-      - {to: expert, delegate: true, final: true, max_iterations: 3}
+      - {to: expert, delegate: true, final: true, max_iterations: 3, on_failure: rollback, variables: [case]}
   - {id: billing, model: [offline, offline], tools: ["yamltools:look", yamltools.look_again], handoffs: auto}
   - {id: expert, capabilities: [law], examples: ["Is it legal?"], handoffs: []}
   - {id: notes, function: "yamltools:note"}
@@ -124,7 +125,7 @@ def test_a_document_gives_the_declarations_that_code_would():
     ways: list[str | Handoff | Delegate] = [
         "notes",
         handoff("billing", name="bill", description="Payments.", variables=variables, approval=approval),
-        delegate("expert", final=True, max_iterations=3),
+        delegate("expert", final=True, max_iterations=3, on_failure="rollback", variables=[Variable("case")]),
     ]
     assert members(document) == {
         "triage": Agent("triage", name="Triage", instructions="Find out what is needed.\n", handoffs=ways),
@@ -265,3 +266,19 @@ def test_json_is_read_in_the_same_way():
 def test_without_an_importer_a_document_loads_no_python_code():
     with pytest.raises(DocumentError, match="os:getcwd cannot be imported: this document may not name Python objects"):
         read_team("agents:\n - {id: a, function: 'os:getcwd'}\n", "upload")
+
+
+def test_all_faults_of_a_document_are_reported_at_once_in_the_order_of_their_lines():
+    text = (
+        "stor: x\n"
+        "agents:\n"
+        "  - {id: a, pull: 7, handofs: [], handoffs: [nobody, b, noone]}\n"
+        "  - {id: b, requires: [5, {name: n, typ: text}]}\n"
+        "  - {name: c}\n"
+    )
+    with pytest.raises(DocumentError) as raised:
+        read(text)
+    places = [re.sub(r".*, line (\d+), column (\d+): .*", r"\1:\2", fault) for fault in raised.value.faults]
+    assert places == ["1:1", "3:19", "3:22", "3:46", "3:57", "4:24", "4:37", "5:5"]
+    assert raised.value.line == 1
+    assert all(fault in str(raised.value) for fault in raised.value.faults)

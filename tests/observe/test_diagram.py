@@ -87,11 +87,11 @@ def test_a_team_as_text(plan: Plan):
 
 def test_a_conversation_as_text_nests_the_work_of_delegates():
     lines = course_text(course_of("c", "", HANDOFFS)).splitlines()
-    assert lines[:4] == ["conversation c", "", "triage", "  └─▶ because (n=1) [COMPLETE]"]
+    assert lines[:4] == ["conversation c", "", "triage", "  └─▶ billing: because (n=1) [COMPLETE]"]
     assert lines[4] == "billing"
     assert lines[5].startswith("  ├─ asks research: a ")
     assert lines[6:8] == ["  │    research", "  │      └─ asks archive: dig (n=1) [COMPLETE]"]
-    assert lines[8:] == ["  └─▶ because (n=1) [COMPLETE]", "triage"]
+    assert lines[8:] == ["  └─▶ triage: because (n=1) [COMPLETE]", "triage"]
 
 
 def test_a_conversation_without_handoffs_is_its_agent():
@@ -165,7 +165,7 @@ def test_a_declined_handoff_is_drawn_as_tried_and_not_as_a_move(declined: Course
         "",
         "triage",
         "  ├─ tried billing: Charged twice. [REJECTED: no time]",
-        "  └─▶ Charged twice. (try 2, after billing) [COMPLETE]",
+        "  └─▶ accounts: Charged twice. (try 2, after billing) [COMPLETE]",
         "accounts",
         "  └─ tried closed: Anybody? [REJECTED: it takes no handoffs]",
     ]
@@ -197,8 +197,8 @@ async def test_a_rolled_back_handoff_is_drawn_as_returned_to_its_sender():
         await team.run("Twice!", conversation="c")
         await team.rollback("c:3.0", reason="a mistake")
         drawn = course_text(course_of("c", "", await team.handoffs("c"))).splitlines()
-    assert drawn[2:4] == ["triage", "  └─▶ Yours. [RETURNED: a mistake]"]
-    assert drawn[4:] == ["billing", "  └─▶ No, yours. [RETURNED: a mistake]", "research", "triage"]
+    assert drawn[2:4] == ["triage", "  └─▶ billing: Yours. [RETURNED: a mistake]"]
+    assert drawn[4:] == ["billing", "  └─▶ research: No, yours. [RETURNED: a mistake]", "research", "triage"]
 
 
 def test_a_delegate_that_a_person_answered_was_not_declined():

@@ -252,7 +252,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "opened_at": st.floats(0, 10),
     "cycle": st.sampled_from([(), ("a", "b", "a")]),
     "recent": st.integers(-1, 3),
-    "arguments": st.sampled_from([{}, {"n": 1}]),
+    **dict.fromkeys(("arguments", "restored"), st.sampled_from([{}, {"n": 1}])),
     "artifacts": st.sampled_from([{}, {"plan": "file:plan"}, {"plan": None}]),
     "workflow_state": st.sampled_from([{}, {"phase": "build"}]),
     "decision": st.sampled_from([Approve(), Reject("no"), Edit({"to": "b"}), Edit(receiver="b"), Respond("yes")]),

@@ -2,6 +2,7 @@
 
 from math import inf
 
+from changeover.relay.lists import ConversationRow
 from changeover.relay.ports import Log
 from changeover.relay.tables import Course, Measures, Refused
 from changeover.stores.memory.lists import MemoryLists, Snapshot
@@ -18,6 +19,9 @@ async def counted(measures: Measures) -> tuple[list[Course], list[Refused]]:
 
 
 async def in_memory(log: Log, *roots: str) -> MemoryLists:
-    """The lists of a log in memory that holds these trees."""
+    """The lists of a log in memory that holds these trees, and on which engines work as on this log."""
     trees = [await log.tree(root) for root in roots]
-    return MemoryLists(lambda: Snapshot(trees), log.tree, log.trials)
+    statuses = {row.id: row.status for row in await log.lists.listed(ConversationRow, limit=10_000)}
+    left = frozenset(id for id, status in statuses.items() if status == "interrupted")
+    running = left.union(id for id, status in statuses.items() if status == "running")
+    return MemoryLists(lambda: Snapshot(trees, running=running, left=left), log.tree, log.trials)

@@ -4,6 +4,7 @@ The damage is done by SQL, as a disk or a careless hand would do it.
 """
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -173,6 +174,20 @@ async def test_db_check_finds_damage_of_the_read_models(what: str, shared_store:
     assert (code, '"bad"' in told, '"good"' in told) == (1, True, False)
 
 
+async def test_db_check_finds_what_is_left_of_a_conversation_that_is_gone(shared_store: str, tmp_path: Path):
+    await finished(shared_store, "bad", "good")
+    damage(shared_store, "DELETE FROM conversations WHERE id = 'bad'")
+    code, told = await asyncio.to_thread(checked, shared_store, tmp_path)
+    assert (code, '"good"' in told) == (1, False)
+    faults = json.loads(told)["faults"]
+    assert faults["bad"] == "the table messages has rows of it, but the table conversations lacks it"
+    [number] = faults.keys() - {"bad"}
+    assert number.startswith("number ")
+    assert faults[number].endswith("but the table conversations lacks it")
+
+
 async def test_db_check_finds_nothing_in_a_sound_store(shared_store: str, tmp_path: Path):
     await finished(shared_store, "bad", "good")
-    assert (await asyncio.to_thread(checked, shared_store, tmp_path))[0] == 0
+    await unfinished(shared_store, "interrupted")
+    code, told = await asyncio.to_thread(checked, shared_store, tmp_path)
+    assert (code, json.loads(told)["faults"]) == (0, {})

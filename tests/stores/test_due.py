@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from changeover.errors import Owned
+from changeover.relay.events import Entry, ModelReplied, RunCompleted
+from changeover.relay.lists import ConversationRow, TaskRow
 from changeover.relay.ports import Head, Log
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
@@ -60,6 +62,17 @@ async def test_of_a_child_that_is_due_or_left_the_root_is_unfinished_too(another
     await log.append(delegate("a/1", "a"), LEFT)
     await log.append(delegate("a/1/1", "a"), waiting(FUTURE))
     assert await log.unfinished() == ["a", "a/1", "b", "b/2"]
+
+
+async def test_a_root_still_waits_when_its_delegate_has_ended_and_has_to_be_taken_up(log: Log):
+    await log.append(opening(), WAITING)
+    await log.append(delegate("c/3.0", "c"), LEFT)
+    ended = (ModelReplied("billing", 2, "Found."), RunCompleted(1))
+    await log.append(Entry("c/3.0", "c", 3, "2", 4.0, ended), DONE)
+    assert await log.unfinished() == ["c"]
+    conversations = {row.id: row.status for row in await log.lists.listed(ConversationRow)}
+    assert conversations == {"c": "waiting", "c/3.0": "completed"}
+    assert {row.id: row.status for row in await log.lists.listed(TaskRow)} == {"c#2": "waiting", "c/3.0#2": "completed"}
 
 
 async def test_what_is_due_belongs_to_whoever_works_on_it(another: Another, shared_store: str):

@@ -1,6 +1,8 @@
 """Leases: a process that does not renew its own may neither write nor begin anything."""
 
 import asyncio
+import os
+import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -53,6 +55,19 @@ async def test_a_lease_is_renewed_while_nothing_happens(another: Another, shared
     assert (mine.may_begin(), mine.epoch) == (True, 1)
     with pytest.raises(Owned):
         await theirs.append(more(3), WORKING)
+
+
+async def test_another_process_sees_who_holds_a_conversation_and_for_how_long(another: Another):
+    mine, theirs = another(LEASE), another()
+    assert await theirs.holder("c") is None
+    await mine.append(opening(), WORKING)
+    held = await theirs.holder("c")
+    assert held is not None
+    host, pid, seconds = held
+    assert (host, pid) == (socket.gethostname(), os.getpid())
+    assert 0 < seconds <= LEASE
+    await mine.close()
+    assert await theirs.holder("c") is None
 
 
 async def test_once_the_lease_has_run_out_nothing_may_begin_until_a_new_one_is_taken(

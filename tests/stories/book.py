@@ -13,6 +13,7 @@ from tests.stories import (
     broker,
     budgets,
     cancellation,
+    checks,
     claims,
     cleanup,
     commands,
@@ -74,7 +75,7 @@ THEMES = (
     *(specialists, successors, next_candidates, fallbacks, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
-    *(settled_tickets, policies),
+    *(settled_tickets, policies, checks),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

@@ -1,7 +1,4 @@
-"""Stories of what is declared to happen by itself: rollback by policy, what follows an acceptance, checks, ends.
-
-These options do not exist yet, so they are given by way of `Any`.
-"""
+"""Stories of what is declared to happen by itself: rollback by policy, what follows an acceptance, checks, ends."""
 
 import asyncio
 from asyncio import FIRST_COMPLETED
@@ -11,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Approve, Content, Deny, Replace, Rule, RunContext, Team
+from changeover import Agent, Approve, Rule, RunContext, delegate, handoff
 from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
 from changeover.events import CancelRequested
 from changeover.messages import Message, ToolResult
@@ -22,16 +19,10 @@ from tests.stories.cancellation import Hold, first_of, told
 from tests.stories.deadlines import MINUTE
 from tests.stories.delegates import came_back, cast
 from tests.stories.offers import DONE, MODES, office, package
-from tests.stories.rollbacks import WHY, undo
+from tests.stories.rollbacks import WHY, given_back, sends_once, undo
 from tests.stories.service import brings, brought, came, decide_all, error, pulled, served
 from tests.stories.stage import CONVERSATION, Stage, story
 from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
-from tests.stories.wanted import wanted
-
-handoff: Any = changeover.handoff
-delegate: Any = changeover.delegate
-rule: Any = Rule
-agent: Any = Agent
 
 
 def undone(stage: Stage) -> Any:
@@ -169,6 +160,41 @@ async def a_transfer_whose_receiver_exceeds_a_limit_is_rolled_back_with_its_dele
 
 
 @story
+async def a_transfer_that_its_worker_gives_up_is_rolled_back_by_policy(stage: Stage) -> None:
+    way = handoff("billing", on_failure="rollback", on_rollback=undone(stage))
+    members = [Agent("triage", handoffs=[way]), pulled("billing")]
+    team = stage.team(members, cast(triage=sends_once(hands_off("billing", "refund"))))
+    await stage.say(team, "charged twice")
+
+    async def gives_up(claim: changeover.TicketClaim) -> None:
+        await claim.fail("no form")
+
+    result = await served(stage, team, "charged twice", billing=gives_up)
+    assert (result.status, result.final_agent, "no form" in result.output) == ("completed", "triage", True)
+    [done] = await cleaned_up(stage)
+    assert done == "undone: billing: the worker of 'billing' gave up: no form"
+    assert await team.claim("billing") == []
+
+
+@story
+async def a_transfer_inside_a_delegate_is_rolled_back_there(stage: Stage) -> None:
+    way = handoff("helper", on_failure="rollback")
+    members = [Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk", handoffs=[way]), Agent("helper")]
+
+    def clerk(messages: Sequence[Message]) -> Reply:
+        return says(given_back(messages)[0]) if given_back(messages) else hands_off("helper", "count")
+
+    parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "helper": fails("torn", retryable=False)}
+    team = stage.team(members, cast(**parts, clerk=clerk))
+    [back] = came_back(await stage.say(team, "how many?"))
+    assert (back.success, "torn" in back.response, back.agent) == (True, True, "clerk")
+    assert {each.receiver: str(each.state) for each in await team.handoffs(CONVERSATION)} == {
+        "clerk": "RETURNED",
+        "helper": "RETURNED",
+    }
+
+
+@story
 async def what_a_delegate_did_is_cleaned_up_when_it_is_rolled_back(stage: Stage) -> None:
     way = delegate("clerk", on_rollback=undone(stage))
     team = stage.team([Agent("boss", handoffs=[way]), pulled("clerk")], cast(boss=tries(delegates("clerk", "count"))))
@@ -278,8 +304,9 @@ def noted(stage: Stage, times: int = 0) -> Any:
 
 @story
 async def what_follows_an_acceptance_is_called_once_it_is_recorded(stage: Stage) -> None:
-    ways = [handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))]
-    members = [Agent("triage", handoffs=ways), Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
+    transfer, ask = handoff("billing", on_accepted=noted(stage)), delegate("clerk", on_accepted=noted(stage))
+    sender = Agent("triage", handoffs=[transfer, ask])
+    members = [sender, Agent("billing", handoffs=()), Agent("clerk", handoffs=())]
     parts: dict[str, Any] = {"triage": calls(delegates("clerk", "count"), hands_off("billing", "refund"))}
     team = stage.team(members, cast(**parts, billing=says("Refunded."), clerk=says("Three.")))
     await stage.say(team, "go")
@@ -403,7 +430,7 @@ async def a_rule_may_end_a_run_with_an_answer(stage: Stage) -> None:
 @story
 async def a_rule_answers_for_a_delegate_that_it_names(stage: Stage) -> None:
     rules = [Rule(if_=lambda ctx: True, end="Closed.", agents=["clerk"])]
-    ways = [changeover.delegate("clerk")]
+    ways = [delegate("clerk")]
     parts: dict[str, Any] = {"boss": tries(delegates("clerk", "count")), "clerk": says("Three.")}
     team = stage.team([Agent("boss", handoffs=ways), Agent("clerk")], cast(**parts), rules=rules)
     [back] = came_back(await stage.say(team, "how many?"))
@@ -412,111 +439,46 @@ async def a_rule_answers_for_a_delegate_that_it_names(stage: Stage) -> None:
 
 @story
 async def a_rule_needs_no_name(stage: Stage) -> None:
-    rules = [rule(if_=night, goto="guard"), rule(if_=lambda ctx: False, deny="never")]
+    rules = [Rule(if_=night, goto="guard"), Rule(if_=lambda ctx: False, deny="never")]
     team = stage.team([Agent("desk"), Agent("guard")], cast(desk=says("Day."), guard=says("Night.")), rules=rules)
     result = await stage.say(team, "hello", context={"hour": 3})
     [fired] = await recorded(team, "RuleFired")
     assert (result.output, fired.rule) == ("Night.", "goto guard")
 
 
-def hides_cards(content: Content) -> Deny | Replace | None:
-    """A check: what it returns decides about the text, before a model reads it and before an answer leaves."""
-    if "1234" in content.text:
-        return Replace(content.text.replace("1234", "****"))
-    if content.direction == "input" and "attack" in content.text:
-        return Deny("We do not do that.")
-    return Deny("I cannot say.") if content.direction == "output" and "secret" in content.text else None
-
-
-def checking(stage: Stage, answer: Any) -> Team:
-    return stage.team([Agent("desk", checks=[hides_cards])], cast(desk=answer))
-
-
 @story
-async def a_check_replaces_what_a_model_reads_and_what_it_answers(stage: Stage) -> None:
-    team = checking(stage, lambda messages: says(f"{messages[-1].text} and 1234"))
-    assert (await stage.say(team, "card 1234")).output == "card **** and ****"
-
-
-@story
-async def a_check_that_denies_answers_in_the_place_of_the_model(stage: Stage) -> None:
-    team = checking(stage, says("Done."))
-    result = await stage.say(team, "an attack")
-    assert (result.output, result.usage.requests) == ("We do not do that.", 0)
-
-
-@story
-async def a_check_that_denies_an_answer_answers_in_its_place(stage: Stage) -> None:
-    team = checking(stage, says("the secret"))
-    result = await stage.say(team, "hello")
-    assert (result.output, result.usage.requests) == ("I cannot say.", 1)
-
-
-@story
-async def what_a_check_held_back_is_in_no_record_that_a_model_reads(stage: Stage) -> None:
-    team = checking(stage, lambda messages: says("the secret" if len(messages) == 1 else repr(messages)))
-    await stage.say(team, "hello")
-    await stage.say(team, "an attack")
-    result = await stage.say(team, "card 1234")
-    held_back = ("secret", "attack", "1234")
-    assert [word for word in held_back if word in result.output] == []
-    assert ("I cannot say." in result.output, "[withheld]" in result.output) == (True, True)
-
-
-@story
-async def what_a_sender_writes_is_checked_before_the_receivers_model_reads_it(stage: Stage) -> None:
-    members = [Agent("triage"), Agent("desk", checks=[hides_cards], handoffs=())]
-    parts: dict[str, Any] = {"triage": hands_off("desk", "it is 1234"), "desk": lambda messages: says(repr(messages))}
-    team = stage.team(members, cast(**parts))
-    result = await stage.say(team, "card 1234")
-    shown = [text in result.output for text in ("1234", "card ****", "it is ****")]
-    assert shown == [False, True, True]
-    for request in stage.requests("desk"):
-        assert "1234" not in request.instructions
-
-
-@story
-async def what_a_delegate_is_asked_is_checked_before_its_model_reads_it(stage: Stage) -> None:
-    members = [Agent("boss", handoffs=[changeover.delegate("desk")]), Agent("desk", checks=[hides_cards])]
-    parts: dict[str, Any] = {"boss": tries(delegates("desk", "an attack")), "desk": says("Done.")}
-    [back] = came_back(await stage.say(stage.team(members, cast(**parts)), "go"))
-    assert (back.success, back.response) == (True, "We do not do that.")
-    assert [request for request in stage.seen if request.agent == "desk"] == []
-
-
-@story
-async def a_check_that_fails_denies(stage: Stage) -> None:
-    async def fails(content: Content) -> None:
-        raise OSError("the line is busy")
-
-    team = stage.team([Agent("desk", checks=[fails])], cast(desk=says("Done.")))
-    result = await stage.say(team, "hello")
-    assert (result.output, result.usage.requests) == ("This could not be checked, so it is withheld.", 0)
-
-
-@story
-async def every_check_that_changes_something_is_recorded(stage: Stage) -> None:
-    team = checking(stage, says("the secret"))
-    await stage.say(team, "card 1234")
-    found = await recorded(team, "ContentChecked")
-    assert [(each.agent, each.direction, each.verdict) for each in found] == [
-        *(("desk", "input", "replace"), ("desk", "output", "deny")),
-    ]
-
-
-@wanted("a rollback does not bring back variables that a handoff dropped")
 async def a_rollback_restores_the_variables_that_a_handoff_replaced(stage: Stage) -> None:
     way = handoff("billing", merge="replace", variables=[changeover.Variable("order", "integer")])
     members = [Agent("triage", handoffs=[way]), pulled("billing")]
     team = stage.team(members, cast(triage=tries(hands_off("billing", "refund", order=7))))
-    await stage.say(team, "go", context={"plan": "gold"})
-    if stage.lives == 1:
+    told: dict[str, Any] = {"context": {"plan": "gold", "order": 1}}
+    await stage.say(team, "go", **told)
+    if not await recorded(team, "RollbackRequested"):
         for claim in await stage.claim(team, "billing"):
             await claim.accept()
-        [record] = await team.handoffs(CONVERSATION)
-        await team.rollback(record.id, reason="not now")
-    result = await served(stage, team, "go", options={"context": {"plan": "gold"}}, billing=brings("Refunded."))
-    assert result.variables["plan"] == "gold"
+        assert "plan" not in (await stage.say_again(team, "go", **told)).variables or stage.lives > 1
+        await team.rollback("story:3.0", reason="not now")
+    result = await served(stage, team, "go", options=told)
+    assert (result.final_agent, result.variables) == ("triage", {"plan": "gold", "order": 7})
+
+
+@story
+async def a_rollback_of_several_handoffs_restores_what_each_of_them_replaced(stage: Stage) -> None:
+    def way(receiver: str, variable: str) -> Any:
+        return handoff(receiver, merge="replace", variables=[changeover.Variable(variable)])
+
+    members = [
+        Agent("triage", handoffs=[way("billing", "order")]),
+        Agent("billing", handoffs=[way("bank", "account")]),
+        Agent("bank", handoffs=()),
+    ]
+    parts: dict[str, Any] = {"triage": sends_once(hands_off("billing", "refund", order="7"))}
+    team = stage.team(members, cast(**parts, billing=hands_off("bank", "pay", account="x"), bank=says("Paid.")))
+    result = await stage.say(team, "go", context={"plan": "gold"})
+    assert result.variables == {"account": "x"}
+    await undo(stage, team, "story:3.0")
+    result = await stage.say(team, "and now?")
+    assert (result.final_agent, result.variables) == ("triage", {"plan": "gold", "order": "7", "account": "x"})
 
 
 @story
@@ -528,6 +490,18 @@ async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> 
         for request in stage.requests("boss"):
             if request.conversation == tier:
                 assert [tool.name for tool in request.tools] == offered
+
+
+@story
+async def a_specialist_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
+    way = changeover.specialist(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
+    for tier, offered in {"gold": ["handoff_to_specialist"], "tin": []}.items():
+        await stage.say(team, "go", context={"tier": tier}, conversation=tier)
+        for request in stage.requests("boss"):
+            if request.conversation == tier:
+                assert [tool.name for tool in request.tools] == offered
+                assert ("You can get help" in request.instructions) == bool(offered)
 
 
 @story
@@ -588,16 +562,34 @@ async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None
         assert request.tools == ()
 
 
-@wanted("offers from code may go on for ever")
+@story
 async def an_offer_from_code_ends_after_fifteen_iterations(stage: Stage) -> None:
     def count() -> str:
         """Count."""
         return "3"
 
+    team = office(stage, Agent("clerk", tools=[count]), clerk=calls(("count", {})))
+    result = await team.offer(package(conversation="delegate"))
+    assert (result.state, result.iterations, "max_iterations=15" in result.error) == ("FAILED", 15, True)
+    over = await error(EconomicLimitExceeded, team.offer(package(mode="transfer", conversation="transfer")))
+    assert ("max_iterations=15" in str(over), over.result and over.result.ledger.turns) == (True, 15)
+    assert [str(each.state) for each in await team.handoffs("transfer")] == ["FAILED"]
+
+
+@story
+async def an_offer_from_code_may_take_as_many_iterations_as_its_package_says(stage: Stage) -> None:
+    def count() -> str:
+        """Count."""
+        return "3"
+
+    def clerk(messages: Sequence[Message]) -> Reply:
+        counted = sum(isinstance(message, ToolResult) for message in messages)
+        return calls(("count", {})) if counted < 16 else says("Three.")
+
     for mode in MODES:
-        team = office(stage, Agent("clerk", tools=[count]), clerk=calls(("count", {})))
-        result = await team.offer(package(mode=mode, conversation=mode))
-        assert (result.state, result.iterations, "15" in result.error) == ("FAILED", 15, True)
+        team = office(stage, Agent("clerk", tools=[count]), clerk=clerk)
+        result = await team.offer(package(mode=mode, conversation=mode, max_iterations=17))
+        assert (result.state, result.result, result.iterations) == (DONE[mode], "Three.", 17)
 
 
 @story

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
-from typing import Annotated
+from io import TextIOWrapper
+from typing import Annotated, Any
 
 import typer
 
-from changeover.cli import agents, approvals, breakers, db, experiments, handoffs, router, tasks
+from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router, tasks
 from changeover.cli.chat import chat
-from changeover.cli.conversations import conversations
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.exits import EXITS
@@ -17,17 +18,18 @@ from changeover.cli.graph import graph
 from changeover.cli.init import init
 from changeover.cli.metrics import metrics
 from changeover.cli.run import resume, run
+from changeover.cli.terminal.help import App
 from changeover.cli.worker import worker
 
-app = typer.Typer(
-    name="changeover",
-    help=f"AI agents hand work to one another, safely and visibly.\n\n{EXITS}",
-    pretty_exceptions_enable=False,
-)
+app = App(f"AI agents hand work to one another, safely and visibly.\n\n{EXITS}", name="changeover")
 
 
 def main() -> None:
     """The entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # What agents write may have characters that the encoding of a pipe does not have.
+        if isinstance(stream, TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="replace")
     app()
 
 
@@ -48,21 +50,19 @@ def _front(
         typer.echo(context.get_help())
 
 
-COMMANDS = (demo, init, run, chat, resume, worker, conversations)
-GROUPS = {
-    "tasks": tasks.app,
-    "handoffs": handoffs.app,
-    "approvals": approvals.app,
-    "breakers": breakers.app,
-    "agents": agents.app,
-    "router": router.app,
-    "experiments": experiments.app,
+COMMANDS: dict[str, dict[str, Any]] = {
+    "Start": {"demo": demo, "init": init, "doctor": doctor},
+    "Talk": {"run": run, "chat": chat, "resume": resume},
+    "Work": {"approvals": approvals.app, "handoffs": handoffs.app, "tasks": tasks.app, "worker": worker},
+    "Inspect": {
+        "conversations": conversations.app,
+        "graph": graph,
+        "metrics": metrics,
+        "experiments": experiments.app,
+    },
+    "Operate": {"agents": agents.app, "breakers": breakers.app, "router": router.app, "db": db.app},
 }
-for command in COMMANDS:
-    app.command()(command)
-for name, group in GROUPS.items():
-    app.add_typer(group, name=name)
-app.command()(graph)
-app.command()(metrics)
-app.add_typer(db.app, name="db")
-app.command()(doctor)
+"""All commands, under the headings of the help."""
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        app.add(command, name, panel)

@@ -9,27 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, one_line, say
-from changeover.cli.options import JsonOption, StoreOption, for_agent, has_default_store, in_store
+from changeover.cli.options import JsonOption, StoreOption, TeamOption, for_agent, has_default_store, in_store
+from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.relay.tables import KeptAgent
     from changeover.routing.profile import Profile
 
-app = typer.Typer(help="List, describe, enable and disable agents.", no_args_is_help=True)
+app = App("List, describe, enable and disable agents.")
 
 AgentArgument = Annotated[str, typer.Argument(metavar="ID", help="The agent's id.", show_default=False)]
-OptionalTeam = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TEAM",
-        help="file.py:name, package.module:name or a YAML file, to include the agents that it declares.",
-        show_default=False,
-    ),
-]
 
 
 @app.command("list")
-def list_agents(team: OptionalTeam = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def list_agents(team: TeamOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List the agents that the store describes and the team declares."""
     from changeover.cli.terminal.render import print_json, print_table
 
@@ -41,7 +34,7 @@ def list_agents(team: OptionalTeam = None, store: StoreOption = None, as_json: J
 
 
 @app.command()
-def show(id: AgentArgument, team: OptionalTeam = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def show(id: AgentArgument, team: TeamOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Show an agent: its profile, and whether it gets handoffs."""
     from changeover.cli.terminal.render import print_json, print_record
 
@@ -58,22 +51,30 @@ def show(id: AgentArgument, team: OptionalTeam = None, store: StoreOption = None
 @app.command()
 def add(  # noqa: PLR0913 - each is a declared option
     id: AgentArgument,
-    description: Annotated[str, typer.Option("--description", help="What it is for.", show_default=False)] = "",
+    description: Annotated[
+        str, typer.Option("--description", metavar="TEXT", help="What it is for.", show_default=False)
+    ] = "",
     capability: Annotated[
         list[str] | None,
-        typer.Option("--capability", help="Something that it can do. May be repeated.", show_default=False),
+        typer.Option(
+            "--capability", metavar="NAME", help="Something that it can do. May be repeated.", show_default=False
+        ),
     ] = None,
     specialization: Annotated[
-        str, typer.Option("--specialization", help="Its field of work.", show_default=False)
+        str, typer.Option("--specialization", metavar="TEXT", help="Its field of work.", show_default=False)
     ] = "",
     example: Annotated[
         list[str] | None,
-        typer.Option("--example", help="An example of a task for it. May be repeated.", show_default=False),
+        typer.Option(
+            "--example", metavar="TEXT", help="An example of a task for it. May be repeated.", show_default=False
+        ),
     ] = None,
     *,
     max_concurrency: Annotated[
         int | None,
-        typer.Option("--max-concurrency", min=1, help="The most tasks it works on at once.", show_default=False),
+        typer.Option(
+            "--max-concurrency", metavar="N", min=1, help="The most tasks it works on at once.", show_default=False
+        ),
     ] = None,
     store: StoreOption = None,
 ) -> None:

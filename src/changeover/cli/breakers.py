@@ -9,11 +9,12 @@ import typer
 
 from changeover.cli.exits import say, tell
 from changeover.cli.options import JsonOption, StoreOption, for_agent, in_store
+from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.faults import Circuit
 
-app = typer.Typer(help="List, open and reset the circuit breakers of receivers.", no_args_is_help=True)
+app = App("List, open and reset the circuit breakers of receivers.")
 
 ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The id of the agent.", show_default=False)]
 

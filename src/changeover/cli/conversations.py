@@ -7,16 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from changeover.cli.options import ALL_ROWS, JsonOption, LimitOption, OpenStore, StoreOption, in_store
+from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
     from changeover.relay.lists import ConversationRow
     from changeover.stores.views import Views
 
-Status = Literal["running", "waiting", "completed", "failed", "cancelled"]
+Status = Literal["running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
 
-def conversations(
-    status: Annotated[Status | None, typer.Option("--status", show_default=False)] = None,
+app = App("List conversations.")
+
+
+@app.command("list")
+def list_conversations(
+    status: Annotated[
+        Status | None,
+        typer.Option(
+            "--status", metavar="STATUS", help=f"Only those with this status. {among(Status)}", show_default=False
+        ),
+    ] = None,
     delegates: Annotated[bool, typer.Option("--delegates", help="Include the conversations of delegates.")] = False,
     limit: LimitOption = 20,
     store: StoreOption = None,

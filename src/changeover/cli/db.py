@@ -9,8 +9,9 @@ import typer
 
 from changeover.cli.exits import Exit, errors_reported, say, tell
 from changeover.cli.options import JsonOption, StoreOption, store_of, store_to_make
+from changeover.cli.terminal.help import App
 
-app = typer.Typer(help="Create, upgrade and check the tables of a store.", no_args_is_help=True)
+app = App("Create, upgrade and check the tables of a store.", no_args_is_help=True)
 
 
 @app.command()
@@ -75,7 +76,7 @@ def check(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 
 async def _checked(store: str | None) -> tuple[int, dict[str, str]]:
-    from changeover.cli.terminal.render import console
+    from changeover.cli.exits import console
     from changeover.stores.views import open_views
 
     count, faults = 0, {}

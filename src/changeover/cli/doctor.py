@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
@@ -15,26 +15,19 @@ from changeover.cli.exits import Exit, error_text
 from changeover.cli.options import FILE, VARIABLE, JsonOption, StoreOption, has_default_store, store_to_make
 
 OLDEST = (3, 11)
-NEEDED = ("alembic", "msgspec", "pydantic", "pydantic-ai-slim", "rich", "sqlalchemy", "typer")
-EXTRAS = {
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "google": "google.genai",
-    "bedrock": "boto3",
-    "mcp": "mcp",
-    "postgres": "psycopg",
-    "server": "fastapi",
-    "temporal": "temporalio",
-    "a2a": "a2a",
-    "otel": "opentelemetry.sdk",
-    "wordllama": "wordllama",
-}
-"""Each extra, and a module that it installs."""
-KEYS = (
-    *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
-    *("GROQ_API_KEY", "MISTRAL_API_KEY", "CO_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
-    *("AZURE_OPENAI_API_KEY", "HF_TOKEN", "OLLAMA_BASE_URL"),
+NEEDED = (
+    *("alembic", "jsonschema", "msgspec", "pydantic", "pydantic-ai-slim", "pyyaml", "rich", "splintr-rs", "sqlalchemy"),
+    "typer",
 )
+PROVIDERS = {
+    "openai": ("openai", ("OPENAI_API_KEY",)),
+    "anthropic": ("anthropic", ("ANTHROPIC_API_KEY",)),
+    "google": ("google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+    "bedrock": ("boto3", ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK")),
+}
+"""Each extra for models, a module that it installs, and the variables of which one is needed."""
+EXTRAS = {"postgres": "psycopg", "wordllama": "wordllama"}
+"""Each other extra, and a module that it installs."""
 
 
 class Finding(NamedTuple):
@@ -65,9 +58,8 @@ def _findings(store: str | None) -> Iterator[Finding]:
     yield _python()
     yield Finding("changeover", "ok", version("changeover"))
     yield from map(_package, NEEDED)
+    yield from (_extra(name, *needed) for name, needed in PROVIDERS.items())
     yield from (_extra(name, module) for name, module in EXTRAS.items())
-    names = [name for name in KEYS if os.environ.get(name)]
-    yield Finding("keys", "ok" if names else "note", ", ".join(names) or "none is set; model='offline' needs no key")
     yield _store(store)
 
 
@@ -84,10 +76,13 @@ def _package(name: str) -> Finding:
         return Finding(name, "wrong", "missing; reinstall with: pip install --force-reinstall changeover")
 
 
-def _extra(name: str, module: str) -> Finding:
-    if _is_installed(module):
-        return Finding(f"extra {name}", "ok", "installed")
-    return Finding(f"extra {name}", "note", f"not installed: pip install 'changeover[{name}]'")
+def _extra(name: str, module: str, keys: Sequence[str] = ()) -> Finding:
+    if not _is_installed(module):
+        return Finding(f"extra {name}", "note", f"not installed: pip install 'changeover[{name}]'")
+    found = [key for key in keys if os.environ.get(key)]
+    if keys and not found:
+        return Finding(f"extra {name}", "note", f"installed; to use its models, set {' or '.join(keys)}")
+    return Finding(f"extra {name}", "ok", f"installed, {found[0]} is set" if found else "installed")
 
 
 def _is_installed(module: str) -> bool:

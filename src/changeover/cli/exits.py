@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from inspect import cleandoc
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CONTROL = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
@@ -19,6 +23,8 @@ CONTROL = re.compile(
 """An escape sequence, or a control character other than a newline."""
 STEERING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """A character that turns the direction of a text, or half a character, which no terminal can print."""
+LONGEST = 500
+"""How many characters of a text are shown on a line of ours."""
 RAW = re.compile(rf"{STEERING.pattern}|[\x7f-\x9f]")
 
 
@@ -68,6 +74,19 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
+def short(text: str) -> str:
+    """The beginning of a text on one line; the log has all of it."""
+    shown = one_line(text)
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
+
+
+def console(error: bool = False) -> Console:
+    """Standard output or error: coloured on a terminal, plain in a pipe or if NO_COLOR is set."""
+    from rich.console import Console
+
+    return Console(color_system=None if os.environ.get("NO_COLOR") else "auto", highlight=False, stderr=error)
+
+
 def say(text: str) -> None:
     """Print a result on standard output."""
     typer.echo(clean(text))
@@ -80,7 +99,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def errors_reported() -> Iterator[None]:
-    """Print a Mistake, a ChangeoverError or an argument that is no text on standard error, and exit with code 1."""
+    """Print a Mistake, a ChangeoverError or invalid UTF-8 in an argument on standard error, and exit with code 1."""
     from changeover.errors import ChangeoverError
 
     _configure_log()
@@ -92,7 +111,7 @@ def errors_reported() -> Iterator[None]:
     except UnicodeEncodeError as error:
         if not STEERING.match(error.object[error.start]):
             raise
-        tell("changeover: an argument holds bytes that are no UTF-8, which no store can look for")
+        tell("changeover: an argument is not valid UTF-8")
         raise typer.Exit(Exit.FAILED) from None
 
 
@@ -105,18 +124,17 @@ def error_text(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-class _LineFormatter(logging.Formatter):
-    """One line per record: an exception is appended to the line, without a traceback."""
+class _LogHandler(logging.Handler):
+    """One line on standard error per record: an exception is appended to it, without a traceback."""
 
-    def format(self, record: logging.LogRecord) -> str:
+    def emit(self, record: logging.LogRecord) -> None:
         raised = f": {type(record.exc_info[1]).__name__}: {record.exc_info[1]}" if record.exc_info else ""
-        return clean(f"changeover: {record.getMessage()}{raised}")
+        out, text = console(error=True), clean(f"changeover: {record.getMessage()}{raised}")
+        out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
 def _configure_log() -> None:
     # A configuration made by the team's module or by the environment is kept.
     logger = logging.getLogger("changeover")
     if not logger.handlers and not logging.getLogger().handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_LineFormatter())
-        logger.addHandler(handler)
+        logger.addHandler(_LogHandler())

@@ -7,33 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, say
-from changeover.cli.options import JsonOption, OpenStore, StoreOption, in_store
+from changeover.cli.options import JsonOption, OpenStore, StoreOption, TeamOption, in_store
+from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.routing.experiment import Experiment
     from changeover.routing.statistics import Outcomes
     from changeover.routing.verdict import Comparison, Verdict
 
-app = typer.Typer(help="List experiments, and compare the outcomes of their variants.", no_args_is_help=True)
+app = App("List experiments, and compare the outcomes of their variants.")
 
-TeamOption = Annotated[
-    str | None,
-    typer.Option(
-        "--team",
-        metavar="TEAM",
-        help="The team that declares the experiments. Variants are compared with the first one it declares; without a"
-        " team, with the first by name.",
-        show_default=False,
-    ),
+MeasureOption = Annotated[
+    str, typer.Option("--measure", metavar="NAME", help="success, tokens, cost, seconds, or a custom measure.")
 ]
-MeasureOption = Annotated[str, typer.Option("--measure", help="success, tokens, cost, seconds, or a custom measure.")]
 
 
 @app.command("list")
 def list_experiments(
     store: StoreOption = None, team: TeamOption = None, measure: MeasureOption = "success", as_json: JsonOption = False
 ) -> None:
-    """List the experiments of a store, each with its current verdict."""
+    """List the experiments of a store, each with its current verdict.
+
+    Variants are compared with the first that the team declares; without a team, with the first by name.
+    """
     from changeover.cli.terminal.render import print_table
 
     verdicts = [_verdict(each, outcomes, measure) for each, outcomes in _found(store, team)]

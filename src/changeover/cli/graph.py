@@ -10,6 +10,7 @@ import typer
 
 from changeover.cli.exits import Mistake, errors_reported, say
 from changeover.cli.options import OpenStore, StoreOption, in_store
+from changeover.cli.terminal.help import among
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +33,7 @@ def graph(
             show_default=False,
         ),
     ],
-    format: Annotated[Format, typer.Option("--format", help="The format of the drawing.")] = "text",
+    format: Annotated[Format, typer.Option("--format", metavar="FORMAT", help=among(Format))] = "text",
     store: StoreOption = None,
 ) -> None:
     """Draw a team, or the handoffs of a conversation."""
@@ -80,7 +81,7 @@ def _drawn_course(course: Course, format: Format) -> str:
 
 def _wrapped(text: str) -> str:
     """The drawing with long lines wrapped to the terminal, and the branches continued beside them."""
-    from changeover.cli.terminal.render import console
+    from changeover.cli.exits import console
 
     out = console()
     if not out.is_terminal:
@@ -110,5 +111,4 @@ def _encodable(text: str) -> str:
 
     if (sys.stdout.encoding or "").lower().startswith("utf"):
         return text
-    plain = text.translate(str.maketrans("├└│─▶", "|`|->")).replace("…", "...")
-    return plain.encode(sys.stdout.encoding or "ascii", "replace").decode(sys.stdout.encoding or "ascii")
+    return text.translate(str.maketrans("├└│─▶", "|`|->")).replace("…", "...")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -12,35 +12,43 @@ import typer
 from changeover.cli.exits import Exit, Mistake, add_exits, errors_reported, one_line, say, tell
 from changeover.cli.options import (
     ByOption,
-    DecidingTeamOption,
     IdArgument,
+    JsonLinesOption,
     JsonOption,
     LimitOption,
     OpenStore,
     StoreOption,
+    TeamOption,
     TeamStoreOption,
     WithinOption,
     in_store,
+    required_team,
     seconds,
 )
+from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.cli.terminal.stuck_work import StuckWork
     from changeover.relay.lists import HandoffRow
+    from changeover.relay.stream import StreamItem
     from changeover.stores.views import Views
-    from changeover.team import Team
 
 State = Literal["PENDING", "ACCEPTED", "REJECTED", "WORKING", "COMPLETE", "FAILED", "TIMEOUT", "RETURNED"]
+HandoffMode = Literal["transfer", "delegate"]
 
-app = typer.Typer(help="List and show handoffs; find, retry and cancel stuck ones.", no_args_is_help=True)
+app = App("List and show handoffs; find, retry and cancel stuck ones.")
 
 
 @app.command("list")
 def list_handoffs(
-    state: Annotated[State | None, typer.Option("--state", "--status", case_sensitive=False)] = None,
-    mode: Annotated[Literal["transfer", "delegate"] | None, typer.Option("--mode", show_default=False)] = None,
+    state: Annotated[
+        State | None, typer.Option("--state", "--status", metavar="STATE", case_sensitive=False, help=among(State))
+    ] = None,
+    mode: Annotated[
+        HandoffMode | None, typer.Option("--mode", metavar="MODE", help=among(HandoffMode), show_default=False)
+    ] = None,
     conversation: WithinOption = None,
     *,
     limit: LimitOption = 20,
@@ -103,7 +111,9 @@ def stuck(
     older: Annotated[
         float, typer.Option("--older", metavar="SECONDS", callback=seconds, help="Only work stuck for that long.")
     ] = 0.0,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The most entries to show, oldest first.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="The most entries to show, oldest first.")
+    ] = 20,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -141,48 +151,43 @@ def retry(id: IdArgument, store: StoreOption = None) -> None:
 @app.command()
 def cancel(
     id: IdArgument,
-    team: DecidingTeamOption = None,
-    reason: Annotated[str, typer.Option("--reason", help="The reason, for the log.", show_default=False)] = "",
+    team: TeamOption = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="The reason, for the log.", show_default=False)
+    ] = "",
     *,
     by: ByOption = None,
     store: TeamStoreOption = None,
-    as_json: JsonOption = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Cancel a handoff that is under way or waits in the queue.
 
     If its sender continues, it continues here.
     """
-    if team is None:
-        raise typer.BadParameter(
-            "only its team knows what follows when a handoff ends: give it as --team TEAM, or set CHANGEOVER_TEAM",
-            param_hint="--team",
-        )
     with errors_reported():
         from changeover.cli.teams import working_team
         from changeover.cli.terminal.prompt import user_name
-        from changeover.cli.terminal.run_report import NextCommands, RunReport, resume_shown
-        from changeover.facts import RunResult
+        from changeover.cli.terminal.run_report import NextCommands, RunReport
         from changeover.ids import conversation_of, root_of
 
-        found, _ = working_team(team, store)
+        address = required_team(team, "only its team knows what follows when a handoff ends")
+        if ":" not in id:
+            raise Mistake(f"{id!r} is not the id of a handoff; see: changeover handoffs list")
+        found, _ = working_team(address, store)
+        conversation = root_of(conversation_of(id))
 
-        async def cancelled() -> RunResult:
-            await _cancel(found, id, by if by is not None else user_name(), reason)
-            return await resume_shown(found, root_of(conversation_of(id)))
+        async def cancelled() -> AsyncGenerator[StreamItem, None]:
+            status = await found.status(id)
+            if not await found.cancel(id, by=by if by is not None else user_name(), reason=reason):
+                raise Mistake(f"{id} has ended: {status.state}")
+            async for item in found.follow(conversation):
+                yield item
 
-        report = RunReport(found, NextCommands(team, store), success=("completed", "cancelled"))
-        raise typer.Exit(asyncio.run(report.print(cancelled, as_json)))
+        report = RunReport(found, NextCommands(address, store), success=("completed", "cancelled"))
+        raise typer.Exit(report.run(conversation, cancelled, as_json))
 
 
 add_exits(cancel)
-
-
-async def _cancel(team: Team, id: str, by: str, reason: str) -> None:
-    if ":" not in id:
-        raise Mistake(f"{id!r} is not the id of a handoff; see: changeover handoffs list")
-    status = await team.status(id)
-    if not await team.cancel(id, by=by, reason=reason):
-        raise Mistake(f"{id} has ended: {status.state}")
 
 
 async def _retry(opened: OpenStore, id: str) -> str:
@@ -224,7 +229,7 @@ def _print_stuck_json(found: list[StuckWork]) -> None:
 
 
 def _print_stuck(found: list[StuckWork]) -> None:
-    from changeover.cli.terminal.render import console
+    from changeover.cli.exits import console
 
     if not found:
         tell("nothing is stuck")

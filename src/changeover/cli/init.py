@@ -93,11 +93,12 @@ A team of agents that hand work to one another, made with Changeover.
     changeover chat team.py
     changeover graph team.py
 
-Conversations are kept in `changeover.db`:
+In the chat, type "Please refund order 1042": a refund waits for your approval. Conversations are kept in
+`changeover.db`:
 
     changeover conversations
-    changeover handoffs list
-    changeover approvals list
+    changeover handoffs
+    changeover approvals
 
 ## Test it
 
@@ -136,4 +137,4 @@ def init(
             raise Mistake(f"{folder} cannot be created: {error.strerror}") from error
     say(f"Created {folder}: {', '.join(FILES)}. Next:")
     say(f"\n  cd {shlex.quote(str(folder))}")
-    say('  changeover run team.py "I was charged twice for order 1042"\n  python -m pytest')
+    say('  changeover run team.py "I was charged twice for order 1042"\n  changeover chat team.py\n  python -m pytest')

@@ -94,7 +94,8 @@ def _print_json(
 
 
 def _print(agents: Mapping[str, AgentMetrics], pairs: Mapping[tuple[str, str], PairMetrics]) -> None:
-    from changeover.cli.terminal.render import console, print_table, without_empty
+    from changeover.cli.exits import console
+    from changeover.cli.terminal.render import print_table, without_empty
 
     out = console()
     table = MetricsTable(out)

@@ -27,21 +27,16 @@ FILE = "changeover.db"
 ALL_ROWS = 10_000
 """The limit of a list that is read whole, to count or to search in it."""
 
-TeamArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="TEAM",
-        help="file.py:name, package.module:name (a Team, or a function that returns one) or a YAML file.",
-        show_default=False,
-    ),
-]
+TEAM_FORMS = "file.py, file.py:name, package.module:name (a Team, or a function that returns one) or a YAML file."
+TeamArgument = Annotated[str, typer.Argument(metavar="TEAM", help=TEAM_FORMS, show_default=False)]
+STORE_FORMS = "A file, sqlite:///file.db or postgresql://user@host/name."
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An id from the list.", show_default=False)]
 StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
-        metavar="URL",
-        help=f"sqlite:///file.db or postgresql://user@host/name. Default: ${VARIABLE}, else ./{FILE} if it exists.",
+        metavar="STORE",
+        help=f"{STORE_FORMS} Default: ${VARIABLE}, else ./{FILE} if it exists.",
         show_default=False,
     ),
 ]
@@ -49,23 +44,21 @@ TeamStoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
-        metavar="URL",
-        help=f"A store instead of the team's own. Default: the team's own, else ${VARIABLE}, else ./{FILE} (created if"
-        " missing).",
+        metavar="STORE",
+        help=f"{STORE_FORMS} Default: the team's own, else ${VARIABLE}, else ./{FILE}, which is made if it is missing.",
         show_default=False,
     ),
 ]
-DecidingTeamOption = Annotated[
+TeamOption = Annotated[
     str | None,
     typer.Option(
-        "--team",
-        metavar="TEAM",
-        envvar="CHANGEOVER_TEAM",
-        help="The team whose run continues: file.py:name, package.module:name or a YAML file. Required.",
-        show_default=False,
+        "--team", metavar="TEAM", envvar="CHANGEOVER_TEAM", help=f"The team. {TEAM_FORMS}", show_default=False
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonLinesOption = Annotated[
+    bool, typer.Option("--json", help="Print each event as a line of JSON, and last the result.")
+]
 NoHandoffsOption = Annotated[bool, typer.Option("--no-handoffs", help="Switch handoffs off: each agent works alone.")]
 RoleOption = Annotated[
     list[str] | None,
@@ -109,7 +102,7 @@ WithinOption = Annotated[
     str | None,
     typer.Option("--conversation", metavar="ID", help="Only this conversation and its delegates.", show_default=False),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The most rows to show, newest first.")]
+LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most rows to show, newest first.")]
 
 
 def seconds(value: float) -> float:
@@ -126,23 +119,36 @@ def positive_seconds(value: float) -> float:
     return value
 
 
+def required_team(address: str | None, why: str) -> str:
+    """The team that a command cannot do without; raises BadParameter if none is given."""
+    if address is None:
+        raise typer.BadParameter(f"{why}: give it as --team TEAM, or set CHANGEOVER_TEAM", param_hint="--team")
+    return address
+
+
 def has_default_store() -> bool:
     """True if the environment or the current folder has a store for commands that name none."""
     return bool(os.environ.get(VARIABLE)) or Path(FILE).exists()
 
 
-def store_of(url: str | None) -> Store:
+def store_of(store: str | None) -> Store:
     """The store that a command reads; raises Mistake if none is given and there is no default."""
-    if not url and not has_default_store():
-        raise Mistake(f"which store? Give --store URL or set {VARIABLE}; there is no {FILE} here")
-    return store_to_make(url)
+    if not store and not has_default_store():
+        raise Mistake(f"which store? Give --store (a file or a URL) or set {VARIABLE}; there is no {FILE} here")
+    return store_to_make(store)
 
 
-def store_to_make(url: str | None) -> Store:
+def store_to_make(store: str | None) -> Store:
     """The store that a command may create."""
     from changeover.stores.store import Store
 
-    return Store(url or os.environ.get(VARIABLE) or f"sqlite:///{FILE}")
+    return Store(store_url(store or os.environ.get(VARIABLE) or FILE))
+
+
+def store_url(store: str) -> str:
+    """The URL of a store that was given as URL or file."""
+    # What has a colon or an equals sign is meant as an address, and its faults are reported as such.
+    return store if ":" in store or "=" in store else f"sqlite:///{store}"
 
 
 class OpenStore:

@@ -9,11 +9,12 @@ import typer
 
 from changeover.cli.exits import one_line, say, tell
 from changeover.cli.options import JsonOption, StoreOption, in_store
+from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.routing.experience import Standing
 
-app = typer.Typer(help="Show and reset what the router has learned about agents.", no_args_is_help=True)
+app = App("Show and reset what the router has learned about agents.")
 
 BAR_WIDTH = 10
 
@@ -23,8 +24,8 @@ CapabilityOption = Annotated[
 AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this agent.", show_default=False)]
 
 
-@app.command("show")
-def show_standings(
+@app.command("list")
+def list_standings(
     capability: CapabilityOption = None,
     agent: AgentOption = None,
     store: StoreOption = None,
@@ -53,7 +54,7 @@ def reset_learning(capability: CapabilityOption = None, agent: AgentOption = Non
 
     gone = in_store(store, lambda opened: reset(opened.log.experience, time.time(), capability, agent))
     if not gone:
-        tell("nothing to forget; see: changeover router show")
+        tell("nothing to forget; see: changeover router")
     for each in gone:
         say(f"{each.tasks} {'task' if each.tasks == 1 else 'tasks'} of {each.agent} at {each.capability} forgotten")
 

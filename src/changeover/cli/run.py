@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Annotated, Any
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from changeover.cli.exits import Exit, add_exits, errors_reported, tell
+from changeover.cli.exits import Mistake, add_exits, errors_reported
 from changeover.cli.options import (
     AgentOption,
     ContextOption,
     ConversationOption,
-    JsonOption,
+    JsonLinesOption,
     NoHandoffsOption,
     TeamArgument,
     TeamStoreOption,
     UserOption,
 )
+
+if TYPE_CHECKING:
+    from changeover.cli.terminal.run_report import RunReport
+    from changeover.team import Team
 
 AttachOption = Annotated[
     list[str] | None,
@@ -33,7 +38,10 @@ AttachOption = Annotated[
 
 def run(  # noqa: PLR0913 - each is a declared option
     team: TeamArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The user's message.", show_default=False)],
+    text: Annotated[
+        str,
+        typer.Argument(metavar="TEXT", help="The user's message; - reads it from standard input.", show_default=False),
+    ],
     *,
     conversation: ConversationOption = None,
     agent: AgentOption = None,
@@ -41,34 +49,26 @@ def run(  # noqa: PLR0913 - each is a declared option
     context: ContextOption = None,
     attach: AttachOption = None,
     store: TeamStoreOption = None,
-    as_json: JsonOption = False,
+    as_json: JsonLinesOption = False,
     no_handoffs: NoHandoffsOption = False,
 ) -> None:
     """Send a message to a team and print its answer.
 
-    On a terminal, handoffs are shown as they happen.
+    A terminal shows what the agents do as it happens; a pipe gets the answer alone.
     """
-    options = {
-        "conversation": conversation,
-        "agent": agent,
-        "user": user,
-        "context": variables(context),
-        "files": attach,
-    }
+    options: dict[str, Any] = {"agent": agent, "user": user, "context": variables(context), "files": attach}
     with errors_reported():
-        from changeover.cli.teams import working_team
-        from changeover.cli.terminal.run_report import NextCommands, RunReport, run_shown
-
-        found, _ = working_team(team, store, not no_handoffs)
-        report = RunReport(found, NextCommands(team, store))
-        raise typer.Exit(_exit_code(report.print(lambda: run_shown(found, text, options), as_json)))
+        said = _message(text)
+        report, found = _report(team, store, not no_handoffs)
+        id = conversation or os.urandom(4).hex()  # chosen here, to name it after Ctrl-C
+        raise typer.Exit(report.run(id, lambda: found.stream(said, conversation=id, **options), as_json))
 
 
 def resume(
     team: TeamArgument,
     conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its id.", show_default=False)],
     store: TeamStoreOption = None,
-    as_json: JsonOption = False,
+    as_json: JsonLinesOption = False,
     no_handoffs: NoHandoffsOption = False,
 ) -> None:
     """Continue a conversation that was interrupted or failed.
@@ -76,15 +76,31 @@ def resume(
     A failed step is retried. If nothing is left to do, the last answer is printed.
     """
     with errors_reported():
-        from changeover.cli.teams import working_team
-        from changeover.cli.terminal.run_report import NextCommands, RunReport, resume_shown
-
-        found, _ = working_team(team, store, not no_handoffs)
-        report = RunReport(found, NextCommands(team, store))
-        raise typer.Exit(_exit_code(report.print(lambda: resume_shown(found, conversation), as_json)))
+        report, found = _report(team, store, not no_handoffs)
+        raise typer.Exit(report.run(conversation, lambda: found.follow(conversation), as_json))
 
 
 add_exits(run, resume)
+
+
+def _report(address: str, store: str | None, handoffs: bool) -> tuple[RunReport, Team]:
+    from changeover.cli.teams import working_team
+    from changeover.cli.terminal.run_report import NextCommands, RunReport
+
+    team, _ = working_team(address, store, handoffs)
+    return RunReport(team, NextCommands(address, store)), team
+
+
+def _message(text: str) -> str:
+    """The text itself, or standard input for `-`; raises BadParameter if it is empty."""
+    if text == "-":
+        try:
+            text = sys.stdin.buffer.read().decode()
+        except UnicodeDecodeError:
+            raise Mistake("standard input is not valid UTF-8") from None
+    if not text.strip():
+        raise typer.BadParameter("the message is empty", param_hint="TEXT")
+    return text
 
 
 def variables(given: list[str] | None) -> dict[str, Any]:
@@ -104,12 +120,3 @@ def variables(given: list[str] | None) -> dict[str, Any]:
 def _not_json(word: str) -> Any:
     # Python's reader accepts NaN and Infinity; JSON does not have them, and a store could not keep them.
     raise ValueError(word)
-
-
-def _exit_code(work: Any) -> Exit:
-    try:
-        code: Exit = asyncio.run(work)
-    except KeyboardInterrupt:
-        tell("Interrupted; everything recorded is kept. See: changeover conversations, changeover resume")
-        return Exit.INTERRUPTED
-    return code

@@ -17,18 +17,24 @@ from changeover.cli.options import (
     WithinOption,
     in_store,
 )
+from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
     from changeover.relay.lists import TaskRow
 
 Status = Literal["pending", "running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
-app = typer.Typer(help="List and show tasks: the work of one agent within a run.", no_args_is_help=True)
+app = App("List and show tasks: the work of one agent within a run.")
 
 
 @app.command("list")
 def list_tasks(
-    status: Annotated[Status | None, typer.Option("--status", show_default=False)] = None,
+    status: Annotated[
+        Status | None,
+        typer.Option(
+            "--status", metavar="STATUS", help=f"Only tasks with this status. {among(Status)}", show_default=False
+        ),
+    ] = None,
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only tasks of this agent.", show_default=False)
     ] = None,

@@ -24,11 +24,14 @@ YAML = (".yaml", ".yml")
 
 def load_team(address: str, folder: Path | None = None) -> Team:
     """The team at this address; raises Mistake, or MisconfiguredError if its declarations are wrong."""
+    from changeover.documents.yaml_value import DocumentError
     from changeover.errors import MisconfiguredError
 
     build = _from_yaml if address.endswith(YAML) else _from_python
     try:
         return build(address, folder or Path())
+    except DocumentError:
+        raise  # its faults name the file
     except MisconfiguredError as error:
         raise MisconfiguredError(*(f"{address}: {fault}" for fault in error.faults)) from error
 
@@ -58,7 +61,6 @@ def _without_handoffs(world: World) -> World:
 
 def _from_yaml(address: str, folder: Path) -> Team:
     from changeover.documents.team_document import read_team
-    from changeover.documents.yaml_value import DocumentError
     from changeover.team import Team
 
     file = folder / address
@@ -66,8 +68,10 @@ def _from_yaml(address: str, folder: Path) -> Team:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise Mistake(f"there is no file {file}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"{file} cannot be read: {error}") from error
+    except UnicodeDecodeError:
+        raise Mistake(f"{file} is not valid UTF-8") from None
+    except OSError as error:
+        raise Mistake(f"{file} cannot be read: {error.strerror}") from error
 
     def imported(module: str, name: str) -> Any:
         try:
@@ -75,10 +79,7 @@ def _from_yaml(address: str, folder: Path) -> Team:
         except Mistake as mistake:
             raise ImportError(str(mistake)) from mistake
 
-    try:
-        document = read_team(text, str(file), imported)
-    except DocumentError as error:
-        raise Mistake(str(error)) from error
+    document = read_team(text, str(file), imported)
     return Team(document.members, **document.options)
 
 

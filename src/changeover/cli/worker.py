@@ -22,7 +22,9 @@ def worker(  # noqa: PLR0913 - each is a declared option
             "--agents", metavar="ID,ID", help="The agents to serve. Default: all with pull=True.", show_default=False
         ),
     ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="The most tickets to work on at once.")] = 4,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", metavar="N", min=1, help="The most tickets to work on at once.")
+    ] = 4,
     lease: Annotated[
         float,
         typer.Option(
@@ -39,7 +41,10 @@ def worker(  # noqa: PLR0913 - each is a declared option
         ),
     ] = 30.0,
     name: Annotated[
-        str, typer.Option("--name", help="Its name in the log. Default: host and process.", show_default=False)
+        str,
+        typer.Option(
+            "--name", metavar="NAME", help="Its name in the log. Default: host and process.", show_default=False
+        ),
     ] = "",
     drain: Annotated[bool, typer.Option("--drain", "--once", help="Exit when nothing is left to claim.")] = False,
     store: TeamStoreOption = None,
@@ -65,9 +70,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
 
         found, where = working_team(team, store)
         if isinstance(found.declared.store, MemoryLog):
-            raise Mistake(
-                f"{team} keeps its conversations in memory, which other processes cannot reach; give --store URL"
-            )
+            raise Mistake(f"{team} keeps its conversations in memory, which other processes cannot reach; give --store")
         served = _named(agents) if agents is not None else _pulled(found, team)
         terms = {"concurrency": concurrency, "lease": lease, "grace": grace, "name": name}
         shown = database_of(where).shown if where else ""
@@ -91,5 +94,5 @@ def _pulled(team: Team, address: str) -> list[str]:
             f" or name the agents to serve by --agents"
         )
     if served and (alone := [id for id in pulled if id not in served]):
-        tell(f"Not served: {', '.join(alone)}. Agents without a model need a program of yours (see Team.claim).")
+        tell(f"Not served: {', '.join(alone)}. Agents without a model need a program that claims their tickets.")
     return served or pulled

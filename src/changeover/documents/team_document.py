@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import inf
 from typing import Any, get_args
 
@@ -13,7 +13,7 @@ from msgspec.structs import fields
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff, OnEnd, delegate, handoff
 from changeover.agent.variable import TYPES, Variable
-from changeover.documents.yaml_value import Reader, YamlValue, parse_yaml
+from changeover.documents.yaml_value import DocumentError, Reader, YamlValue, joined, parse_yaml, read_all
 from changeover.guards.approval import Approval
 from changeover.guards.limits import TIERS, Limits
 from changeover.handoffs.reference import Reference
@@ -42,18 +42,21 @@ def read_team(text: str, source: str, importer: Importer = no_imports) -> TeamDo
     """Read a team from YAML or JSON.
 
     `source` names the document in errors. `importer` loads the Python objects that it names, such as tools; without
-    one, naming an object is an error. Raises DocumentError with the line and column of the first fault.
+    one, naming an object is an error. Raises one DocumentError with all faults, each with its line and column.
     """
     reader = _TeamReader(importer)
-    values = parse_yaml(text, source).entries("a mapping with agents", reader.team, ("agents",))
-    # The ids come first: a reference to an agent is checked where it is written.
+    values, faults = parse_yaml(text, source).look("a mapping with agents", reader.team, ("agents",))
+    if "agents" not in values:
+        raise joined(faults)
     agents = values["agents"].items("a list of agents")
-    for value in agents:
-        reader.ids.append(value.entries("an agent with an id", reader.member, ("id",))["id"].text())
     if not agents:
         raise values["agents"].error("expected at least one agent, found none")
-    options = {key: reader.team[key](value) for key, value in values.items() if key != "agents"}
-    return TeamDocument([reader.read_member(value) for value in agents], options)
+    # The ids come first: a reference to an agent is checked where it is written.
+    reader.ids = [id for value in agents if (id := reader.id_of(value))]
+    options = {key: partial(reader.team[key], value) for key, value in values.items() if key != "agents"}
+    members = {index: partial(reader.read_member, value) for index, value in enumerate(agents)}
+    found = read_all({**options, **members}, faults)
+    return TeamDocument([found[index] for index in members], {key: found[key] for key in options})
 
 
 class _TeamReader:
@@ -80,7 +83,7 @@ class _TeamReader:
             "model": _model,
             "strategy": self._strategy,
             "briefing": YamlValue.text,
-            "tools": lambda value: [self._object(item) for item in value.items("a list of tools by import path")],
+            "tools": lambda value: value.each(self._object, "a list of tools by import path"),
             "handoffs": self._handoffs,
             **dict.fromkeys(("parallel_tools", "accepts_handoffs", "pull", "person"), YamlValue.boolean),
             "settings": YamlValue.raw,
@@ -93,7 +96,7 @@ class _TeamReader:
             "delegate": YamlValue.boolean,
             **dict.fromkeys(("name", "description", "instructions"), YamlValue.text),
             "approval": _approval,
-            "alternatives": lambda value: [self._agent(item) for item in value.items("a list of ids")],
+            "alternatives": lambda value: value.each(self._agent, "a list of ids"),
             "timeout": _timeout,
             "strategy": self._strategy,
             "variables": _variables,
@@ -105,6 +108,14 @@ class _TeamReader:
             "merge": lambda value: value.one_of("merge", "replace"),
         }
         self._delegate = {**either, "final": YamlValue.boolean, "max_iterations": YamlValue.integer}
+
+    def id_of(self, value: YamlValue) -> str:
+        """The id of a member; empty if it has none, which is reported when the member is read."""
+        found = value.look("an agent", self.member)[0] if value.is_mapping() else {}
+        try:
+            return found["id"].text() if "id" in found else ""
+        except DocumentError:
+            return ""
 
     def read_member(self, value: YamlValue) -> Member:
         """An Agent, a Function or a Person."""
@@ -124,7 +135,7 @@ class _TeamReader:
     def _handoffs(self, value: YamlValue) -> Any:
         if not value.is_list() and value.raw() == "auto":
             return AUTO
-        return [self._handoff(item) for item in value.items("auto, or a list of ids and of mappings with 'to'")]
+        return value.each(self._handoff, "auto, or a list of ids and of mappings with 'to'")
 
     def _handoff(self, value: YamlValue) -> str | Handoff | Delegate:
         if not value.is_mapping():
@@ -212,7 +223,7 @@ def _model(value: YamlValue) -> str | list[str]:
 
 
 def _variables(value: YamlValue) -> list[Variable]:
-    return [_variable(item) for item in value.items("a list of variables")]
+    return value.each(_variable, "a list of variables")
 
 
 def _variable(value: YamlValue) -> Variable:

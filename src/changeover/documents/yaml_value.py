@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, TypeVar
 
 import yaml
@@ -11,6 +12,7 @@ from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from changeover.errors import MisconfiguredError
 
+K = TypeVar("K")
 T = TypeVar("T")
 Reader = Callable[["YamlValue"], Any]
 """Reads one value; raises DocumentError."""
@@ -27,6 +29,28 @@ class DocumentError(MisconfiguredError):
         self.line = mark.line + 1 if mark else None
         self.column = mark.column + 1 if mark else None
         super().__init__(f"{source}, line {self.line}, column {self.column}: {fault}" if mark else f"{source} {fault}")
+
+
+def joined(errors: Sequence[DocumentError]) -> DocumentError:
+    """One error with all faults of a document, in the order of their lines."""
+    first, *others = sorted(errors, key=lambda error: (error.line or 0, error.column or 0))
+    if others:
+        first.faults = tuple(fault for error in (first, *others) for fault in error.faults)
+        first.args = ("\n".join(f"- {fault}" for fault in first.faults),)
+    return first
+
+
+def read_all(readers: Mapping[K, Callable[[], T]], errors: Sequence[DocumentError] = ()) -> dict[K, T]:
+    """What each reader gives; raises DocumentError with the faults of all of them, and with those found before."""
+    found, faults = {}, list(errors)
+    for key, read in readers.items():
+        try:
+            found[key] = read()
+        except DocumentError as error:
+            faults.append(error)
+    if faults:
+        raise joined(faults)
+    return found
 
 
 class YamlValue:
@@ -59,7 +83,11 @@ class YamlValue:
         return self.number(" of seconds")
 
     def texts(self, expected: str = "a list of texts") -> tuple[str, ...]:
-        return tuple(item.text() for item in self.items(expected))
+        return tuple(self.each(YamlValue.text, expected))
+
+    def each(self, read: Callable[[YamlValue], T], expected: str) -> list[T]:
+        """What a reader gives for each value of a list."""
+        return [*read_all({index: partial(read, item) for index, item in enumerate(self.items(expected))}).values()]
 
     def raw(self) -> Any:
         """The value as PyYAML constructs it."""
@@ -85,23 +113,35 @@ class YamlValue:
 
     def mapping(self, expected: str, readers: Mapping[str, Reader], needed: tuple[str, ...] = ()) -> dict[str, Any]:
         """A mapping whose values are read by the reader of their key."""
-        return {key: readers[key](value) for key, value in self.entries(expected, readers, needed).items()}
+        found, faults = self.look(expected, readers, needed)
+        return read_all({key: partial(readers[key], value) for key, value in found.items()}, faults)
 
     def entries(self, expected: str, known: Mapping[str, Any], needed: tuple[str, ...] = ()) -> dict[str, YamlValue]:
         """The values of a mapping by key, unread; every key must be one of `known`, and all of `needed` be there."""
+        found, faults = self.look(expected, known, needed)
+        if faults:
+            raise joined(faults)
+        return found
+
+    def look(
+        self, expected: str, known: Mapping[str, Any], needed: tuple[str, ...] = ()
+    ) -> tuple[dict[str, YamlValue], list[DocumentError]]:
+        """The values of a mapping by key, unread, and the faults of its keys; raises if it is no mapping."""
         if not isinstance(self._node, MappingNode):
             raise self.error(f"expected {expected}, found {self._kind()}")
         found: dict[str, YamlValue] = {}
+        faults = []
         for node, value in self._pairs(self._node):
             key = (at_key := self._at(node)).text()
             if key not in known:
-                raise at_key.error(_unknown(key, known))
-            if key in found:
-                raise at_key.error(f"{key!r} is given twice")
-            found[key] = self._at(value)
+                faults.append(at_key.error(_unknown(key, known)))
+            elif key in found:
+                faults.append(at_key.error(f"{key!r} is given twice"))
+            else:
+                found[key] = self._at(value)
         if missing := [key for key in needed if key not in found]:
-            raise self.error(f"expected {expected}, and {missing[0]!r} is missing")
-        return found
+            faults.append(self.error(f"expected {expected}, and {missing[0]!r} is missing"))
+        return found, faults
 
     def _pairs(self, node: MappingNode) -> list[tuple[Node, Node]]:
         """Keys and values; an own key overrides a key merged in by `<<`."""

@@ -183,7 +183,7 @@ class Metadata(Part, frozen=True, kw_only=True):
     attempt: Count = 1
     """The number of this offer of the task, from 1."""
     max_iterations: Count | None = None
-    """How many model turns the receiver may take; null for the limit of its team."""
+    """How many model turns the receiver may take; null for 15."""
     estimated_tokens: Count | None = None
     """About how many tokens the task and its context have; filled in when a receiver is asked, if it is null."""
     conversation: str = ""

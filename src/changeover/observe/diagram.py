@@ -134,7 +134,7 @@ def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
         if step.sender != current:
             yield (current := step.sender)
         if not step.delegate and not step.declined:
-            yield f"  └─▶ {step.label} [{step.state}]"
+            yield f"  └─▶ {step.receiver}: {step.label} [{step.state}]"
             yield (current := step.receiver)
             continue
         more = following is not None and following.sender == current

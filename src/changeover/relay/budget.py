@@ -150,9 +150,9 @@ def exceeded(state: State, run: Run, limits: Limits, receiver: str, nested: bool
 
 def spent_up(state: State, run: Run, limits: Limits) -> LimitFault | None:
     """The limit that one more model call would exceed."""
-    given = run.spoken.given
-    if given is not None and given.max_iterations and run.turns >= given.max_iterations:
-        return LimitFault("max_iterations", given.max_iterations)
+    most = state.work.max_iterations
+    if most and run.turns >= most:
+        return LimitFault("max_iterations", most)
     if "max_turns" in state.limits or run.turns + run.below.turns >= limits.max_turns:
         return LimitFault("max_turns", limits.max_turns)
     return _over_time(state) or _over_tokens(state, run, limits) or _over_cost(state, run, limits)

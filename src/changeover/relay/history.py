@@ -13,6 +13,8 @@ from changeover.relay.events import (
     Entry,
     Event,
     FellBack,
+    FollowUpDone,
+    FollowUpFailed,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -47,6 +49,8 @@ CALLS = (
     RollbackFailed,
     RollbackDone,
     FellBack,
+    FollowUpFailed,
+    FollowUpDone,
 )
 """Events that name a handoff by its call."""
 TICKETS = (TicketTaken, TicketLapsed)

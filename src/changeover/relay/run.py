@@ -83,6 +83,8 @@ class Task(Struct, gc=False):
     handoff: str | None = None
     """The handoff by which the agent got it."""
     status: Literal["pending", "running", "waiting", "completed", "failed", "cancelled"] = "running"
+    max_iterations: int = 0
+    """Number of replies that the run may take for it; 0 for no limit of its own."""
 
     def begin(self) -> None:
         """The agent has begun to work."""

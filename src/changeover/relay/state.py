@@ -52,6 +52,8 @@ class Undoing(Struct, gc=False):
 
     failed: dict[str, str] = {}
     """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""
+    dropped: dict[str, dict[str, Any]] = {}
+    """Context variables that transfers with merge="replace" dropped, by call."""
 
 
 class State:

@@ -34,6 +34,9 @@ COMPARED: dict[str, tuple[type[TaskRow | HandoffRow | MessageRow | ApprovalRow],
 }
 """The records and fields that are compared. Texts are not: another version may have worded them differently."""
 
+UNDER_WAY = frozenset({"pending", "running", "interrupted", "waiting"})
+"""Statuses of tasks that depend on who works on them when they are read; they compare as equal."""
+
 
 class Check:
     """Checks a store while others may use it."""
@@ -42,12 +45,18 @@ class Check:
         self._dialect, self._ask, self._stored = dialect, ask, stored
 
     async def conversations(self) -> AsyncIterator[tuple[str, str]]:
-        """The id of every conversation, each with its fault; "" if it is sound."""
+        """The id of every conversation, each with its fault; "" if it is sound. Those of which only other tables have
+        rows come last: a log without its conversation is named by its number."""
         after, page = 0, _page(self._dialect)
         while rows := await self._ask(page(after=after, limit=PAGE)):
             for _, id in rows:
                 yield id, await self._fault(id)
             after = rows[-1][0]
+        for number, count in await self._ask(_lost_logs(self._dialect)()):
+            yield f"number {number}", f"its log has {count} entries, but the table conversations lacks it"
+        lost = {id: table for table in COMPARED for (id,) in await self._ask(_lost_rows(self._dialect, table)())}
+        for id, table in lost.items():
+            yield id, f"the table {table} has rows of it, but the table conversations lacks it"
 
     async def _fault(self, conversation: str) -> str:
         try:
@@ -107,7 +116,29 @@ async def _status(lists: SqlLists, conversation: str) -> str:
 
 async def _rows(lists: SqlLists, conversation: str, kind: type[Any], fields: Sequence[str]) -> Counter[Row]:
     records: list[Any] = await lists.listed(kind, {"conversation": conversation}, limit=ALL)
-    return Counter(tuple(getattr(record, field) for field in fields) for record in records)
+    return Counter(tuple(_compared(record, field) for field in fields) for record in records)
+
+
+def _compared(record: Any, field: str) -> Any:
+    value = getattr(record, field)
+    return "under way" if isinstance(record, TaskRow) and field == "status" and value in UNDER_WAY else value
+
+
+@cache
+def _lost_logs(dialect: str) -> Statement:
+    """The numbers that only the log knows, each with the number of its entries."""
+    e = schema.entries.c
+    known = sa.exists().where(schema.conversations.c.number == e.conversation)
+    query = sa.select(e.conversation, sa.func.count()).where(~known).group_by(e.conversation)
+    return Compiler(dialect)(query.order_by(e.conversation))
+
+
+@cache
+def _lost_rows(dialect: str, table: str) -> Statement:
+    """The ids of conversations that only this table knows."""
+    id = schema.METADATA.tables[table].c.conversation
+    known = sa.exists().where(schema.conversations.c.id == id)
+    return Compiler(dialect)(sa.select(id).where(~known).distinct().order_by(id))
 
 
 @cache

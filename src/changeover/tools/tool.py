@@ -96,6 +96,8 @@ class ToolDefinition(Struct, frozen=True):
     """The agents to which a call can hand off, or delegate."""
     delegate: bool = False
     """A call asks a receiver for a result, and does not hand over the conversation."""
+    read_only: bool = False
+    """A call changes nothing."""
 
 
 def without_titles(schema: dict[str, Any]) -> dict[str, Any]:

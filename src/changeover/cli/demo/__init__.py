@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from changeover.cli.exits import errors_reported
+from changeover.cli.options import STORE_FORMS
 
 
 def demo(
@@ -19,11 +20,18 @@ def demo(
     ] = False,
     store: Annotated[
         str | None,
-        typer.Option(metavar="FILE|URL", help="The store for the log.", show_default="a new file, which is kept"),
+        typer.Option(
+            "--store",
+            metavar="STORE",
+            help=f"Keep the log there. {STORE_FORMS}",
+            show_default=False,
+        ),
     ] = None,
     pace: Annotated[
         float | None,
         typer.Option(
+            "--pace",
+            metavar="FACTOR",
             min=0,
             help="Speed of the output: slower above 1, faster below.",
             show_default="1 on a terminal, 0 in a pipe",
@@ -38,9 +46,9 @@ def demo(
         raise typer.BadParameter("choose one", param_hint="--chat and --crash")
     with errors_reported():
         if chat:
-            from changeover.cli.demo.dialogue import chat_with_desk
+            from changeover.cli.demo.play import chat_with_desk
 
-            chat_with_desk(store, pace)
+            chat_with_desk(store)
         elif crash:
             from changeover.cli.demo.crash_demo import crash_desk
 

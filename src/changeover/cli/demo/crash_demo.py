@@ -11,11 +11,12 @@ from pathlib import Path
 from rich.text import Text
 
 from changeover.cli.demo.crash_process import ID, LEASE, Journal
-from changeover.cli.demo.desk import CUSTOMER, MEMBERS, MESSAGES
-from changeover.cli.demo.narration import Narration
-from changeover.cli.demo.page import Page, field, show_store, store_url
-from changeover.cli.exits import Mistake
-from changeover.cli.terminal.render import console
+from changeover.cli.demo.desk import CUSTOMER, MEMBERS, MESSAGES, desk
+from changeover.cli.demo.play import show_next
+from changeover.cli.exits import Mistake, console
+from changeover.cli.options import store_url
+from changeover.cli.terminal.page import Page
+from changeover.cli.terminal.transcript import Transcript
 from changeover.ids import effect_key
 from changeover.relay.events import Entry, RunCompleted, ToolFinished
 from changeover.relay.history import recorded
@@ -37,9 +38,11 @@ LONGEST = 60.0
 
 def crash_desk(store: str | None = None) -> None:
     """Kill a working process, start another, and show which calls each of them made."""
-    url = store_url(store)
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(Crash(url, Path(folder, "journal")).run())
+        url = store_url(store or str(Path(folder, "desk.db")))
+        crash = Crash(url, Path(folder, "journal"))
+        asyncio.run(crash.run())
+    show_next(crash.page, store, ID)
 
 
 class Crash:
@@ -47,8 +50,8 @@ class Crash:
 
     def __init__(self, url: str, journal: Path) -> None:
         self._url, self._path, self._journal = url, journal, Journal(journal)
-        self._page = Page(console(), [CUSTOMER, *(member.id for member in MEMBERS)])
-        self._narration = Narration(self._page)
+        self.page = Page(console(), [CUSTOMER, *(member.id for member in MEMBERS)])
+        self._transcript = Transcript(self.page, desk().roster)
         self._workers: list[subprocess.Popen[bytes]] = []
         self._entries: list[Entry] = []
         self._before: set[str] = set()
@@ -56,7 +59,7 @@ class Crash:
 
     async def run(self) -> None:
         """Run the demo from its title to the commands to try next."""
-        self._page.title(TITLE, ABOUT)
+        self.page.title(TITLE, ABOUT)
         log = open_log(Store(self._url))
         try:
             if await log.read(ID):
@@ -64,7 +67,6 @@ class Crash:
             async with asyncio.timeout(LONGEST):
                 await self._watch(log)
             self._table()
-            show_store(self._page, self._url, ID, sum(len(entry.events) for entry in self._entries))
         except TimeoutError:
             raise Mistake(f"no process finished within {LONGEST:g} seconds") from None
         finally:
@@ -73,14 +75,14 @@ class Crash:
 
     async def _watch(self, log: Log) -> None:
         """Show what is recorded, kill the first process after the refund, and return when the run completes."""
-        self._page.speaker(CUSTOMER)
-        self._page.write(MESSAGES[0])
+        self.page.speaker(CUSTOMER)
+        self.page.write(MESSAGES[0])
         self._start()
         async for entry in log.changes(ID):
             self._entries.append(entry)
             new = list(recorded(self._entries))[-len(entry.events) :]
             for each in new:
-                self._narration.event(each)
+                self._transcript.item(each)
             if len(self._workers) == 1 and any(map(self._is_refund, new)):
                 await self._kill(log)
                 self._start()
@@ -90,10 +92,10 @@ class Crash:
                 return
 
     def _is_refund(self, each: Recorded) -> bool:
-        return (
-            isinstance(each.event, ToolFinished)
-            and self._narration.call_name(each.conversation, each.event.call) == REFUND
-        )
+        if not isinstance(each.event, ToolFinished):
+            return False
+        call = self._transcript.calls.find(each.conversation, each.event.call)
+        return call is not None and call.name == REFUND
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "changeover.cli.demo.crash_process", self._url, str(self._path)]
@@ -109,16 +111,14 @@ class Crash:
     def _taken_up(self, agent: str) -> None:
         """Show what was recorded when the first process was killed, and which process takes over."""
         first, second = self._workers
-        page, noted = self._page, self._journal.read()
+        page, noted = self.page, self._journal.read()
         kept = [each for each in noted if each.key in self._before]
         page.label("KILLED", f"process {first.pid}, by SIGKILL, in the middle of its work")
-        page.line(field("recorded"), f"{sum(len(entry.events) for entry in self._entries)} events, {len(kept)} calls")
-        page.line(field("active"), page.name(agent))
+        page.field("recorded", f"{sum(len(entry.events) for entry in self._entries)} events, {len(kept)} calls")
+        page.field("active", agent)
         for each in noted:
             if each.key not in self._before:
-                page.line(
-                    field("cut off"), page.name(each.agent), f" was waiting for the next reply of its {each.what}"
-                )
+                page.field("cut off", f"{each.agent} was waiting for the next reply of its {each.what}")
         page.gap()
         page.line(f"Process {second.pid} is started in the same way. It knows only the store.")
         page.line(f"The lease of the first process expires after {LEASE:g} s; then the second takes over:")
@@ -127,7 +127,7 @@ class Crash:
 
     def _table(self) -> None:
         """Show each call, and which process made it."""
-        page, noted = self._page, self._journal.read()
+        page, noted = self.page, self._journal.read()
         pids = [worker.pid for worker in self._workers]
         page.rule("every call that was made, by process")
         page.line(Text(_row("agent", "calls", *(f"process {pid}" for pid in pids)), "dim"), margin=0)

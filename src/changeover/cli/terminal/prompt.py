@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import getpass
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.text import Text
-
-from changeover.cli.exits import clean, one_line, tell
+from changeover.cli.exits import one_line
+from changeover.cli.terminal.page import Page
 from changeover.facts import ApprovalRequest, RequestKind
 from changeover.guards.approval import KINDS, POSSIBLE, Approve, Decision, Edit, Reject, Respond
 
@@ -34,12 +33,16 @@ class Asked(Protocol):
     def roles(self) -> Sequence[str]: ...
 
 
-VERBS: dict[type[Decision], str] = {Approve: "approve", Respond: "answer", Edit: "route", Reject: "reject"}
-"""The subcommand of `approvals` for each decision. Arguments can be edited only in a chat."""
-OPERANDS = {"approve": (), "answer": ("TEXT",), "route": ("RECEIVER",), "reject": ("--note", "TEXT")}
-"""The words that follow the id in each."""
+OPERANDS = {
+    "approve": (),
+    "edit": ("JSON",),
+    "answer": ("TEXT",),
+    "route": ("RECEIVER",),
+    "reject": ("--note", "TEXT"),
+}
+"""The subcommands of `approvals` that decide, and the words that follow the id in each."""
 USUAL = ("approve", "reject")
-"""The subcommands suggested for an approval; it could also be answered or routed."""
+"""The subcommands suggested for an approval; it could also be edited, answered or routed."""
 
 
 def call_arguments(values: Mapping[str, Any]) -> str:
@@ -84,8 +87,15 @@ def kind_words(request: Asked) -> str:
 
 def fitting_verbs(request: Asked) -> list[str]:
     """The subcommands that can decide this request."""
-    verbs = [VERBS[decision] for decision in VERBS if decision in POSSIBLE[request.kind]]
-    return verbs if request.receiver else [verb for verb in verbs if verb != "route"]
+    possible = POSSIBLE[request.kind]
+    fits = {
+        "approve": Approve in possible,
+        "edit": request.kind == "approval",
+        "answer": Respond in possible,
+        "route": Edit in possible and bool(request.receiver),
+        "reject": Reject in possible,
+    }
+    return [verb for verb in OPERANDS if fits[verb]]
 
 
 def verb_fault(request: Asked, verb: str) -> str:
@@ -116,16 +126,15 @@ def user_name() -> str:
 class Prompt:
     """Asks the person at the terminal about requests."""
 
-    def __init__(self, out: Console, members: Iterable[str] = ()) -> None:
-        self._out, self.name = out, user_name()
-        self._members = list(members)
+    def __init__(self, page: Page, members: Iterable[str] = ()) -> None:
+        self._page, self._is_terminal = page, sys.stdin.isatty()
+        self._members = [one_line(member) for member in members]
 
     def ask(self, request: ApprovalRequest) -> Decision | None:
-        """The person's decision; None if it is left for later."""
-        self._out.print(Text(f"  {request_words(request)}", "yellow"), soft_wrap=True)
+        """The person's decision about the request on the page; None if it is left for later. Raises EOFError."""
         choices = CHOICES[request.kind]
         letters = {choice[0] for choice in choices}
-        while (answer := _typed(f"{', '.join(choices)}, Enter for later").lower()[:1]) != "":
+        while (answer := self._typed(f"{', '.join(choices)}, Enter for later").lower()[:1]) != "":
             if answer in letters and (decision := self._decision(answer, request)) is not None:
                 return decision
         return None
@@ -135,35 +144,35 @@ class Prompt:
             case "y":
                 return Approve()
             case "n":
-                return Reject(_typed("note for the agent (may be empty)"))
+                return Reject(self._typed("note for the agent (may be empty)"))
             case "e":
                 return self._edit(request)
             case "r":
-                return Respond(_typed("the result, in your words"))
+                return Respond(self._typed("the result, in your words"))
             case "h":
-                receiver = _typed(f"to whom ({', '.join(self._members)})")
+                receiver = self._typed(f"to whom ({', '.join(self._members)})")
                 return Edit(receiver=receiver) if receiver else None
             case _:
                 return None
 
     def _edit(self, request: ApprovalRequest) -> Edit | None:
-        receiver = _typed(f"receiver [{request.receiver}]") if request.receiver else ""
+        receiver = self._typed(f"receiver [{request.receiver}]") if request.receiver else ""
         shown = json.dumps(request.arguments, ensure_ascii=False)
-        typed = _typed(f"arguments as JSON [{shown}]")
-        arguments = _object(typed) if typed else None
-        if typed and arguments is None:
-            tell(f"  expected a JSON object, such as {shown}")
+        if not (typed := self._typed(f"arguments as JSON [{shown}]")):
+            return Edit(receiver=receiver)
+        if (arguments := json_object(typed)) is None:
+            self._page.line(f"expected a JSON object, such as {one_line(shown)}")
             return None
         return Edit(arguments=arguments, receiver=receiver)
 
+    def _typed(self, question: str) -> str:
+        return self._page.prompt(f"{one_line(question)}: ", self._is_terminal)
 
-def _typed(question: str) -> str:
-    return input(f"  {clean(question)}: ").strip()
 
-
-def _object(text: str) -> dict[str, Any] | None:
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None if it is none."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from changeover.cli.exits import clean, escaped, tell
+from changeover.cli.exits import clean, console, escaped, tell
 from changeover.facts import dated
 
 STATUS_COLOURS = {
@@ -28,11 +27,6 @@ ROOM = 24
 EIGHTHS = "▏▎▍▌▋▊▉█"
 
 Row = Mapping[str, str]
-
-
-def console(error: bool = False) -> Console:
-    """Standard output or error: coloured on a terminal, plain in a pipe or if NO_COLOR is set."""
-    return Console(color_system=None if os.environ.get("NO_COLOR") else "auto", highlight=False, stderr=error)
 
 
 def is_unicode(out: Console) -> bool:
@@ -59,11 +53,16 @@ def bar(share: float, width: int, blocks: bool = False) -> str:
     return EIGHTHS[-1] * whole + (EIGHTHS[rest - 1] if rest else "")
 
 
-def print_json(value: Any) -> None:
-    """Print indented JSON."""
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print JSON."""
     # ASCII escapes: a pipe may have any encoding, and JSON is the same either way.
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(escaped(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=str)))
+    typer.echo(escaped(json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=str)))
+
+
+def print_json_line(value: Any) -> None:
+    """Print JSON on one line, for a reader of a stream."""
+    print_json(value, indent=None)
 
 
 def print_list(rows: list[Any], limit: int, as_json: bool, shown: Callable[[Any], Row], nothing: str) -> None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shlex
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from changeover.agent.agent import Function
-from changeover.cli.exits import Exit, error_text, say, tell
+from changeover.cli.exits import Exit, console, error_text, say, tell
+from changeover.cli.terminal.page import Page
 from changeover.cli.terminal.prompt import OPERANDS, USUAL, fitting_verbs, request_words
-from changeover.cli.terminal.render import console, print_json
+from changeover.cli.terminal.render import json_time, print_json_line
 from changeover.cli.terminal.transcript import Transcript
-from changeover.errors import ChangeoverError
+from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest, RunResult, Ticket
 from changeover.relay.stream import Recorded, RunFinished, StreamItem
 from changeover.stores.address import without_password
+from changeover.stores.sql.log import SqlLog
 
 if TYPE_CHECKING:
     from changeover.team import Team
+
+Items = AsyncGenerator[StreamItem, Any]
 
 
 class NextCommands:
@@ -60,23 +66,61 @@ class RunReport:
 
     def __init__(self, team: Team, commands: NextCommands, success: Sequence[str] = ("completed",)) -> None:
         self._team, self._commands, self._success = team, commands, success
+        self._page: Page | None = None
+        """The transcript, which has the answer too, if it is shown."""
 
-    async def print(self, work: Callable[[], Awaitable[RunResult]], as_json: bool) -> Exit:
-        """Do the work, close the team, print the result or the error; returns the exit code."""
+    def run(self, conversation: str, items: Callable[[], Items], as_json: bool) -> Exit:
+        """Follow a stream to its end and print what came of it; returns the exit code.
+
+        A terminal gets a transcript and a pipe the answer alone; with `as_json`, each event is a line of JSON. Of a
+        conversation that the store has already, only new events are shown.
+        """
         try:
-            result = await work()
+            return asyncio.run(self._run(conversation, items, as_json))
+        except KeyboardInterrupt:
+            return Exit.INTERRUPTED
+
+    async def _run(self, conversation: str, items: Callable[[], Items], as_json: bool) -> Exit:
+        try:
+            if waiting := await lease_words(self._team, conversation):
+                tell(waiting)
+            result = await self._followed(items(), await self._last_seq(conversation), as_json)
         except ChangeoverError as error:
             self._print_error(error, as_json)
             return Exit.FAILED
+        except asyncio.CancelledError:  # Ctrl-C. A tool that cannot be stopped may keep the process a while longer.
+            tell(f"\nInterrupted; everything recorded is kept. To continue:\n  {self._commands.resume(conversation)}")
+            raise
         finally:
             await self._team.close()
         if as_json:
-            print_json(result_json(result))
+            print_json_line({"event": "result", **result_json(result)})
         else:
             self._print_result(result)
         if result.status == "waiting":
             return Exit.WAITING
         return Exit.FINE if result.status in self._success else Exit.FAILED
+
+    async def _last_seq(self, conversation: str) -> int:
+        """The `seq` of the last event in the store; 0 if the conversation is new."""
+        try:
+            return (await self._team.history(conversation))[-1].seq
+        except ConversationNotFound:
+            return 0
+
+    async def _followed(self, items: Items, after: int, as_json: bool) -> RunResult:
+        out = console()
+        if out.is_terminal and not as_json:
+            self._page = Page(out, self._team.roster.seats)
+            transcript = Transcript(self._page, self._team.roster)
+            transcript.seq = after
+            return await transcript.show(items)
+        async for item in items:
+            if isinstance(item, RunFinished):
+                return item.result
+            if as_json and isinstance(item, Recorded) and item.seq > after:
+                print_json_line(event_json(item))
+        raise AssertionError("a stream ends with its result")
 
     def worker_lines(self, result: RunResult) -> Iterator[str]:
         """The tickets that wait for a worker, and the command that starts one."""
@@ -87,7 +131,7 @@ class RunReport:
             yield f"The conversation {result.conversation_id} waits for a worker:"
         served = [agent for agent in waiting if self._can_work(agent)]
         for agent, ids in waiting.items():
-            own = "" if agent in served else ", which has no model: a program of yours must claim it (see Team.claim)"
+            own = "" if agent in served else ", which has no model: a program of yours must claim it"
             yield f"  {', '.join(ids)} for {agent}{own}"
         if served:
             yield f"    {self._commands.serve(served)}"
@@ -99,14 +143,16 @@ class RunReport:
     def _print_error(self, error: ChangeoverError, as_json: bool) -> None:
         tell(f"changeover: {error_text(error)}")
         if as_json:
-            print_json(error_json(error))
+            print_json_line({"event": "error", **error_json(error)})
         elif error.result is not None:
             tell(f"To retry the failed step: {self._commands.resume(error.result.conversation_id)}")
 
     def _print_result(self, result: RunResult) -> None:
-        if result.text.strip():
+        if result.text.strip() and self._page is None:
             say(result.text.rstrip())
         if result.status == "waiting":
+            if self._page is not None and self._page.lines:
+                tell("")
             for line in self._waiting_lines(result):
                 tell(line)
         elif result.status == "cancelled":
@@ -125,6 +171,27 @@ class RunReport:
             yield f"    {self._commands.resume(result.conversation_id)}"
 
 
+async def lease_words(team: Team, conversation: str) -> str:
+    """Why a run may have to wait for another process, and how long at most; empty if no other process has it."""
+    held = await team.log.holder(conversation) if isinstance(team.log, SqlLog) else None
+    if held is None:
+        return ""
+    host, pid, seconds = held
+    if host == socket.gethostname() and not _is_alive(pid):
+        return f"Process {pid} has ended while it worked on {conversation}. This one continues in {seconds:.0f} s."
+    return f"Process {pid} on {host} works on {conversation}. If it has died, this one continues in {seconds:.0f} s."
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # of another user
+    return True
+
+
 def result_json(result: RunResult) -> dict[str, Any]:
     """A result for programs: its attributes, with the whole context and the ids of pending requests."""
     data: dict[str, Any] = msgspec.to_builtins(result, enc_hook=str)
@@ -133,6 +200,18 @@ def result_json(result: RunResult) -> dict[str, Any]:
     data["context"] = result.context
     data["pending"] = [{"id": each.id, "kind": each.kind, **msgspec.to_builtins(each)} for each in result.pending]
     return data
+
+
+def event_json(recorded: Recorded) -> dict[str, Any]:
+    """An event for programs: its type and fields, and where and when it was recorded."""
+    place = {
+        "seq": recorded.seq,
+        "at": json_time(recorded.at),
+        "conversation": recorded.conversation,
+        "position": recorded.position,
+        "active": recorded.agent,
+    }
+    return {**msgspec.to_builtins(recorded.event, enc_hook=str), **place}
 
 
 def error_json(error: ChangeoverError) -> dict[str, Any]:
@@ -149,32 +228,3 @@ def tickets_of(result: RunResult) -> list[Ticket]:
 def requests_of(result: RunResult) -> list[ApprovalRequest]:
     """The requests that wait for a person."""
     return [each for each in result.pending if isinstance(each, ApprovalRequest)]
-
-
-async def run_shown(team: Team, text: str, options: Mapping[str, Any]) -> RunResult:
-    """Run a team on this text; on a terminal, its handoffs are printed on standard error meanwhile."""
-    if not sys.stderr.isatty():
-        return await team.run(text, **options)
-    return await _shown(team.stream(text, **options))
-
-
-async def resume_shown(team: Team, conversation: str, first: Callable[[], Awaitable[None]] | None = None) -> RunResult:
-    """Resume a conversation after `first`; on a terminal, what is recorded from now on is printed meanwhile."""
-    if sys.stderr.isatty():
-        past = await team.history(conversation)
-        return await _shown(team.follow(conversation, first), past[-1].seq)
-    if first is not None:
-        await first()
-    return await team.resume(conversation)
-
-
-async def _shown(items: AsyncIterator[StreamItem], after: int = 0) -> RunResult:
-    transcript = Transcript(console(error=True), texts=False)
-    async for item in items:
-        if isinstance(item, RunFinished):
-            return item.result
-        if not isinstance(item, Recorded) or item.seq > after:
-            transcript.item(item)
-        else:
-            transcript.recall(item)
-    raise AssertionError("a stream ends with its result")

@@ -42,7 +42,7 @@ async def find_stuck(log: Log, views: Views, commands: NextCommands, now: float)
     waiting = {each.ticket.root for each in tickets}
     rows = await _unfinished(log, views)
     for row in rows:
-        if row.status == "running" or not (row.id in waiting or _has_delegate(row.id, rows)):
+        if row.status == "interrupted" or not (row.id in waiting or _has_delegate(row.id, rows)):
             found.append(_stuck_conversation(row, commands))
     known = {each.id for each in found}
     for row in rows:
@@ -100,7 +100,7 @@ def _stuck_conversation(row: ConversationRow, commands: NextCommands) -> StuckWo
         agent=row.agent,
         conversation=row.id,
         since=row.updated_at,
-        why=running if row.status == "running" else "Its wait is over, and no process has continued it.",
+        why=running if row.status == "interrupted" else "Its wait is over, and no process has continued it.",
         what_to_do=commands.resume(row.root),
     )
 

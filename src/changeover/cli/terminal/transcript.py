@@ -1,259 +1,276 @@
-"""Transcript: the events of a conversation, printed line by line as they are recorded."""
+"""Transcript: the one renderer of streams: what agents say and do, written on a page as it is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, assert_never
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
-from changeover.cli.exits import clean, one_line
-from changeover.cli.terminal.prompt import call_arguments
-from changeover.cli.terminal.render import is_unicode
-from changeover.errors import limit_words
+from changeover.agent.roster import Roster
+from changeover.cli.exits import clean, one_line, short
+from changeover.cli.terminal.notes import LABELS, NOTES, Declined, Note, answer_words
+from changeover.cli.terminal.page import Page
+from changeover.cli.terminal.prompt import Asked, call_arguments, request_words
+from changeover.cli.terminal.tool_calls import ToolCalls
 from changeover.facts import Mode, RunResult
-from changeover.ids import call_id, call_of, handoff_id, is_root
-from changeover.messages import Call
+from changeover.guards.approval import Edit, Reject, Respond, verdict_words
+from changeover.ids import call_of, handoff_id, is_root
 from changeover.relay.events import (
-    AlternativeRefused,
+    ApprovalDecided,
+    ApprovalRequested,
     CallRefused,
-    ContentChecked,
-    ContextPacked,
-    FellBack,
+    FunctionReturned,
+    HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
     HandoffOffered,
     HandoffRejected,
     HandoffReturned,
-    HandoffRolledBack,
-    LimitReached,
-    ModelFailed,
     ModelReplied,
-    ReceiverChosen,
-    RepairAsked,
-    RuleFailed,
-    RuleFired,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
+    RunStarted,
     TicketLapsed,
     TicketTaken,
-    TierChosen,
     ToolFinished,
 )
-from changeover.relay.stream import AgentChanged, Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta
 
-RUN_ENDED = (RunCompleted, RunFailed, RunCancelled)
-LONGEST = 400
-"""How many characters of a text are shown on a line of ours; the log has all of it."""
-
-
-class Note(NamedTuple):
-    """A line about an event, and its colour."""
-
-    text: str
-    colour: str = "dim"
-
-
-def _chosen(agent: str, event: ReceiverChosen) -> Note:
-    if not event.receiver:
-        return Note(f"{agent} finds no specialist: {event.why}", "yellow")
-    return Note(f"{event.receiver} fits: {event.why}")
-
-
-def _limited(agent: str, event: LimitReached) -> Note:
-    return Note(f"{agent} is told: {limit_words(event.limit, event.figure, event.spent)}", "yellow")
-
-
-def _packed(agent: str, event: ContextPacked) -> Note:
-    if event.error:
-        return Note(f"the context could not be packed ({event.error}); the last messages are passed on", "yellow")
-    return Note(f"context packed: {event.strategy}, {event.after:,} tokens")
-
-
-def _returned(agent: str, event: HandoffReturned) -> Note:
-    if event.declined:
-        return Note(f"{agent} is told, and continues")
-    return Note(f"{event.receiver} returned: {event.response or event.error or 'nothing'}")
-
-
-def _rolled_back(agent: str, event: HandoffRolledBack) -> Note:
-    why = f": {event.reason}" if event.reason else ""
-    return Note(f"rolled back from {event.receiver} to {event.sender}{why}", "red")
-
-
-NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
-    HandoffRejected: lambda agent, event: Note(answer_words(event), "red"),
-    HandoffExpired: lambda agent, event: Note(answer_words(event), "red"),
-    HandoffConditional: lambda agent, event: Note(answer_words(event), "yellow"),
-    AlternativeRefused: lambda agent, event: Note(f"{event.receiver} is not asked: {event.reason}", "yellow"),
-    HandoffReturned: _returned,
-    HandoffRolledBack: _rolled_back,
-    ContextPacked: _packed,
-    ReceiverChosen: _chosen,
-    LimitReached: _limited,
-    TierChosen: lambda agent, event: Note(f"a {event.tier} task: {event.reason}"),
-    RuleFired: lambda agent, event: Note(event.words),
-    ContentChecked: lambda agent, event: Note(event.words, "yellow"),
-    RuleFailed: lambda agent, event: Note(event.words, "red"),
-    FellBack: lambda agent, event: Note(f"{event.agent or agent} continues alone: {event.reason}", "yellow"),
-    RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),
-}
-"""The events that are shown as one line, given the agent that works."""
-
-
-class CallIndex:
-    """The calls of the replies seen so far, by id, and the `seq` of the last event."""
-
-    def __init__(self) -> None:
-        self._calls: dict[str, Call] = {}
-        self.seq = 0
-
-    def add(self, recorded: Recorded) -> None:
-        self.seq = max(self.seq, recorded.seq)
-        if isinstance(recorded.event, ModelReplied):
-            for index, call in enumerate(recorded.event.calls):
-                self._calls[handoff_id(recorded.conversation, call_id(recorded.position, index))] = call
-
-    def find(self, conversation: str, id: str) -> Call | None:
-        return self._calls.get(handoff_id(conversation, id))
+PATIENCE = 0.3
+"""Seconds without news after which a spinner shows what is going on."""
 
 
 class Transcript:
-    """Prints downwards only, so that a terminal and a file look alike; `texts=False` leaves out the replies."""
+    """Writes the items of a stream or of a log on a page. `roster` tells tools from handoffs."""
 
-    def __init__(self, out: Console, texts: bool = True) -> None:
-        self._out, self._texts = out, texts
-        self._arrows = ("→", "⇄") if is_unicode(out) else ("->", "<->")
-        self._calls = CallIndex()
-        self._streaming: tuple[str, str, int] | None = None
-        """The agent, command and attempt of the reply on the current line."""
-        self._last_text = ""
+    def __init__(self, page: Page, roster: Roster) -> None:
+        self.page, self._roster = page, roster
+        self.seq = 0
+        """The `seq` of the last event; older ones are taken in, and not written again."""
+        self.active = ""
+        """The agent that has the conversation."""
+        self._is_named = False
+        """True if the name of the active agent stands above what is written next."""
+        self.calls = ToolCalls(page, roster)
+        self._said = ""
+        """The last text of the active agent."""
+        self._news = time.time()
+        """When the last item came."""
+        self._streaming: tuple[str, int] = ("", 0)
+        self._delegates: dict[str, str] = {}
+        """The handoffs to delegates that have not returned yet, and their receivers."""
+        self._asked: set[tuple[str, str]] = set()
 
-    @property
-    def seq(self) -> int:
-        """The `seq` of the last event."""
-        return self._calls.seq
-
-    @seq.setter
-    def seq(self, seq: int) -> None:
-        self._calls.seq = seq
+    async def show(self, items: AsyncGenerator[StreamItem, Any]) -> RunResult:
+        """Write a stream to its end; returns its result. On a terminal a spinner shows what takes long."""
+        async with aclosing(items):
+            following = asyncio.ensure_future(anext(items))
+            try:
+                while True:
+                    await asyncio.wait([following], timeout=PATIENCE if self.page.is_animated else None)
+                    if not following.done():
+                        self._idle()
+                        continue
+                    item = following.result()
+                    self.item(item)
+                    if isinstance(item, RunFinished):
+                        return item.result
+                    following = asyncio.ensure_future(anext(items))
+            finally:
+                following.cancel()
+                await asyncio.wait([following])
+                self.page.close()
 
     def item(self, item: StreamItem) -> None:
-        """Print an item of a stream."""
-        match item:
-            case TextDelta():
-                self._delta(item)
-            case Recorded():
+        """Write an item of a stream, or an event of a log."""
+        self._news = time.time()
+        if isinstance(item, RunFinished):
+            self._end(item.result)
+        elif isinstance(item, Recorded):
+            is_old, self.seq = item.seq <= self.seq, max(self.seq, item.seq)
+            if isinstance(item.event, ModelReplied):
+                self.calls.read(item, item.event)
+            if is_old:
+                self._recall(item)
+            else:
                 self._event(item)
-            case RunFinished():
-                self._end(item.result)
-            case ThinkingDelta() | AgentChanged():
-                pass  # the log has it
+        # Delegates may work in parallel; of their texts only the result is shown.
+        elif isinstance(item, TextDelta) and is_root(item.conversation):
+            self._delta(item)
 
-    def recall(self, recorded: Recorded) -> None:
-        """Take in an event without printing it."""
-        self._calls.add(recorded)
+    def request(self, request: Asked, at: tuple[str, str]) -> None:
+        """Write a request to a person, unless it stands on the page; `at` are its conversation and its call."""
+        if at in self._asked:
+            return
+        self._asked.add(at)
+        name = self.page.name(request.agent)
+        match request.kind:
+            case "approval" if not request.roles:
+                what = Text(one_line(f"{request.tool}({call_arguments(request.arguments)})"), "bold")
+                to: list[Text | str] = [" to ", self.page.name(request.receiver)] if request.receiver else []
+                self._label("APPROVAL", name, " wants ", what if request.tool else "a handoff", *to)
+            case kind:
+                self._label(kind.upper(), request_words(request))
 
-    def end_line(self) -> None:
-        """End the line of a streamed reply."""
-        if self._streaming is not None:
-            self._out.print()
-            self._streaming = None
+    def _recall(self, recorded: Recorded) -> None:
+        """Take in an event that was written before, or by another process."""
+        at = recorded.conversation
+        match recorded.event:
+            case RunStarted(agent=agent) | HandoffAccepted(receiver=agent, mode=Mode.TRANSFER) if is_root(at):
+                self.active = agent
+            case ToolFinished(call=id) | CallRefused(call=id) | ApprovalRequested(call=id):
+                self.calls.withhold(at, id)
+            case HandoffReturned(call=id):
+                self._delegates.pop(handoff_id(at, id), None)
+            case HandoffOffered(mode=Mode.DELEGATE) as offer:
+                self._delegates[handoff_id(at, offer.call)] = offer.receiver
+            case _:
+                pass
 
     def _event(self, recorded: Recorded) -> None:
-        self.recall(recorded)
-        conversation, agent = recorded.conversation, recorded.agent
+        at = recorded.conversation
+        if not isinstance(recorded.event, ApprovalRequested | ApprovalDecided | ModelReplied):
+            self.calls.begin(self._speaks)
         match recorded.event:
-            case ModelReplied() as reply:
-                self._reply(conversation, reply)
-            case ToolFinished(call=id) as done if call := self._calls.find(conversation, id):
-                self._note(f"{call.name}({call_arguments(call.args)}) {self._arrows[0]} {done.text}")
-            case HandoffOffered() as offer:
-                self._offer(offer)
-            case ModelFailed(reason=reason, retry_at=again) if again:
-                self._note(f"the model failed ({reason}); it is called again")
-            case TicketTaken() | TicketLapsed() as moved if is_root(conversation):
-                self._note(_ticket_words(moved))  # the sender's log has the tickets of its delegates too
+            case RunStarted(agent=active) | HandoffAccepted(receiver=active, mode=Mode.TRANSFER) if is_root(at):
+                self.active, self._is_named, self._said = active, False, ""
+            case ModelReplied(text=text) | FunctionReturned(text=text):
+                self._reply(at, clean(text))
             case CallRefused(why="declined"):
-                self._note(f"{agent} is told, and continues")
+                self._note(at, Note(f"{recorded.agent} is told, and continues"))
+            case ToolFinished() | CallRefused() as outcome:
+                self.calls.end(recorded, outcome)
+            case ApprovalRequested(call=id) as request:
+                self.calls.withhold(at, id)
+                self.request(request, (at, id))
+            case ApprovalDecided() as decided:
+                self._decided(decided)
+                self.calls.approve(recorded, decided)
             case event:
-                if describe := NOTES.get(type(event)):
-                    self._note(*describe(agent, event))
+                self._handoff_event(at, recorded.agent, event)
 
-    def _end(self, result: RunResult) -> None:
-        """Print the answer, unless it was printed as it was streamed."""
-        self.end_line()
-        if self._texts and result.text.strip() and result.text.strip() != self._last_text.strip():
-            self._speak(result.final_agent, result.text)
-        self._last_text = ""
+    def _handoff_event(self, at: str, agent: str, event: object) -> None:
+        """Write an event by which work passes from one agent to another."""
+        match event:
+            case HandoffOffered(mode=Mode.DELEGATE) as offer:
+                self._ask(at, offer)
+            case HandoffOffered() as offer:
+                self._handoff(at, offer)
+            case HandoffRejected() | HandoffConditional() | HandoffExpired() as answer:
+                self._declined(at, answer)
+            case HandoffReturned(declined=True):
+                self._note(at, Note(f"{agent} is told, and continues"))
+            case HandoffReturned() as back:
+                self._answer(at, back)
+            case TicketTaken() | TicketLapsed() if not is_root(at):
+                pass  # the sender's log has the tickets of its delegates too
+            case _:
+                if describe := NOTES.get(type(event)):
+                    self._note(at, describe(agent, event))
+
+    def _idle(self) -> None:
+        """Nothing was heard for a while: show the calls that have begun, and what is awaited."""
+        self.calls.begin(self._speaks)
+        if tools := self.calls.under_way:
+            self.page.busy(", ".join(begun.call.name for begun in tools), min(begun.at for begun in tools))
+        elif self._delegates:
+            self.page.busy(f"waiting for {', '.join(self._delegates.values())}", self._news)
+        else:
+            self.page.busy(f"{self.active} is thinking", self._news)
 
     def _delta(self, delta: TextDelta) -> None:
-        # Delegates may work in parallel; of their texts only the result is printed.
-        if not self._texts or not is_root(delta.conversation):
+        if self._streaming != (streaming := (delta.command, delta.attempt)):
+            self.page.end_line()
+            self._streaming, self._said = streaming, ""
+        if delta.text.strip() or self._said:
+            self._speaks(delta.agent)
+            self.page.write(delta.text)
+            self._said += clean(delta.text)
+
+    def _reply(self, at: str, text: str) -> None:
+        """Write a reply, unless it was streamed before."""
+        if is_root(at):
+            if text.strip() and self._said.strip() != text.strip():
+                self._speaks(self.active)
+                self.page.write(text)
+                self._said = text
+            self.page.end_line()
+
+    def _end(self, result: RunResult) -> None:
+        """Write the answer, unless it stands on the page."""
+        self.calls.begin(self._speaks)
+        answer = clean(result.text)
+        if result.status == "completed" and answer.strip() not in ("", self._said.strip()):
+            self._speaks(result.final_agent)
+            self.page.write(answer)
+            self._said = answer
+        self.page.end_line()
+
+    def _speaks(self, agent: str) -> None:
+        """Write the name of a speaker, unless it stands above what is written next."""
+        if not self._is_named or agent != self.active:
+            self.page.speaker(agent)
+            self.active, self._is_named = agent, True
+
+    def _note(self, at: str, note: Note) -> None:
+        if note.text:
+            self.page.nested(at.count("/"), "", Text(short(note.text), note.colour))
+
+    def _label(self, text: str, *parts: Text | str, colour: str = "black on yellow") -> None:
+        self.page.label(text, *parts, colour=colour)
+        self._is_named = False
+
+    def _ask(self, at: str, offer: HandoffOffered) -> None:
+        if is_root(at):
+            self._speaks(offer.sender)
+        self._delegates.pop(offer.retry_of, None)
+        self._delegates[handoff_id(at, offer.call)] = offer.receiver
+        name, again = self.page.name(offer.receiver), f" (try {offer.attempt})" if offer.attempt > 1 else ""
+        self.page.nested(at.count("/"), f"{self.page.marks.top} ", "asks ", name, f"{again}: {short(offer.message)}")
+
+    def _answer(self, at: str, back: HandoffReturned) -> None:
+        answer = f" answers: {short(back.response or back.error or 'nothing')}"
+        self.page.nested(at.count("/"), f"{self.page.marks.bottom} ", self.page.name(back.receiver), answer)
+        self._delegates.pop(handoff_id(at, back.call), None)
+
+    def _handoff(self, at: str, offer: HandoffOffered) -> None:
+        page = self.page
+        who = (page.name(offer.sender), f" {page.marks.arrow} ", page.name(offer.receiver))
+        again = Text(f"  try {offer.attempt}", "dim") if offer.attempt > 1 else ""
+        if not is_root(at):
+            self.page.nested(at.count("/"), "", *who, again)
             return
-        streaming = (delta.agent, delta.command, delta.attempt)
-        if self._streaming != streaming:
-            self.end_line()
-            self._name(delta.agent)
-            self._streaming, self._last_text = streaming, ""
-        self._last_text += delta.text
-        self._out.print(Text(clean(delta.text)), end="", soft_wrap=True)
-
-    def _reply(self, conversation: str, reply: ModelReplied) -> None:
-        self.end_line()
-        if self._texts and is_root(conversation) and reply.text.strip() not in ("", self._last_text.strip()):
-            self._speak(reply.agent, reply.text)
-
-    def _speak(self, agent: str, text: str) -> None:
-        self._name(agent)
-        self._out.print(Text(clean(text.strip())), soft_wrap=True)
-        self._last_text = text
-
-    def _name(self, agent: str) -> None:
-        self._out.print(Text(f"{one_line(agent)}: ", "bold"), end="")
-
-    def _offer(self, offer: HandoffOffered) -> None:
-        self.end_line()
-        arrow = self._arrows[offer.mode is Mode.DELEGATE]
-        lead = Text(f"  {one_line(f'{offer.sender} {arrow} {offer.receiver}')}", "yellow")
-        if offer.attempt > 1:
-            lead.append(f" (try {offer.attempt})")
-        if is_retry(offer):
-            self._out.print(lead, soft_wrap=True)
+        self._label("HANDOFF", *who, again)
+        if call_of(offer.call) != offer.call:  # another receiver declined it: its message stands there already
             return
-        printed = offer.message.strip() == self._last_text.strip()
-        about = "" if printed or not offer.message else f": {one_line(offer.message)[:LONGEST]}"
-        values = f" ({one_line(call_arguments(offer.variables))[:LONGEST]})" if offer.variables else ""
-        self._out.print(Text.assemble(lead, about, values), soft_wrap=True)
+        # The message of a declared handoff is the text beside the call, which is on the page already.
+        message = short(offer.message)
+        if message and not one_line(self._said).endswith(message):
+            page.field("message", message)
+        for name, value in offer.variables.items():
+            page.field(name, short(json.dumps(value, ensure_ascii=False)))
 
-    def _note(self, text: str, colour: str = "dim") -> None:
-        self.end_line()
-        self._out.print(Text(f"  {one_line(text)[:LONGEST]}", colour), soft_wrap=True)
+    def _declined(self, at: str, answer: Declined) -> None:
+        handoff = handoff_id(at, answer.call)
+        if is_root(at) and handoff not in self._delegates:
+            self._label(LABELS[type(answer)], one_line(answer_words(answer)), colour="white on red")
+            return
+        self.page.nested(at.count("/"), f"{self.page.marks.bar} ", Text(one_line(answer_words(answer)), "red"))
+        if isinstance(answer, HandoffExpired):
+            self._delegates.pop(handoff, None)
 
-
-def is_retry(offer: HandoffOffered) -> bool:
-    """True if another receiver declined the same call; its message was shown with the first offer."""
-    return call_of(offer.call) != offer.call
-
-
-def _ticket_words(event: TicketTaken | TicketLapsed) -> str:
-    if isinstance(event, TicketTaken):
-        return f"{event.by} works on it"
-    return f"{event.by} gave it back: {event.reason}" if event.by else event.reason
-
-
-def answer_words(answer: HandoffRejected | HandoffConditional | HandoffExpired) -> str:
-    """A receiver's answer to an offer, if it is not an acceptance."""
-    match answer:
-        case HandoffRejected(receiver=receiver, reason=reason, suggested=suggested):
-            return f"{receiver} rejects it: {reason}{f' (suggests {suggested})' if suggested else ''}"
-        case HandoffExpired(receiver=receiver, reason=reason):
-            return f"time is up for {receiver}: {reason}"
-        case HandoffConditional(receiver=receiver, needs_context=missing) if missing:
-            return f"{receiver} accepts only if it knows {', '.join(missing)}"
-        case HandoffConditional(receiver=receiver, needs_permission=needed):
-            return f"{receiver} accepts only with permission for {', '.join(needed)}"
-        case _:
-            assert_never(answer)
+    def _decided(self, decided: ApprovalDecided) -> None:
+        decision, by = decided.decision, {"ask": "the program"}.get(decided.by, decided.by)
+        who = one_line(f"by {by or 'nobody in time'}")
+        match decision:
+            case Edit(receiver=receiver) if receiver:
+                self.page.line(Text("given to ", "green"), self.page.name(receiver), Text(f" {who}", "green"))
+            case Respond(text=text):
+                self.page.line(Text(f"answered {who}: {short(text)}", "green"))
+            case Reject(note=note):
+                self.page.line(Text(f"rejected {who}{f': {short(note)}' if note else ''}", "red"))
+            case _:
+                self.page.line(Text(f"{verdict_words(decision)} {who}", "green"))

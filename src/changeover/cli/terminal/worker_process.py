@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from changeover.cli.exits import error_text, one_line
-from changeover.cli.terminal.render import console, json_time, print_hanging, when
+from changeover.cli.exits import console, error_text, one_line
+from changeover.cli.terminal.render import json_time, print_hanging, when
 from changeover.errors import ChangeoverError
 from changeover.facts import State as HandoffState
 from changeover.facts import Ticket

@@ -1,115 +1,66 @@
-"""OfflineModel, and the sentences that it writes."""
+"""OfflineModel: replies for demos and first tries, found by comparing words; it needs no network and no key."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, assert_never
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
 
-from changeover.messages import Call, Reply, ToolResult
-from changeover.models.offline.choice import Answer, AskFor, Choice, HandOver, Use, choose, own_line, with_topic
-from changeover.models.offline.situation import MARK, OPEN_QUESTION, Situation, plain_result, read
+import msgspec
+from msgspec import Struct
+
+from changeover.agent.moves import is_generic
+from changeover.copies import original
+from changeover.handoffs.context import select_variables
+from changeover.messages import Assistant, Call, Message, Note, Reply, ToolResult, User
+from changeover.models.offline.arguments import Known, fill, stems
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
-from changeover.routing.words import words
+from changeover.routing.match import rank, shared
+from changeover.tools.run_context import RunContext
+from changeover.tools.tool import ToolDefinition
 
-LONGEST_QUOTE, LONGEST_PURPOSE = 100, 160
+NOTICE = (
+    "no real model is set: model=\"offline\" only compares words. To set one: pip install 'changeover[openai]',"
+    ' set OPENAI_API_KEY, and write model="openai:gpt-5" in place of "offline"'
+)
+CLEARLY = 1.2
+"""Another agent must score this many times better than this one to get the topic."""
+NEARLY = 0.4
+"""A further delegate must reach this share of the best score."""
+MOST_HOPS, MOST_CALLS, MOST_PARTS = 3, 3, 5
+"""Handoffs of one topic, calls in one reply, and messages of the user that make one topic."""
+OWN = "own"
+QUESTION = "Please tell me "
+"""Begins a question for missing arguments; the user's next message may be the answer to it."""
 THANKS = re.compile(r"\b(?:thanks|thank you|cheers)\b", re.I)
-FIRST_PERSON = ((r"\bYou are\b", "I am"), (r"\b[Yy]our\b", "my"), (r"^You\b", "I"))
 
 
-def hand_over(situation: Situation, choice: HandOver) -> str:
-    """The text beside a handoff; a declared handoff passes it to the receiver as its message."""
-    return f"{_name(choice.receiver)} takes over: {_quoted(situation)}. {MARK}"
-
-
-def ask_for(choice: AskFor) -> str:
-    """A question for the arguments that a call still lacks."""
-    needed = _listed([f"the {name.replace('_', ' ')}" for name in choice.missing])
-    goal = f"pass you on to {_name(choice.tool.receivers[0])}" if choice.tool.receivers else "look into that"
-    return f"I can {goal}, but I need to know more first: what is {needed}? {MARK}"
-
-
-def answer(situation: Situation, understood: bool) -> str:
-    """The results of calls, or the purpose of this agent; a question if the topic means nothing to it."""
-    if situation.results:
-        return f"{' '.join(_reported(situation, result) for result in situation.results)} {MARK}"
-    if understood or situation.handed or situation.settled:
-        lead = f"{_name(situation.agent)} here, about {_quoted(situation)}. {_purpose(situation)}"
-        return f"{lead}{'' if _works(situation) else _others(situation)} {MARK}"
-    if THANKS.search(situation.topic):
-        return f"You are welcome. {_name(situation.agent)} is still here if there is more. {MARK}"
-    lead = (
-        f"{_name(situation.agent)} here." if not words(situation.topic) else f"I cannot make out {_quoted(situation)}."
-    )
-    return f"{lead} {_purpose(situation)}{_others(situation)} {OPEN_QUESTION}"
-
-
-def _reported(situation: Situation, result: ToolResult) -> str:
-    asked = next((tool.receivers[0] for tool in situation.tools if tool.name == result.name and tool.delegate), "")
-    how = f"asked {asked}" if asked else f"used {result.name.replace('_', ' ')}"
-    text = plain_result(result)
-    if not result.ok:
-        return _ended(f"I {how}, and it did not work: {text or 'no reason was given'}")
-    return _ended(f"I {how}: {text or 'there is no answer'}")
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
-
-
-def _works(situation: Situation) -> bool:
-    """True if this agent does more than hand on."""
-    return situation.handed or situation.settled or any(not tool.receivers for tool in situation.tools)
-
-
-def _purpose(situation: Situation) -> str:
-    """The first sentence of the agent's instructions, or else of its description, in the first person."""
-    about = situation.instructions.strip() or own_line(situation)
-    first = re.split(r"(?<=[.!?])\s|\n", about, maxsplit=1)[0].rstrip(".!?")
-    if not first:
-        return "Tell me more, and I will see what I can do."
-    mine = _cut(first, LONGEST_PURPOSE)
-    for pattern, instead in FIRST_PERSON:
-        mine = re.sub(pattern, instead, mine)
-    return f"{mine}." if mine.startswith("I ") else f"My task: {mine[0].lower()}{mine[1:]}."
-
-
-def _others(situation: Situation) -> str:
-    receivers = dict.fromkeys(name for tool in situation.tools if not tool.delegate for name in tool.receivers)
-    names = [name for name in receivers if name != situation.agent]
-    return f" I can also pass you on to {_listed(names, 'or')}." if names else ""
-
-
-def _quoted(situation: Situation) -> str:
-    return f"“{_cut(' '.join(situation.topic.split()), LONGEST_QUOTE)}”"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most].rstrip()}…"
-
-
-def _listed(names: Sequence[str], last: str = "and") -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
-
-
-def _name(agent: str) -> str:
-    return agent[:1].upper() + agent[1:].replace("-", " ").replace("_", " ")
+@cache
+def _say_once() -> None:
+    logging.getLogger("changeover").warning(NOTICE)
 
 
 class OfflineModel:
     """Picks a handoff, a tool or an answer by comparing the user's words with the descriptions of agents and tools.
 
     It does not understand language: use it to try out a team, for demos, and to test routes. The reply depends on the
-    request alone. Every text ends with `(offline)`. For one message of the user an agent hands over at most once and
-    calls each tool at most once; then it answers.
+    request alone. For one message of the user an agent hands over at most once and calls each tool at most once; a tool
+    that is not `read_only` is called only if the user names it. Once per process a warning says that this is not a real
+    model; `notice=False` switches that off.
     """
+
+    def __init__(self, notice: bool = True) -> None:
+        self._notice = notice
 
     async def reply(self, request: Request) -> Reply:
         """The reply to this request; the same request always gets the same reply."""
-        situation = with_topic(read(request))
-        return _reply(request, situation, choose(situation))
+        if self._notice:
+            _say_once()
+        return Choice(request).reply()
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
         """The reply word by word, then the same reply whole."""
@@ -120,20 +71,204 @@ class OfflineModel:
         yield reply
 
 
-def _reply(request: Request, situation: Situation, choice: Choice) -> Reply:
-    match choice:
-        case HandOver(tool=tool, args=args):
-            return Reply(text=hand_over(situation, choice), calls=_calls(request, [(tool, args)]))
-        case Use(calls=calls):
-            return Reply(calls=_calls(request, calls))
-        case AskFor():
-            return Reply(text=ask_for(choice))
-        case Answer(understood=understood):
-            return Reply(text=answer(situation, understood))
-        case _:
-            assert_never(choice)
+class Way(Struct, frozen=True):
+    """A possible call, with the text that describes it."""
+
+    tool: ToolDefinition
+    about: str
+    receiver: str = ""
 
 
-def _calls(request: Request, calls: Iterable[tuple[str, dict[str, Any]]]) -> tuple[Call, ...]:
-    # Unique, because each command has one reply.
-    return tuple(Call(f"call_{request.command}_{index}", name, args) for index, (name, args) in enumerate(calls))
+class Choice:
+    """What to do about one request."""
+
+    def __init__(self, request: Request) -> None:
+        self._request, self._agent = request, request.agent
+        messages = original(request, "messages")
+        last = _last_user(messages, len(messages))
+        since = messages[last + 1 :]
+        transfers = {tool.name for tool in request.tools if tool.receivers and not tool.delegate}
+        called = [each for each in since if isinstance(each, ToolResult) and each.agent == self._agent]
+        self._tried = {each.name for each in called}
+        self._results = [each for each in called if not (each.ok and each.name in transfers)]
+        noted = [each.author for each in since if isinstance(each, Note) and each.author != Note("").author]
+        others = [each.agent for each in since if isinstance(each, Assistant) and each.agent != self._agent]
+        self._passed = {*noted, *others}
+        handed = request.context.handed if request.context else None
+        # It must not hand on if another agent waits for its result, or if it cannot see who had the topic before.
+        self._settled = bool(noted) or (last >= 0 and handed is not None and handed.sender == messages[last].author)
+        self._tools = [Way(tool, _about(tool)) for tool in request.tools if not tool.receivers]
+        self._ways = list(self._open_ways())
+        self._profiles = {OWN: self._own_text()} | {str(n): way.about for n, way in enumerate(self._ways)}
+        self._topic = self._joined(list(_parts(messages, last)))
+        found = "\n".join(_plain(each) for each in self._results if each.ok)
+        self._known = Known(self._topic, found, _variables(request.context))
+
+    def reply(self) -> Reply:
+        """The best reply: hand over, call tools, ask the user for a value, or answer."""
+        best, others = self._elsewhere(self._topic), [way for way in self._ways if way.tool.delegate]
+        tools = [way for way in self._tools if self._may_call(way)]
+        ready = [way for way in tools if not self._arguments(way)[1]]
+        if best is not None and best.tool.delegate:
+            return self._calls(self._ranked(others))
+        if best is not None and not self._arguments(best)[1]:
+            return self._calls([best], f"{_name(best.receiver)} can help with that.")
+        if ready:
+            return self._calls(ready)
+        if (lacking := [best] if best else tools) and not self._results:
+            return Reply(text=self._question(lacking[0]))
+        return Reply(text=self._answer())
+
+    def _elsewhere(self, text: str) -> Way | None:
+        """The way to the agent that fits a text clearly better than this one."""
+        scores = dict(rank(text, self._profiles))
+        own = scores.pop(OWN, 0.0)
+        best = next(iter(scores), None)
+        return self._ways[int(best)] if best is not None and scores[best] > own * CLEARLY else None
+
+    def _joined(self, parts: Sequence[str]) -> str:
+        """The user's last request, and the answers to our questions that followed it."""
+        topic = ""
+        for part in parts:
+            topic = f"{topic} {part}" if topic and self._elsewhere(part) is None else part
+        return topic
+
+    def _ranked(self, ways: Sequence[Way]) -> list[Way]:
+        """The way that fits best, and those that fit nearly as well."""
+        scores = rank(self._topic, {str(n): way.about for n, way in enumerate(ways)})
+        return [ways[int(n)] for n, score in scores if score >= NEARLY * scores[0][1]]
+
+    def _may_call(self, way: Way) -> bool:
+        """True if the topic is about a tool that only reads, or names one that may change something."""
+        if way.tool.name in self._tried or not shared(self._topic, way.about):
+            return False
+        if self._results and not fill(way.tool.parameters, Known(self._topic))[1]:
+            return False  # it could have been called before
+        if way.tool.read_only:
+            return True
+        own, things = stems(way.tool.name), stems(" ".join(way.tool.parameters.get("properties", ())))
+        # Of refund_order(order_id) the user must say "refund": an order is what many sentences are about.
+        return any(not term.startswith("~") for term in shared(self._topic, " ".join(own - things or own)))
+
+    def _calls(self, ways: Sequence[Way], text: str = "") -> Reply:
+        # The ids are unique, because each command has one reply.
+        made = [(way.tool.name, self._arguments(way)[0]) for way in ways[:MOST_CALLS]]
+        calls = (Call(f"call_{self._request.command}_{n}", name, args) for n, (name, args) in enumerate(made))
+        return Reply(text=text, calls=tuple(calls))
+
+    def _arguments(self, way: Way) -> tuple[dict[str, Any], list[str]]:
+        args, missing = fill(way.tool.parameters, self._known)
+        if way.receiver and is_generic(way.tool):
+            args["to"] = way.receiver
+        return args, [name for name in missing if name not in args]
+
+    def _open_ways(self) -> Iterator[Way]:
+        """The ways to other agents; an agent that has called something reports the result itself."""
+        for tool in self._request.tools:
+            if self._settled or self._results or tool.name in self._tried:
+                return
+            lines = _lines(tool)
+            for receiver in tool.receivers:
+                again = receiver in self._passed or len(self._passed) >= MOST_HOPS
+                if receiver != self._agent and (tool.delegate or not again):
+                    yield Way(tool, f"{receiver} {receiver} {lines[receiver]}", receiver)
+
+    def _own_text(self) -> str:
+        """The text about this agent: its instructions without the clauses about other agents, its line, its tools."""
+        request = self._request
+        own = request.instructions if request.own_instructions is None else request.own_instructions
+        others = {name for tool in request.tools for name in tool.receivers} - {self._agent}
+        named = re.compile(rf"\b(?:{'|'.join(map(re.escape, others))})\b", re.I)
+        clauses = [each for each in re.split(r"[.,;:\n]", own) if not (others and named.search(each))]
+        lines = [_lines(tool).get(self._agent, "") for tool in request.tools if tool.receivers]
+        return " ".join([self._agent, self._agent, *clauses, *lines, *(way.about for way in self._tools)])
+
+    def _question(self, way: Way) -> str:
+        wanted = [f"the {name.replace('_', ' ')}" for name in self._arguments(way)[1]]
+        goal = f"pass you on to {_name(way.receiver)}" if way.receiver else f"use {_words(way.tool.name)}"
+        return f"{QUESTION}{_listed(wanted, 'and')}, so that I can {goal}."
+
+    def _answer(self) -> str:
+        """The results of calls, or what this agent can do; the offline model writes no answer of its own."""
+        if self._results:
+            return " ".join(map(self._reported, self._results))
+        if THANKS.search(self._topic):
+            return "You are welcome."
+        uses = [f"use {_words(way.tool.name)}" for way in self._tools]
+        passes = [f"pass you on to {way.receiver}" for way in self._ways if not way.tool.delegate]
+        can = f"I can {_listed([*uses, *passes], 'or')}." if uses or passes else "I have no tool to use."
+        if self._passed or self._settled or shared(self._topic, self._profiles[OWN]):
+            return f"{_name(self._agent)} here. {can} A real model would answer you in its own words."
+        return f"I do not know which agent or tool that is for. {can} What is it about?"
+
+    def _reported(self, result: ToolResult) -> str:
+        tool = next((each for each in self._request.tools if each.name == result.name), None)
+        text = _plain(result).rstrip(".") or "nothing"
+        if tool is not None and tool.delegate:
+            return f"{_name(tool.receivers[0])} {'says' if result.ok else 'could not help'}: {text}."
+        what = _words(result.name)
+        return f"I used {what}: {text}." if result.ok else f"I tried {what}, and it did not work: {text}."
+
+
+def _parts(messages: Sequence[Message], last: int) -> Sequence[str]:
+    """The user's last message, preceded by earlier ones as long as each answers a question of this model."""
+    parts: list[str] = []
+    while last >= 0 and len(parts) < MOST_PARTS:
+        parts.insert(0, messages[last].text)
+        before = messages[last - 1] if last else None
+        asked = isinstance(before, Assistant) and before.text.startswith(QUESTION)
+        last = _last_user(messages, last) if asked else -1
+    return parts
+
+
+def _last_user(messages: Sequence[Message], before: int) -> int:
+    return next((n for n in range(before - 1, -1, -1) if isinstance(messages[n], User)), -1)
+
+
+def _variables(context: RunContext | None) -> Mapping[str, Any]:
+    """The context variables that this agent may see."""
+    if context is None:
+        return {}
+    handed = context.handed
+    return select_variables(context.variables, handed.include, handed.exclude) if handed else context.variables
+
+
+def _plain(result: ToolResult) -> str:
+    """The text of a result; of a delegate's result only the answer or the error."""
+    try:
+        answer = msgspec.json.decode(result.text)
+    except msgspec.DecodeError:
+        answer = None
+    if isinstance(answer, dict) and "handoff_id" in answer:
+        return str(answer.get("response") or answer.get("error") or "").strip()
+    return result.text.strip()
+
+
+def _about(tool: ToolDefinition) -> str:
+    properties = tool.parameters.get("properties", {})
+    return " ".join(
+        [tool.name, tool.description, *(f"{name} {each.get('description', '')}" for name, each in properties.items())]
+    )
+
+
+def _lines(tool: ToolDefinition) -> dict[str, str]:
+    """The part of a handoff tool's description that is about each receiver."""
+    if not is_generic(tool):
+        # Its first sentence says what the call does, not what the receiver is for.
+        head, _, rest = tool.description.partition(". " if ". " in tool.description else ".")
+        return {name: rest if name in head else tool.description for name in tool.receivers}
+    names = "|".join(re.escape(name) for name in sorted(tool.receivers, key=len, reverse=True))
+    parts = re.split(rf"^- ({names})(?:: |$)", tool.description, flags=re.M)
+    return dict.fromkeys(tool.receivers, "") | dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace("-", " ")
+
+
+def _name(agent: str) -> str:
+    return agent[:1].upper() + _words(agent[1:])

@@ -211,7 +211,7 @@ def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
     """Whether this is the last model call that the limits allow, or the record of a limit that forbids it."""
     tell, turns = limits.on_limit == "tell", run.turns + run.below.turns
     budgeted = limits.max_tokens is not None or limits.max_cost is not None
-    near = turns >= limits.max_turns or budgeted or state.limits or run.spoken.given is not None
+    near = turns >= limits.max_turns or budgeted or state.limits or state.work.max_iterations
     if not near or (fault := spent_up(state, run, limits)) is None:
         return tell and turns == limits.max_turns - 1
     if not tell or fault.limit not in BUDGETS or run.last_word:

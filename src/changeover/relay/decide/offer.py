@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.agent.agent import Person
+from changeover.agent.handoff import ITERATIONS
 from changeover.agent.moves import (
     DelegateTo,
     Intent,
@@ -338,7 +339,7 @@ def _from_package(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
         message=offer.message if offer.mode is Mode.DELEGATE else about or offer.message,
         instructions=metadata.instructions,
         about=about if offer.mode is Mode.DELEGATE else "",
-        max_iterations=metadata.max_iterations or 0,
+        max_iterations=metadata.max_iterations or ITERATIONS,
         alternatives=found.alternatives if found else package.context.escalation_path,
         expected=Expected(expects.output_schema, expects.success_criteria) if wanted else None,
         attempt=metadata.attempt,

@@ -31,7 +31,9 @@ def returned(state: State, wanted: RollbackRequested, roster: Roster) -> Record:
     partial = last_words(state.record, record.receiver)
     agent = record.sender if record.sender in state.path else _before(state, record.receiver)
     undone, queued = tuple(_undone(state, record)), roster.pulls(agent)
-    return Record(HandoffRolledBack(wanted.call, *who, *why, partial, undone, agent, queued))
+    lost = {name: value for call in undone for name, value in state.undoing.dropped.get(call, {}).items()}
+    restored = {name: value for name, value in lost.items() if name not in state.variables}
+    return Record(HandoffRolledBack(wanted.call, *who, *why, partial, undone, agent, queued, restored))
 
 
 def by_policy(state: State) -> Record:

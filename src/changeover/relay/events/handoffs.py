@@ -290,6 +290,8 @@ class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
     """The agent that is active now: the sender or, if code was the sender, the agent before it."""
     queued: bool = False
     """Whether workers claim that agent's work."""
+    restored: dict[str, Any] = field(default_factory=dict)
+    """Context variables that the transfers had dropped; those that were set again since stay as they are."""
 
 
 class RollbackFailed(Recordable, frozen=True, tag="rollback_failed"):

@@ -273,9 +273,14 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     )
     if state.variables is not before and state.variables != before:
         run.gain()
+    if offer.merge == "replace" and not before.keys() <= state.variables.keys():
+        state.undoing.dropped[offer.call] = {
+            name: value for name, value in before.items() if name not in state.variables
+        }
     state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
-    state.work.status, input = "completed", state.work.input
-    state.work = Task(state.position, run.ref, offer.receiver, input, handoff_id(state.id, offer.call), "pending")
+    state.work.status, work = "completed", state.work
+    most, handoff = offer.max_iterations or work.max_iterations, handoff_id(state.id, offer.call)
+    state.work = Task(state.position, run.ref, offer.receiver, work.input, handoff, "pending", most)
     state.path.append(offer.receiver)
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
     if not whole:

@@ -141,7 +141,7 @@ def _go_on(state: State, run: Run, agent: str, queued: bool, ended: Literal["can
     before = state.work
     if before.status != "failed":
         before.status = ended
-    state.work = Task(state.position, run.ref, agent, before.input)
+    state.work = Task(state.position, run.ref, agent, before.input, max_iterations=before.max_iterations)
     run.ticket, run.worn_out = handoff_id(state.id, state.position) if queued else "", False
 
 
@@ -159,6 +159,8 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
         if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
             state.handoffs[index] = back = replace(record, state=HandoffState.RETURNED, error=event.reason)
             state.owe(Rollback(back, event.reason, event.by, event.partial))
+    if event.restored:
+        state.variables = {**event.restored, **state.variables}
     said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""
     why = f": {event.reason}" if event.reason else ""
     _leave(state, event.agent, Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))

@@ -89,8 +89,9 @@ def begin(state: State, event: RunStarted) -> None:
     claimed = spoken.given.ticket if spoken.given else ""
     run.ticket = handoff_id(state.id, state.position) if event.queued else claimed
     handoff = handoff_id(*split_child(state.id)) if spoken.given else None
+    most = spoken.given.max_iterations if spoken.given else 0
     state.work = Task(
-        state.position, run.ref, event.agent, spoken.text, handoff, "pending" if event.queued else "running"
+        state.position, run.ref, event.agent, spoken.text, handoff, "pending" if event.queued else "running", most
     )
     state.run = run
     return None

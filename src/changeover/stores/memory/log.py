@@ -49,6 +49,9 @@ class MemoryLog:
         self._left: set[str] = set()
         """Those on which nobody works, because the log was closed."""
         self._resting: set[str] = set()
+        """The conversations that wait."""
+        self._due: set[str] = set()
+        """The roots that wait, and that have to be taken up because a conversation below them has ended."""
         self._tallies: dict[str, Tally] = {}
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
         """The spending of ended runs by conversation, each with the entry that ended the run."""
@@ -112,7 +115,7 @@ class MemoryLog:
 
     async def unfinished(self, team: str | None = None) -> list[str]:
         with self._lock:
-            running = [id for id in self._running if self._is_of(team, id)]
+            running = [id for id in (*self._running, *self._due) if self._is_of(team, id)]
             return sorted({*running, *(self._entries[id][0].root for id in running)})
 
     async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
@@ -131,7 +134,8 @@ class MemoryLog:
     async def release(self, conversation: str, position: int, rests: str = "", due: float | None = None) -> bool:
         """Only the ticket changes: conversations have no owner here."""
         with self._lock:
-            last = self._entries[conversation][-1] if rests and conversation in self._running else None
+            taken_up = conversation in self._running or conversation in self._due
+            last = self._entries[conversation][-1] if rests and taken_up else None
             if last is not None and last.position + len(last.events) == position:
                 self._queue.rest(rests)
         return True
@@ -271,6 +275,7 @@ class MemoryLog:
         conversation = entry.conversation
         if head is not None:
             self._left.discard(conversation)
+            self._due.discard(conversation)
         if head is not None and head.spent:
             self._spent.setdefault(conversation, []).append((entry, head.spent))
         if head is None:
@@ -287,7 +292,7 @@ class MemoryLog:
             return
         self._resting.discard(conversation)
         if root in self._resting and head is not None and head.status != "running":
-            self._running.setdefault(root, "")
+            self._due.add(root)
 
     def _admit(self, entry: Entry, reserve: Reserve | None, circuits: Circuits | None) -> None:
         """Raise CircuitsOpen or Exhausted; else count what the entry reserves, and change the circuits."""

@@ -109,8 +109,8 @@ def _record(kind: type[R], row: Row) -> R:
 def _listing(dialect: str, kind: type[Record], wanted: tuple[str, ...], within: bool, roots: bool) -> Statement:
     table, order = TABLES[kind]
     columns: dict[str, sa.ColumnElement[Any]] = dict(table.c)
-    if table is schema.tasks:
-        columns["status"] = _task_status()
+    if table in STATUSES:
+        columns["status"] = STATUSES[table]()
     query = sa.select(*(columns[name] for name in kind.__struct_fields__))
     query = query.where(*(columns[name] == bind(name) for name in wanted))
     if roots:
@@ -125,16 +125,23 @@ def _listing(dialect: str, kind: type[Record], wanted: tuple[str, ...], within: 
     return Compiler(dialect)(query.limit(bind("limit", sa.Integer)).offset(ZERO))
 
 
+def _conversation_status() -> sa.ColumnElement[str]:
+    """The status of a conversation as it is now: one that goes on is interrupted unless a live process owns it."""
+    return sa.case((sa.and_(RUNNING, left()), _text("interrupted")), else_=schema.conversations.c.status)
+
+
 def _task_status() -> sa.ColumnElement[str]:
-    """The status of a task as it is now. While its conversation goes on, the task is running if a live process owns the
-    conversation, else interrupted; the column keeps what was recorded."""
+    """The status of a task as it is now: that of its conversation while the task is under way. One that has only been
+    given to its agent stays pending while the conversation waits. The column keeps what was recorded."""
     task, conversation = schema.tasks.c, schema.conversations.c
     begun = task.status.in_([_text("pending"), _text("running")])
-    goes_on = sa.exists().where(conversation.id == task.conversation, RUNNING)
-    is_left = sa.exists().where(conversation.id == task.conversation, RUNNING, left())
-    return sa.case(
-        (sa.and_(begun, is_left), _text("interrupted")), (sa.and_(begun, goes_on), _text("running")), else_=task.status
-    )
+    now = sa.select(_conversation_status()).where(conversation.id == task.conversation).scalar_subquery()
+    is_given = sa.and_(task.status == _text("pending"), now == _text("waiting"))
+    return sa.case((sa.or_(~begun, is_given), task.status), else_=sa.func.coalesce(now, task.status))
+
+
+STATUSES = {schema.tasks: _task_status, schema.conversations: _conversation_status}
+"""Statuses that are worked out when they are read."""
 
 
 def _text(value: str) -> sa.ColumnElement[str]:

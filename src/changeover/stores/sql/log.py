@@ -142,6 +142,11 @@ class SqlLog:
         self._store.check()
         return sorted({id for row in await self._reader.rows(self._sql.log.unfinished(team=team)) for id in row})
 
+    async def holder(self, conversation: str) -> tuple[str, int, float] | None:
+        """The host and id of the process that owns a conversation, and the seconds until its lease ends."""
+        rows = await self._reader.rows(self._sql.log.holder(conversation=conversation))
+        return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
     async def approvals(self, team: str | None = None) -> list[ApprovalRequest]:
         self._store.check()
         return [_pending_of(row) for row in await self._reader.rows(self._sql.views.approvals(team=team))]

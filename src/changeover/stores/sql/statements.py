@@ -102,6 +102,8 @@ class LogStatements:
         unowned = sa.select(c.id, c.root).where(RUNNING, *mine), sa.select(c.root, c.root).where(due, *mine)
         # Not ordered: that would read all conversations by id.
         self.unfinished = say(sa.union_all(*unowned))
+        held = sa.select(p.host, p.pid, (p.until - now()).label("left"))
+        self.holder = say(held.where(here, _name() == c.owner, p.until > now()))
         self.at_work = say(sa.select(c.id).where(RUNNING, c.agent == bind("agent"), of_team(c.team)))
         self.owned = say(sa.select(c.id, c.position).where(RUNNING, c.owner == bind("me")))
 

@@ -1,0 +1,143 @@
+"""Help of commands, and App: a Typer whose commands print it and whose groups have a default command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, get_args
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup
+
+from changeover.cli.exits import console
+
+F = TypeVar("F", bound=Callable[..., Any])
+HELP_OPTIONS = ["-h", "--help"]
+PANELS = ("Start", "Talk", "Work", "Inspect", "Operate")
+LEFT = 30
+"""The widest left column; a longer entry has a line of its own."""
+
+
+def among(choices: Any) -> str:
+    """The values of a Literal as a sentence for the help of an option."""
+    return f"One of: {', '.join(get_args(choices))}."
+
+
+class Helpful:
+    """Help that fits 80 columns: no type names, choices in words, nothing cut."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        _print_help(self, ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words behind the name of the command, for errors too."""
+        return _usage(self, ctx)
+
+
+class HelpCommand(Helpful, TyperCommand):
+    """A command with our help."""
+
+
+class HelpGroup(Helpful, TyperGroup):
+    """A group of commands with our help. Called without one it lists, if it has the command `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `list` before options that come without a command."""
+        is_own = bool(args) and (args[0] in HELP_OPTIONS or not args[0].startswith("-"))
+        if "list" in self.commands and not is_own:
+            args = ["list", *args]
+        found: list[str] = super().parse_args(ctx, args)
+        return found
+
+
+class App(typer.Typer):
+    """A Typer with our help; `panel` is the heading under which a command is listed."""
+
+    def __init__(self, help: str, **options: Any) -> None:
+        settings = {"help_option_names": HELP_OPTIONS}
+        super().__init__(help=help, cls=HelpGroup, context_settings=settings, pretty_exceptions_enable=False, **options)
+
+    def add(self, command: Callable[..., Any] | typer.Typer, name: str, panel: str) -> None:
+        """Add a command or a group."""
+        if isinstance(command, typer.Typer):
+            self.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            self.command(name, rich_help_panel=panel)(command)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
+        """As of Typer."""
+        return super().command(name, cls=HelpCommand, **options)
+
+
+def _print_help(command: Any, ctx: Any) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(" ".join(["Usage:", ctx.command_path, *_usage(command, ctx)]), "bold"), soft_wrap=True)
+    for paragraph in (command.help or "").split("\n\n"):
+        out.print()
+        out.print(Text(" ".join(paragraph.split())))
+    shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
+    arguments = [each for each in shown if isinstance(each, TyperArgument)]
+    sections = {
+        "Arguments": [(_metavar(each), each.help or "") for each in arguments],
+        **_commands(command),
+        "Options": [(_option(each), " ".join(_sentences(each))) for each in shown if each not in arguments],
+    }
+    left = min(max((len(name) for rows in sections.values() for name, _ in rows), default=0) + 4, LEFT)
+    for title, rows in sections.items():
+        if rows:
+            out.print()
+            out.print(Text(title, "bold yellow"))
+            _print_rows(out, rows, left)
+
+
+def _print_rows(out: Any, rows: Iterable[tuple[str, str]], left: int) -> None:
+    from rich.text import Text
+
+    for name, about in rows:
+        lead = Text(f"  {name}", "cyan")
+        if lead.cell_len > left - 2:
+            out.print(lead, soft_wrap=True)
+            lead = Text("")
+        lines = list(Text(about).wrap(out, max(out.width - left, 20))) or [Text("")]
+        for index, line in enumerate(lines):
+            line.rstrip()
+            start = lead if not index else Text("")
+            out.print(Text.assemble(start, " " * (left - start.cell_len) if line else "", line), soft_wrap=True)
+
+
+def _commands(group: Any) -> dict[str, list[tuple[str, str]]]:
+    """The commands of a group under their headings, with the first sentence of each."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, each in getattr(group, "commands", {}).items():
+        found.setdefault(each.rich_help_panel or "Commands", []).append((name, (each.help or "").partition("\n\n")[0]))
+    order = [panel for panel in PANELS if panel in found] + [panel for panel in found if panel not in PANELS]
+    return {panel: [(name, " ".join(about.split())) for name, about in found[panel]] for panel in order}
+
+
+def _usage(command: Any, ctx: Any) -> list[str]:
+    if isinstance(command, TyperGroup):
+        return ["[OPTIONS]", "[COMMAND]" if "list" in command.commands else "COMMAND"]
+    arguments = [each for each in command.get_params(ctx) if isinstance(each, TyperArgument)]
+    return ["[OPTIONS]", *(_metavar(each) if each.required else f"[{_metavar(each)}]" for each in arguments)]
+
+
+def _metavar(param: Any) -> str:
+    return str(param.metavar or param.name.upper())
+
+
+def _option(param: Any) -> str:
+    names = ", ".join(sorted([*param.opts, *param.secondary_opts], key=len))
+    return names if param.is_flag else f"{names} {_metavar(param)}"
+
+
+def _sentences(param: Any) -> Iterator[str]:
+    """What an option is for, its default, and the variable that sets it."""
+    if param.help:
+        yield param.help
+    default = param.show_default if isinstance(param.show_default, str) else param.default
+    if param.show_default and not param.is_flag and default not in (None, "", ()):
+        yield f"Default: {default}."
+    if param.envvar:
+        yield f"Default: ${param.envvar}."

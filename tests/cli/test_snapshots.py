@@ -1,0 +1,152 @@
+"""Terminal output as SVG pictures, which people have looked at: tests/cli/snapshots.
+
+CHANGEOVER_SNAPSHOTS=write makes them anew; look at them before you commit them.
+"""
+
+import io
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from changeover import Agent, Rejected, Team, Variable, delegate, handoff, tool
+from changeover.cli import exits
+from changeover.cli.terminal.page import Page
+from changeover.cli.terminal.session import Session
+from changeover.cli.terminal.transcript import Transcript
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve, Decision
+from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
+from tests.cli.process import changeover
+
+PICTURES = Path(__file__).with_name("snapshots")
+LIST = """There are three ways to get your money:
+
+- to your card, which takes up to three days, or a little longer if there is a bank holiday in between
+- as a voucher
+- in cash, from:
+
+      Main Street 1
+
+Tell me which one you like: “可以用人民币付款吗” is fine, too."""
+
+
+@tool(read_only=True)
+def payments(order_id: str) -> str:
+    """Look up the payments."""
+    return "pay_71 24.95 EUR at 09:14, pay_72 24.95 EUR at 09:16"
+
+
+@tool(read_only=True)
+def broken(order_id: str) -> str:
+    """Fail."""
+    raise RuntimeError("the line is dead")
+
+
+@tool(approval=True)
+def refund(payment_id: str, amount: float) -> str:
+    """Send money back."""
+    return f"{amount:.2f} EUR of {payment_id} sent back"
+
+
+SCRIPT = {
+    "triage": [hands_off("billing", "Sorry about that! Billing can help.", order_id="1042", amount=24.95)],
+    "billing": [
+        calls(("payments", {"order_id": "1042"}), text="I look at your payments."),
+        calls(("broken", {"order_id": "1042"})),
+        delegates("research", "What do our terms say about paying twice?"),
+        calls(("refund", {"payment_id": "pay_72", "amount": 24.95}), text="A refund needs a person's yes."),
+        hands_off("small", "Who answers the rest?"),
+    ],
+    "research": [says("Terms 7.2: it goes back within three days.")],
+    "closing": [says(LIST)],
+}
+
+
+def team() -> Team:
+    variables = [Variable("order_id"), Variable("amount", type="number")]
+    members = [
+        Agent("triage", handoffs=[handoff("billing", variables=variables)]),
+        Agent(
+            "billing",
+            tools=[payments, broken, refund],
+            handoffs=[handoff("small", alternatives=["closing"]), delegate("research")],
+        ),
+        Agent("research", handoffs=()),
+        Agent("small", accepts=lambda package: Rejected("it may decide about 10 EUR at most"), handoffs=()),
+        Agent("closing", handoffs=()),
+    ]
+    return Team(members, model=ScriptedModel(SCRIPT))
+
+
+def recorded(columns: int) -> Console:
+    """A terminal of this width that remembers what was written on it."""
+    return Console(
+        record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="standard", highlight=False
+    )
+
+
+def conversation(columns: int) -> Console:
+    out, members = recorded(columns), team()
+
+    def judge(request: ApprovalRequest) -> Decision:
+        return Approve()
+
+    page = Page(out, ["you", *members.roster.seats])
+    page.is_animated = False
+    with Session(members, Transcript(page, members.roster), "c", judge, "ada") as session:
+        page.speaker("you")
+        page.write("I was charged 24.95 EUR twice for order 1042. Can I have one payment back?")
+        session.send("I was charged twice")
+    return out
+
+
+def assert_picture(name: str, out: Console) -> None:
+    drawn = out.export_svg(title=name, unique_id=name)
+    file = PICTURES / f"{name}.svg"
+    if os.environ.get("CHANGEOVER_SNAPSHOTS") == "write":
+        file.write_text(drawn)
+    assert drawn == file.read_text(), f"{name} looks different; see the head of this file"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_conversation_looks_as_it_did(columns: int):
+    assert_picture(f"conversation-{columns}", conversation(columns))
+
+
+@pytest.mark.parametrize(("name", "words"), [("help", []), ("help-run", ["run"]), ("help-handoffs", ["handoffs"])])
+def test_help_looks_as_it_did(name: str, words: list[str], monkeypatch: pytest.MonkeyPatch):
+    out = recorded(80)
+    shown: Callable[..., Console] = lambda error=False: out  # noqa: E731
+    monkeypatch.setattr("changeover.cli.terminal.help.console", shown)
+    from changeover.cli import app
+
+    with pytest.raises(SystemExit):
+        app([*words, "-h"], prog_name="changeover")
+    assert_picture(name, out)
+
+
+COMMANDS = ["demo", "init", "doctor", "run", "chat", "resume", "worker", "graph", "metrics", "db upgrade", "db check"]
+NOUNS = {
+    "approvals": ["list", "approve", "edit", "reject", "answer", "route"],
+    "handoffs": ["list", "show", "stuck", "retry", "cancel"],
+    "tasks": ["list", "show"],
+    "conversations": ["list"],
+    "experiments": ["list", "show"],
+    "agents": ["list", "show", "add", "remove", "enable", "disable"],
+    "breakers": ["list", "open", "reset"],
+    "router": ["list", "reset"],
+}
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS, *NOUNS, *(f"{n} {v}" for n, verbs in NOUNS.items() for v in verbs)])
+def test_help_fits_eighty_columns_and_cuts_nothing(command: str):
+    done = changeover(*command.split(), "-h", COLUMNS="80")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == changeover(*command.split(), "--help", COLUMNS="80").stdout
+    assert [line for line in done.stdout.splitlines() if len(line.rstrip()) > 80] == []
+    assert re.search(r"<\w+>|…", done.stdout) is None
+    assert exits.clean(done.stdout) == done.stdout
