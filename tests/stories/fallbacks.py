@@ -13,6 +13,7 @@ from changeover import (
     Rejected,
     RunContext,
     Team,
+    Variable,
     delegate,
     handoff,
 )
@@ -143,6 +144,18 @@ async def the_sender_falls_back_when_it_insists_on_what_a_guard_refuses(stage: S
     team = stage.team(members, ScriptedModel(insists), guards=guards, fallback=True)
     result = await stage.say(team, "charged twice")
     assert (result.output, result.fell_back) == ("not on Sundays; go on by yourself", True)
+
+
+@story
+async def the_sender_that_falls_back_has_its_variables_again(stage: Stage) -> None:
+    way = handoff("billing", variables=[Variable("amount", "integer")], merge="replace")
+    parts = {
+        "triage": tries(calls(("handoff_to_billing", {"amount": 5}))),
+        "billing": fails("out of order", retryable=False),
+    }
+    team = alone(stage, Agent("billing", handoffs=()), way=way, **parts)
+    result = await stage.say(team, "charged twice", context={"order": 7})
+    assert (result.fell_back, {**result.variables}) == (True, {"order": 7, "amount": 5})
 
 
 @story

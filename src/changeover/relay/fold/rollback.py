@@ -119,6 +119,8 @@ def return_failed(state: State, run: Run, event: FellBack) -> None:
     _close_turn(state, run, event.reason)
     record = state.handoffs[state.leg]
     state.handoffs[state.leg] = replace(record, state=concluded(record.state, Signal.FAIL), error=event.reason)
+    if lost := state.undoing.dropped.get(event.call):
+        state.variables = {**lost, **state.variables}
     _leave(state, event.agent, Note(f"{event.reason}; go on by yourself", "changeover"))
     _go_on(state, run, event.agent, event.queued, "failed")
 
