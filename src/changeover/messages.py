@@ -108,6 +108,8 @@ class ToolResult(Struct, frozen=True, omit_defaults=True, gc=False, tag="tool"):
     agent: str
     text: str
     ok: bool = True
+    files: tuple[File, ...] = ()
+    """Images and other files of the result; the text names them."""
 
     @property
     def author(self) -> str:

@@ -131,6 +131,11 @@ def merge_variables(before: dict[str, Any], new: Mapping[str, Any], how: Merge) 
     return {**before, **new} if new else before
 
 
+def changed(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are new or different."""
+    return {} if after is before else {name: value for name, value in after.items() if before.get(name, ...) != value}
+
+
 def briefed(instructions: str, variables: Mapping[str, Any], handed: Handed | None) -> str:
     """An agent's instructions with the handoff's sender, instructions, expectations and variables."""
     parts = [instructions] if instructions else []

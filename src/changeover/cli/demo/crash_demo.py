@@ -42,7 +42,7 @@ def crash_desk(store: str | None = None) -> None:
         url = store_url(store or str(Path(folder, "desk.db")))
         crash = Crash(url, Path(folder, "journal"))
         asyncio.run(crash.run())
-    show_next(crash.page, store, ID)
+    show_next(crash.page, store, ID, "demo --crash")
 
 
 class Crash:

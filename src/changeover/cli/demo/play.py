@@ -71,7 +71,7 @@ def play_desk(store: str | None = None, pace: float | None = None) -> None:
             session.send(message)
         show_summary(page, session.handoffs(), session.past())
         page.entry("log", f"{len(session.past())} events; all of the above is read from them")
-    show_next(page, store, session.id)
+    show_next(page, store, session.id, "demo")
 
 
 def chat_with_desk(store: str | None = None) -> None:
@@ -96,19 +96,19 @@ def chat_with_desk(store: str | None = None) -> None:
         page.verbatim(f"{program()} graph chat --store {shlex.quote(store)}")
 
 
-def show_next(page: Page, store: str | None, conversation: str) -> None:
-    """Write the commands to try next."""
+def show_next(page: Page, store: str | None, conversation: str, command: str) -> None:
+    """Write the commands to try next; `command` is the one that was called."""
     page.rule("what to try next")
     kept = shlex.quote(store or "desk.db")
     if store is None:
         page.line("To keep the log of a demo, and to read it:", margin=0)
-        page.verbatim(f"{program()} demo --store {kept}")
-    for command in ("conversations", "handoffs", f"graph {conversation}"):
         page.verbatim(f"{program()} {command} --store {kept}")
+    for reader in ("conversations", "handoffs", f"graph {conversation}"):
+        page.verbatim(f"{program()} {reader} --store {kept}")
     page.gap()
     page.line("To talk with the desk yourself, to kill it in the middle, to make a team of your own:", margin=0)
-    for command in ("demo --chat", "demo --crash", "init shop"):
-        page.verbatim(f"{program()} {command}")
+    for other in ("demo --chat", "demo --crash", "init shop"):
+        page.verbatim(f"{program()} {other}")
 
 
 def program() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool, closed
 from changeover.agent.roster import Roster, Seat
@@ -18,7 +18,6 @@ from changeover.relay.decide.answers import answer, end
 from changeover.relay.decide.limits import fail, over_limit
 from changeover.relay.decide.offer import Proposal, demanded, from_call, propose
 from changeover.relay.events import CallRefused, ToolFinished
-from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import (
@@ -107,7 +106,7 @@ def _listed(due: Record | SeekApproval) -> Record | Sequence[Command]:
     return due if isinstance(due, Record) else [due]
 
 
-Moves = dict[str, Move]
+Moves = Mapping[str, Move]
 LEADING = frozenset({Directed, Fanned})
 
 
@@ -184,7 +183,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
         return AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)
     assert isinstance(phase, Delegated)
     if phase.recalled is not None:
-        return delegates.call_back(state, phase.offer, undone_words(phase.recalled.reason))
+        return delegates.call_back(state, phase.offer, phase.recalled)
     return delegates.run_child(state, run, turn, call, phase, roster)
 
 
@@ -225,7 +224,7 @@ def _use_tool(
         call.call,
         move.declared.at_most_once,
         begun,
-        move.declared.read_only,
+        bool(move.declared.read_only),
     )
 
 
