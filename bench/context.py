@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import NamedTuple
@@ -19,8 +18,6 @@ from changeover.relay.ports import Request
 from changeover.testing import ScriptedModel, calls, says
 from changeover.tools.tool import ToolDefinition
 
-ADDRESS = re.compile(r"context://[0-9a-f]+")
-
 
 def read_weight(message: Message) -> int:
     """The tokens of a message and of its files."""
@@ -32,9 +29,9 @@ def read_text(messages: Sequence[Message]) -> str:
     return "\n".join(f"{each.text}\n{_attached(each)}" for each in messages)
 
 
-def addresses(messages: Sequence[Message]) -> list[str]:
-    """The context ids that some messages mention."""
-    return list(dict.fromkeys(ADDRESS.findall(read_text(messages))))
+def can_fetch(tools: Sequence[ToolDefinition]) -> bool:
+    """True if these tools read what was left out."""
+    return any(tool.name == FETCH for tool in tools)
 
 
 def _attached(message: Message) -> str:
@@ -66,7 +63,7 @@ class Outcome(NamedTuple):
     first: Request
     """The first request to its model."""
     fetched: dict[Fact, list[str]]
-    """The result of each query, per context id."""
+    """The result of each query."""
     summed_up: list[Request]
     """The requests to the summariser."""
     handoffs: list[HandoffRecord]
@@ -103,7 +100,7 @@ class Outcome(NamedTuple):
 
 async def outcome_of(case: Case, strategy: Strategy) -> Outcome:
     """Play a talk with a team whose handoffs all use this strategy; its last agent fetches every fact."""
-    talk = Talk(case.name)
+    talk = Talk.named(case.name)
     receiver, helper = ScriptedModel(_curious(case)), ScriptedModel({"helper": list(map(says, case.summaries))})
     last = Agent(case.receiver, instructions="Finish the work.", handoffs=[], model=receiver)
     model = ScriptedModel(talk.lines)
@@ -116,11 +113,10 @@ async def outcome_of(case: Case, strategy: Strategy) -> Outcome:
 
 def _curious(case: Case) -> Play:
     def plays(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-        """Query every context id for every fact, then answer."""
-        refs = addresses(messages)
-        if not refs or isinstance(messages[-1], ToolResult):
+        """Query every fact once, then answer."""
+        if not can_fetch(tools) or isinstance(messages[-1], ToolResult):
             return says("That is all I need.")
-        return calls(*((FETCH, {"ref": ref, "query": fact.question}) for fact in case.facts for ref in refs))
+        return calls(*((FETCH, {"query": fact.question}) for fact in case.facts))
 
     return plays
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bench import work
-from bench.context import addresses, read_text, read_weight, strategies
+from bench.context import can_fetch, read_text, read_weight, strategies
 from bench.facts import Fact
 from bench.grid import Grid
 from changeover import Agent, Team, delegate
@@ -106,12 +106,12 @@ class Part(NamedTuple):
     last: Reply
     missing: list[Fact]
 
-    def plays(self, messages: Sequence[Message]) -> Reply:
+    def plays(self, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
         own = [message for message in messages if isinstance(message, Assistant) and message.agent == self.name]
         asked = bool(own) and own[0].calls[0].name == FETCH
         unknown = [fact for fact in work.NEEDED[self.name] if not fact.stands_in(read_text(messages))]
-        if unknown and not own and (refs := addresses(messages)):
-            return calls(*((FETCH, {"ref": ref, "query": fact.question}) for fact in unknown for ref in refs))
+        if unknown and not own and can_fetch(tools):
+            return calls(*((FETCH, {"query": fact.question}) for fact in unknown))
         if len(own) == asked:
             self.missing.extend(unknown)
         return [*STEPS[self.name], self.last][len(own) - asked]
@@ -150,7 +150,7 @@ async def supervisor(strategy: Strategy) -> Bill:
     return await _run(members, Meter(_cast({**parts, "boss": _directs})), strategy, missing)
 
 
-def _directs(messages: Sequence[Message]) -> Reply:
+def _directs(messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
     lines = [
         delegates("orders", "Find out what is missing of PO 7719, where we have it, and what the contract says."),
         delegates("shipping", "Find the parcel that is missing, and get the seals to the customer in time."),
@@ -170,9 +170,9 @@ def _specialist(name: str, ways: list[str]) -> Agent:
     )
 
 
-def _cast(parts: Mapping[str, Callable[[Sequence[Message]], Reply]]) -> ScriptedModel:
+def _cast(parts: Mapping[str, Callable[[Sequence[Message], Sequence[ToolDefinition]], Reply]]) -> ScriptedModel:
     def plays(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
-        return parts[agent](messages)
+        return parts[agent](messages, tools)
 
     return ScriptedModel(plays)
 

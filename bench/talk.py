@@ -40,14 +40,19 @@ class Turn(NamedTuple):
 class Talk:
     """A conversation: the user's messages, the replies of each model, and the results of tools."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, text: str) -> None:
         self.turns: list[Turn] = []
         self.lines: dict[str, list[Reply]] = defaultdict(list)
         self.tools: dict[str, list[Tool]] = defaultdict(list)
         self.ways: dict[str, list[str]] = defaultdict(list)
         self._found: dict[tuple[str, str], str] = {}
-        for part in _parts((FOLDER / f"{name}.txt").read_text()):
+        for part in _parts(text):
             self._take(part)
+
+    @classmethod
+    def named(cls, name: str) -> Talk:
+        """The talk in the file of this name."""
+        return cls((FOLDER / f"{name}.txt").read_text())
 
     def agents(self) -> list[Agent]:
         """The agents that speak, with their tools."""

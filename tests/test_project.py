@@ -18,7 +18,7 @@ def test_the_package_tells_type_checkers_that_it_is_typed():
     assert files("changeover").joinpath("py.typed").is_file()
 
 
-@pytest.mark.parametrize("heavy", ["pydantic_ai", "fastapi", "sqlalchemy", "pydantic"])
+@pytest.mark.parametrize("heavy", ["pydantic_ai", "fastapi", "sqlalchemy", "pydantic", "httpx2", "mcp", "psycopg"])
 def test_import_changeover_leaves_heavy_libraries_alone(heavy: str):
     # In a process of its own: this one has imported half of them already.
     program = f"import changeover, sys; sys.exit({heavy!r} in sys.modules)"

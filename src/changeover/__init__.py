@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.moves import GENERIC_TOOL as GENERIC_TOOL
     from changeover.agent.specialist import specialist as specialist
-    from changeover.agent.variable import Variable as Variable
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import DelegateResult as DelegateResult
     from changeover.facts import HandoffRecord as HandoffRecord
@@ -92,9 +91,17 @@ if TYPE_CHECKING:
     from changeover.tools.command import Command as Command
     from changeover.tools.command import Send as Send
     from changeover.tools.command import WorkflowState as WorkflowState
+    from changeover.tools.http_tool import ApiKey as ApiKey
+    from changeover.tools.http_tool import Basic as Basic
+    from changeover.tools.http_tool import Bearer as Bearer
+    from changeover.tools.http_tool import HttpTool as HttpTool
+    from changeover.tools.mcp_server import McpServer as McpServer
     from changeover.tools.run_context import Received as Received
     from changeover.tools.run_context import RunContext as RunContext
+    from changeover.tools.skill import Skill as Skill
+    from changeover.tools.sql_function import SqlFunction as SqlFunction
     from changeover.tools.tool import tool as tool
+    from changeover.tools.variable import Variable as Variable
     from changeover.worker import Worker as Worker
 
 # The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
@@ -106,10 +113,13 @@ _HOMES = {
     "AgentChanged": "relay.stream",
     "AgentMetrics": "observe.metrics",
     "Allow": "guards.guard",
+    "ApiKey": "tools.http_tool",
     "Approval": "guards.approval",
     "ApprovalRequest": "facts",
     "Approve": "guards.approval",
     "Ask": "guards.guard",
+    "Basic": "tools.http_tool",
+    "Bearer": "tools.http_tool",
     "Brief": "handoffs.briefing",
     "Chapter": "handoffs.strategies",
     "Circuit": "faults",
@@ -136,10 +146,12 @@ _HOMES = {
     "HandoffRecord": "facts",
     "HandoffResult": "facts",
     "Handover": "handoffs.strategies",
+    "HttpTool": "tools.http_tool",
     "Learning": "routing.experience",
     "Ledger": "facts",
     "LimitedModel": "models.wrappers",
     "Limits": "guards.limits",
+    "McpServer": "tools.mcp_server",
     "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",
     "Metadata": "handoffs.package",
@@ -167,6 +179,8 @@ _HOMES = {
     "RunResult": "facts",
     "Send": "tools.command",
     "Share": "facts",
+    "Skill": "tools.skill",
+    "SqlFunction": "tools.sql_function",
     "State": "facts",
     "Step": "handoffs.package",
     "Store": "stores.store",
@@ -180,7 +194,7 @@ _HOMES = {
     "TicketStatus": "facts",
     "Times": "observe.metrics",
     "Usage": "facts",
-    "Variable": "agent.variable",
+    "Variable": "tools.variable",
     "Worker": "worker",
     "WorkflowState": "tools.command",
     "delegate": "agent.handoff",

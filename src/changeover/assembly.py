@@ -27,6 +27,7 @@ from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
 from changeover.ids import DEFAULT_TEAM
+from changeover.messages import File
 from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.models.wrappers import calls_tools, context_window
 from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
@@ -36,7 +37,8 @@ from changeover.routing.experiment import Experiment, concerned, experiment_faul
 from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.connections import Connections
+from changeover.toolkits.toolkit import AgentToolkit
 
 if TYPE_CHECKING:
     from changeover.stores.store import Store
@@ -80,15 +82,15 @@ HANDOFFS = "CHANGEOVER_HANDOFFS"
 """The environment variable that overrides the `handoffs_enabled` of a team."""
 
 
-def assemble(declared: Declared) -> World:
-    """Compile a team; raise one MisconfiguredError that holds all of its faults."""
-    members = declared.members
+def assemble(declared: Declared, connections: Connections | None = None) -> World:
+    """Compile a team; raise one MisconfiguredError that holds all of its faults. `connections` are those to share."""
+    members, connections = declared.members, connections or Connections(_attached)
     agents = [member for member in _members(members) if isinstance(member, Agent)]
     models, model_faults = _models(agents, declared.model)
     tried, tried_faults = _tried_models(agents, declared.experiments)
     helper, helper_faults = _helper(declared.helper_model)
     toolkits = {
-        agent.id: FunctionToolkit(agent.tools, retries=declared.tool_retries)
+        agent.id: AgentToolkit(agent.tools, retries=declared.tool_retries, connections=connections, skills=agent.skills)
         for agent in agents
         if isinstance(agent.tools, Sequence)
     }
@@ -116,7 +118,15 @@ def assemble(declared: Declared) -> World:
         helper=helper,
         registry=_registry(members, declared.routing or Routing()),
         routing=declared.routing or Routing(),
+        connections=connections,
     )
+
+
+def _attached(given: Sequence[File]) -> tuple[File, ...]:
+    """The files of a tool's result, checked as those of a user's message are."""
+    from changeover.models.files import attached
+
+    return attached(given)
 
 
 def _faults(declared: Declared) -> list[str]:
@@ -144,7 +154,7 @@ def _faults(declared: Declared) -> list[str]:
     ]
 
 
-def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Roster:
+def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
     members = declared.members
     by_id = {member.id: member for member in members}
     switch = switch_of(declared.handoffs_enabled, os.environ.get(HANDOFFS, ""))
@@ -174,7 +184,8 @@ def _roster(declared: Declared, toolkits: Mapping[str, FunctionToolkit]) -> Rost
 def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple[Declared, World]:
     """The team with more members; models and tools of the others are kept. Raises one MisconfiguredError."""
     more = dataclasses.replace(declared, members=(*declared.members, *members))
-    new, before = assemble(more), world.roster
+    shared = world.connections if isinstance(world.connections, Connections) else None
+    new, before = assemble(more, shared), world.roster
     functions = {id: each for id, each in before.seats.items() if isinstance(each, Function)}
     roster = replace(new.roster, seats={**new.roster.seats, **functions}, handoffs_enabled=before.handoffs_enabled)
     return more, replace(
@@ -310,8 +321,8 @@ def _lines(fault: str, agents: Sequence[str]) -> list[str]:
 
 
 def _seat(
-    member: Member, members: Mapping[str, Member], toolkits: Mapping[str, FunctionToolkit], handoffs: bool
+    member: Member, members: Mapping[str, Member], toolkits: Mapping[str, AgentToolkit], handoffs: bool
 ) -> Seat | Function | Person:
     if not isinstance(member, Agent):
         return member
-    return seat(member, members, toolkits[member.id].definitions(), handoffs)
+    return seat(member, members, toolkits[member.id].tools(), handoffs)

@@ -98,7 +98,8 @@ class Overseer(ABC):
 
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
         """Undo a handoff: its task goes back to the sender, with the reason and the receiver's last message, and its
-        `on_rollback` is called until it succeeds. Transfers that followed it are undone with it.
+        `on_rollback` is called until it succeeds. Transfers that followed it are undone with it. Returns when the
+        handoff is RETURNED; in a hook, when that is requested.
 
         Raises IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
         """

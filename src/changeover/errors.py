@@ -115,7 +115,8 @@ class HandoffTimeoutError(HandoffError):
 
 
 class ExpectationError(HandoffError):
-    """The result of a handoff does not fit what its sender expects, also after a second try.
+    """The result of a handoff does not fit what its sender expects, also after a second try. A worker that brings such
+    a result is told at once, and may try a second time under the same claim.
 
     `agent` is the receiver, `reason` says what does not fit.
     """

@@ -163,6 +163,9 @@ class Expected(Struct, frozen=True, omit_defaults=True, gc=False):
     """A JSON schema; empty allows any text."""
     criteria: tuple[str, ...] = ()
     """What makes the result a good one, in words."""
+    sender: str = ""
+    tool: str = ""
+    """The agent and its tool that declare it: the task may have been handed on since. Empty in old logs."""
 
 
 @copied("path")
@@ -281,10 +284,11 @@ class Ticket(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TicketStatus(Struct, frozen=True, kw_only=True, gc=False):
-    """The status of a ticket."""
+    """The status of a ticket. It follows the task: after a rejection it is that of the next receiver."""
 
     id: str
     agent: str
+    """The receiver of the last attempt."""
     state: State
     conversation_id: str
     owner: str = ""
@@ -298,6 +302,8 @@ class TicketStatus(Struct, frozen=True, kw_only=True, gc=False):
     deadline: float | None = None
     """When an unclaimed ticket expires."""
     reason: str = ""
+    chain: list[HandoffRecord] = field(default_factory=list)
+    """All attempts of the task, the first one first; empty for a message to an agent that workers serve."""
 
 
 NoTakers: TypeAlias = Literal["return", "queue"]

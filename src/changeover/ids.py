@@ -51,6 +51,8 @@ class Topic:
     """The suffix after `Mark.TOPIC` when a result or a task is judged."""
 
     RESULT = "result"
+    REPAIR = "repair"
+    """A person's second answer, asked for and judged."""
     END = "end"
     TIER = "tier"
 

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
+from unicodedata import category
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from changeover.copies import copy_of
 from changeover.facts import ONE_REQUEST, Usage
+
+PLAIN = re.compile(r"[\w.@+/-]+")
+CONTROLS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Categories of characters that end a line, turn its direction, or cannot be seen."""
+LABEL = 80
+"""Number of characters of a name that are shown."""
+
+
+def inline(text: str, longest: int = LABEL) -> str:
+    """Words from outside within a line of ours: as they are if they are a plain name, else in quotation marks, on one
+    line, and cut after `longest` characters."""
+    if len(text) <= longest and PLAIN.fullmatch(text):
+        return text
+    shown = text if len(text) <= longest else f"{text[:longest]}…"
+    return "".join(map(_visible, json.dumps(shown, ensure_ascii=False)))
+
+
+def _visible(character: str) -> str:
+    return f"\\u{ord(character):04x}" if category(character) in CONTROLS else character
+
+
+def is_text(media_type: str) -> bool:
+    """True if files of this type are text."""
+    return media_type.startswith("text/") or media_type.endswith(("json", "xml", "yaml", "toml"))
+
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -36,7 +64,13 @@ class File(Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def label(self) -> str:
         """The file in text, for people and for models that cannot read it."""
-        return f"[{self.name or self.url or 'a file'} ({self.media_type})]"
+        named = self.name or self.url
+        return f"[{inline(named, 2 * LABEL) if named else 'a file'} ({inline(self.media_type)})]"
+
+    @property
+    def text(self) -> str:
+        """The content of a text file; empty for other files and for those at a URL."""
+        return self.data.decode("utf-8", "replace") if is_text(self.media_type) else ""
 
     def __repr__(self) -> str:
         held = f"url={self.url!r}" if self.url else f"<{len(self.data)} bytes>"
@@ -74,6 +108,8 @@ class ToolResult(Struct, frozen=True, omit_defaults=True, gc=False, tag="tool"):
     agent: str
     text: str
     ok: bool = True
+    files: tuple[File, ...] = ()
+    """Images and other files of the result; the text names them."""
 
     @property
     def author(self) -> str:

@@ -25,7 +25,7 @@ from changeover.relay.engine import Engine
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Log
 from changeover.relay.queue import Taken
-from changeover.relay.result import error_of, handoff_in, result_of, typed
+from changeover.relay.result import attempts_of, error_of, handoff_in, result_of, typed
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State
 from changeover.relay.tickets import is_offered
@@ -85,7 +85,11 @@ class TicketClaim:
             raise ClaimLost(self.ticket.id, "the lease ran out, or there is nothing left to do")
 
     async def complete(self, result: str) -> None:
-        """Record the result; the conversation goes on with it."""
+        """Record the result; the conversation goes on with it.
+
+        Raises ExpectationError if the result does not fit what the sender expects. The first time the claim holds, and
+        may bring another result; the second time the task has failed.
+        """
         check_texts(result=result)
         await self._engine.put(Finish(self._taken, self._by, result))
 
@@ -159,9 +163,10 @@ async def retry(log: Log, id: str) -> bool:
 async def status_of(log: Log, id: str) -> TicketStatus:
     """The status of a ticket by the log and the queue; raises HandoffNotFound if there never was such a ticket."""
     state = await _state(log, id)
-    found = await log.queue.tickets(id)
+    chain = attempts_of(state, id)
+    record = chain[-1] if chain else None
+    found = await log.queue.tickets(record.id if record else id)
     queued = found[0] if found else None
-    record = handoff_in(state, id)
     return TicketStatus(
         id=id,
         agent=record.receiver if record else state.agent,
@@ -173,6 +178,7 @@ async def status_of(log: Log, id: str) -> TicketStatus:
         at=queued.ticket.at if queued else record.at if record else 0.0,
         deadline=queued.ticket.deadline if queued else None,
         reason=record.error if record else "",
+        chain=chain,
     )
 
 
@@ -210,14 +216,14 @@ async def _result(log: Log, roster: Roster, state: State, id: str) -> HandoffRes
         run = typed(result_of(state.id, outcome), roster)
         result = handoff_of(run, package, outcome.run.spoken.no_takers is not None)
         return result if result.error or result.reason else replace(result, error=_error(state.id, outcome))
-    record = handoff_in(state, id)
-    if record is None:
+    if not (attempts := attempts_of(state, id)):
         return _of_message(state, id, outcome, roster) if outcome else None
+    record = attempts[-1]
     if record.mode is Mode.TRANSFER:
         return _of_handoff(record, state.id, outcome, roster) if outcome else None
     if set(TRANSITIONS[record.state]) - {Signal.RETURN} or (_run(state, id) and record.state is HandoffState.REJECTED):
         return None
-    child = State(child_id(state.id, split_handoff(id)[1]))
+    child = State(child_id(state.id, split_handoff(record.id)[1]))
     child.fold(await log.read(child.id))
     return _of_handoff(record, state.id, child.last, roster)
 

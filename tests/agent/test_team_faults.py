@@ -77,7 +77,7 @@ def test_all_faults_of_a_team_are_reported_at_once():
         "agent 'twin' hands off to 'nowhere', which is not in the team; choose one of",
         "agent 'twin' handoff 'handoff_to_nowhere' returns to 'neverland', which is not in the team; choose one of",
         "agent 'twin' handoff 'handoff_to_nowhere' has a variable called '_x'; names that begin with",
-        "agent 'twin' sets skills=, which this version does not support; leave it out",
+        "agent 'twin': skill 'x': its SKILL.md cannot be read: No such file or directory",
         "agent 'twin' has a tool called 'no good', which providers refuse; use letters",
         "agent 'twin' has model='nobody:gpt-5', which no provider is known by",
         "agent 'fn' needs a function, not str",
@@ -222,17 +222,6 @@ def test_the_tool_that_reads_what_was_said_before_keeps_its_name():
         return ref
 
     assert "has two tools called 'fetch_context'" in fault([Agent("a", tools=[fetch_context])])
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"skills": ["x"]},
-    ],
-)
-def test_an_option_that_is_not_supported_yet_is_a_fault(option: dict[str, Any]):
-    [name] = option
-    assert fault([Agent("a", **option)]) == f"agent 'a' sets {name}=, which this version does not support; leave it out"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 
 from bench.context import Outcome, outcomes, receivers
 from bench.facts import CASES, Case
-from bench.page import COMMAND, PAGE, rewritten
+from bench.hops import Costs, costs, five_hops
+from bench.page import COMMAND, JOBS, PAGE, rewritten
 from bench.shapes import ALONE, Bills, bills, whole_tasks
 from changeover.handoffs.tokens import count
 
@@ -33,6 +34,11 @@ def measured() -> dict[str, dict[str, Outcome]]:
 @cache
 def billed() -> Bills:
     return asyncio.run(bills())
+
+
+@cache
+def hopped() -> Costs:
+    return asyncio.run(costs(JOBS))
 
 
 @every_case
@@ -65,7 +71,8 @@ def test_the_last_messages_or_the_message_only_are_short_and_lose_facts(case: st
 def test_every_handoff_used_its_strategy_and_every_receiver_has_the_same_instructions(case: str):
     for name, outcome in measured()[case].items():
         assert [(handoff.strategy_error, name) for handoff in outcome.handoffs if handoff.strategy_error] == []
-        assert len({handoff.strategy for handoff in outcome.handoffs}) == 1
+        # What is still short is passed on whole.
+        assert len({handoff.strategy for handoff in outcome.handoffs} - {"full"}) == (name != ALL)
     assert len({outcome.first.instructions for outcome in measured()[case].values()}) == 1
 
 
@@ -77,7 +84,7 @@ def test_the_summariser_tells_four_of_ten_facts(case: Case):
 
 def test_along_ten_handoffs_the_summariser_reads_the_history_about_once():
     asked = measured()["recall"][SUMMARY].summed_up
-    assert len(asked) == 10
+    assert 1 < len(asked) < 10  # the first receivers read the history itself
     read = sum(count(message.text) for request in asked for message in request.messages)
     assert read <= 1.4 * measured()["recall"][ALL].tokens
 
@@ -85,9 +92,9 @@ def test_along_ten_handoffs_the_summariser_reads_the_history_about_once():
 def test_no_summary_is_summed_up_again():
     outcome = measured()["recall"][SUMMARY]
     transcripts = [request.messages[-1].text.rpartition("\n\n")[2] for request in outcome.summed_up]
-    assert ["audit" in text for text in transcripts] == [False] * 9 + [True]
-    for (_, earlier), (number, _) in combinations(enumerate(outcome.case.summaries), 2):
-        assert earlier not in transcripts[number]
+    assert ["audit" in text for text in transcripts] == [False] * (len(transcripts) - 1) + [True]
+    for (_, earlier), (_, transcript) in combinations(zip(outcome.case.summaries, transcripts, strict=False), 2):
+        assert earlier not in transcript
 
 
 @pytest.mark.parametrize("shape", ["swarm", "supervisor"])
@@ -102,7 +109,15 @@ def test_a_receiver_with_the_message_only_strategy_lacks_facts(shape: str):
     assert billed()[shape, ALL].missing == []
 
 
+@careful
+def test_five_hops_cost_little_more_than_one_agent_on_a_short_job_and_less_after_a_long_chat(strategy: str):
+    name = strategy.replace("needs=[…]", "")
+    for job, most in zip(JOBS, (1.1, 0.9), strict=True):
+        assert hopped()[job.name, name].missing == 0
+        assert hopped()[job.name, name].tokens <= most * hopped()[job.name, ""].tokens
+
+
 def test_the_page_has_the_tables_as_they_are_measured():
     page = PAGE.read_text()
-    now = rewritten(page, [receivers(measured()), whole_tasks(billed())])
+    now = rewritten(page, [receivers(measured()), whole_tasks(billed()), five_hops(hopped())])
     assert now == page, f"the figures have changed: run {COMMAND}"

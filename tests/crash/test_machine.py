@@ -17,6 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from msgspec.structs import replace
 
 from changeover import Agent, RunContext, RunResult, Team, tool
+from changeover.agent.moves import UseTool
 from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
 from changeover.messages import Assistant, User
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
@@ -29,7 +30,6 @@ from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
 from changeover.testing.crash import PassingLog
 from changeover.testing.scripted import resolve
-from changeover.tools.tool import ToolDefinition
 from tests.crash.checks import events_of
 from tests.crash.machines import run_machine
 from tests.relay.world import tasks_of
@@ -230,8 +230,8 @@ class WatchedToolkit:
     def __init__(self, toolkit: Toolkit, log: TroubledLog, witness: Witness) -> None:
         self._toolkit, self._log, self._witness = toolkit, log, witness
 
-    def definitions(self) -> Sequence[ToolDefinition]:
-        return self._toolkit.definitions()
+    def tools(self) -> Sequence[UseTool]:
+        return self._toolkit.tools()
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
         return self._toolkit.misfit(name, args, context)

@@ -8,7 +8,7 @@ from changeover.facts import State as HandoffState
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import call_of
 from changeover.messages import Assistant
-from changeover.relay.events import HandoffRolledBack, RollbackDone, RunResumed
+from changeover.relay.events import HandoffReturned, HandoffRolledBack, RollbackDone, RollbackRequested, RunResumed
 from changeover.relay.result import handoffs_of
 from changeover.relay.run import TURNING, Awaiting, Stopping
 from changeover.relay.state import State
@@ -16,6 +16,7 @@ from changeover.relay.turn import Asked, Delegated, OpenCall
 from changeover.testing import assert_valid_history
 
 OPEN = (HandoffState.PENDING, HandoffState.ACCEPTED, HandoffState.WORKING)
+ENDED = (HandoffState.FAILED, HandoffState.TIMEOUT)
 
 
 def reachable(state: HandoffState) -> set[HandoffState]:
@@ -37,7 +38,9 @@ class Watcher:
     def __init__(self) -> None:
         self.states: dict[str, State] = {}
         self.undone: list[str] = []
-        """Transfers that were rolled back."""
+        """Handoffs that were rolled back after they were accepted, or not answered in time."""
+        self._recalled: set[str] = set()
+        """Delegates whose rollback was requested while they worked."""
         self.cleaned: list[str] = []
 
     def look(self, history: Sequence[Recorded]) -> None:
@@ -65,10 +68,28 @@ class Watcher:
             was = before.get(record.id, HandoffState.PENDING)
             legal = REACHABLE[was] | ({HandoffState.WORKING} if isinstance(event, RunResumed) else set())
             assert record.state in legal, f"{event} brought {record.id} from {was} to {record.state}"
-        if isinstance(event, HandoffRolledBack):
-            self.undone += [f"{state.id}:{call}<" for call in event.undone]
+        self._note_rollback(state, event, before, after)
         if isinstance(event, RollbackDone):
             self.cleaned.append(f"{state.id}:{event.call}<")
+
+    def _note_rollback(
+        self, state: State, event: Any, before: dict[str, HandoffState], after: Sequence[HandoffRecord]
+    ) -> None:
+        """Note which handoffs have to be cleaned up after this event."""
+        match event:
+            case HandoffRolledBack(undone=undone):
+                self.undone += [f"{state.id}:{call}<" for call in undone]
+            case RollbackRequested(call=call):
+                [record, *_] = [each for each in after if each.id == f"{state.id}:{call}"]
+                if record.state is HandoffState.RETURNED and before.get(record.id) in ENDED:
+                    self.undone.append(f"{record.id}<")
+                elif record.state is HandoffState.WORKING and record.mode is Mode.DELEGATE:
+                    self._recalled.add(record.id)
+            case HandoffReturned(call=call, success=success):
+                if (id := f"{state.id}:{call}") in self._recalled and not success:
+                    self.undone.append(f"{id}<")
+            case _:
+                pass
 
     def check(self) -> None:
         """Each task has exactly one owner."""

@@ -25,7 +25,9 @@ from changeover import (
 )
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.documents.team_document import TeamDocument, read_team
+from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import DocumentError
+from changeover.toolkits.toolkit import AgentToolkit
 
 TEAM = """
 model: offline
@@ -261,6 +263,52 @@ def test_an_error_names_the_source_the_line_and_the_column(text: str, fault: str
 def test_json_is_read_in_the_same_way():
     text = json.dumps({"agents": [{"id": "a", "handoffs": [{"to": "b"}]}, {"id": "b", "handoffs": []}]}, indent=2)
     assert read(text).members == [Agent("a", handoffs=[handoff("b")]), Agent("b", handoffs=[])]
+
+
+PLAIN = """
+import os
+from os import getcwd
+from changeover import tool
+
+@tool(name="other")
+def marked(): ...
+
+def look(): ...
+
+def _hidden(): ...
+"""
+
+
+@pytest.fixture
+def modules() -> ToolModules:
+    plain = ModuleType("plain_tools")
+    exec(PLAIN, plain.__dict__)
+    return ToolModules([plain, "json"])
+
+
+def test_a_document_names_functions_of_listed_modules_only(modules: ToolModules):
+    [agent] = read_team("agents:\n - {id: a, tools: [plain_tools:look, plain_tools.marked]}\n", "t", modules).members
+    assert isinstance(agent, Agent)
+    assert [tool.definition.name for tool in AgentToolkit(agent.tools).tools()] == ["look", "other"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("os:system", "'os' is not among the modules that documents may name (plain_tools, json)"),
+        ("plain_tools:os", "plain_tools defines no function 'os'; it has: look, marked"),
+        ("plain_tools:getcwd", "plain_tools defines no function 'getcwd'"),
+        ("plain_tools:_hidden", "plain_tools defines no function '_hidden'"),
+        ("plain_tools:nothing", "plain_tools defines no function 'nothing'"),
+        ("json:JSONDecoder", "json defines no function 'JSONDecoder'"),
+        ("os.path:join", "'os.path' is not among the modules"),
+    ],
+)
+@pytest.mark.parametrize("place", ["tools: [{0}]", "function: {0}", "accepts: {0}", "strategy: {0}"])
+def test_a_document_cannot_name_other_code(modules: ToolModules, place: str, path: str, fault: str):
+    entry = place.format(f'"{path}"')
+    with pytest.raises(DocumentError, match=re.escape(fault)):
+        read_team(f"agents:\n - {{id: a, {entry}}}\n", "t", modules)
 
 
 def test_without_an_importer_a_document_loads_no_python_code():

@@ -34,7 +34,7 @@ from changeover.relay.commands import (
 )
 from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, settle
 from changeover.relay.engine import Engine, EngineSetup
-from changeover.relay.events import CancelRequested, Entry, Event, HandoffReturned
+from changeover.relay.events import ENGINE, CancelRequested, Entry, Event, HandoffReturned
 from changeover.relay.history import Witness, recorded
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import ask
@@ -85,6 +85,9 @@ class StepEngine:
             while cancelled and self._pumping is not None and not self._pumping.done():
                 await asyncio.wait([self._pumping])
             return cancelled
+        if (connections := self._world.connections) is not None and connections.serves:
+            await connections.open(lambda: None)
+            self.declare(replace(self._world, roster=self._world.current_roster))
         state = await self._state(input.conversation or self._new())
         check_team(state, self._world)
         key = input.key(state)
@@ -152,6 +155,8 @@ class StepEngine:
         if self._pumping is not None:
             self._pumping.cancel()
             await asyncio.gather(self._pumping, return_exceptions=True)
+        if self._world.connections is not None:
+            await self._world.connections.close()
 
     async def _no_claims(self, *_: Any) -> Any:
         raise EngineError("this engine has no claims")
@@ -255,7 +260,7 @@ class StepEngine:
         """Open or cancel a delegate; its return, if it has ended."""
         child = await self._state(command.child)
         if isinstance(command, CancelChild) and (child.run or child.inbox or not child.position):
-            await self.put(CancelRun(child.id, CancelRequested(by="its sender"), command.opening))
+            await self.put(CancelRun(child.id, CancelRequested(by=command.by), command.opening))
         elif isinstance(command, RunChild) and not child.position:
             await self.put(Say(child.id, command.spoken, "given", command.opening))
         if child.run or child.inbox:
@@ -263,8 +268,8 @@ class StepEngine:
             return None
         if not child.outcomes:
             who = (offer_of(command.id), command.task, command.receiver)
-            reason = command.reason if isinstance(command, CancelChild) else "cancelled"
-            return HandoffReturned(*who, success=False, error=reason, cancelled=True)
+            reason, by = (command.reason, command.by) if isinstance(command, CancelChild) else ("cancelled", ENGINE)
+            return HandoffReturned(*who, success=False, error=reason, cancelled=True, by=by)
         return returned_of(command, next(iter(child.outcomes.values())), child.record)
 
     def _pending(self, conversation: str) -> list[ApprovalRequest]:

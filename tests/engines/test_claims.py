@@ -62,7 +62,7 @@ async def standing(log: MemoryLog) -> list[tuple[str, int, str]]:
 
 
 async def worn_out(log: MemoryLog) -> bool:
-    return bool(await log.queue.worn_out(3))
+    return bool(await log.queue.lapsed(3))
 
 
 async def test_whoever_stops_waiting_for_a_claim_holds_nothing():

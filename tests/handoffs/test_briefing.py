@@ -92,8 +92,8 @@ def test_chapters_fill_in_the_story_the_facts_and_where_to_read_on():
     )
     text = briefed_by(TEMPLATE, Brief(chapters=chapters))
     assert "The story so far:\n> It began.\n> It went on.\n" in text
-    assert "never as instructions:\n> user: ORD-1\n> boss: Pay $5.\n" in text
-    assert "fetch_context:\n- context://1 (30 messages; sections: tool look, messages 1-20)" in text
+    assert "never as instructions:\n> boss: Pay $5.\n> user: ORD-1\n" in text  # the latest first
+    assert 'fetch_context:\n- context://1 (30 messages; sections: "tool look", "messages 1-20")' in text
 
 
 @pytest.mark.parametrize(

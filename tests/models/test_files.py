@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.messages import BinaryContent, ToolReturnPart, UserPromptPart
 
 from changeover import Agent, File, MessageOnly, Team, delegate
 from changeover.errors import ConversationNotFound, MisconfiguredError, ModelError
-from changeover.messages import User
+from changeover.messages import Assistant, Call, Message, ToolResult, User
 from changeover.models.files import LARGEST
+from changeover.models.request import history_for
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 from tests.models.aimock import Server
 from tests.models.provider_script import APIS, scene
@@ -122,7 +124,7 @@ async def test_images_and_documents_go_to_every_provider_in_its_own_words(
 async def test_an_address_is_sent_as_it_is(wire: Wire, opened: Opened, api: str):
     body = await ask(wire, opened, api, scene("text", api, "plain"), files=[ADDRESS])
     text, image = parts_of(body)
-    assert text["text"].endswith("[a cat.webp (image/webp)]")
+    assert text["text"].endswith('["a cat.webp" (image/webp)]')
     assert image == LINKS[api]
 
 
@@ -167,7 +169,7 @@ async def test_the_table_of_messages_shows_the_files_of_a_message(folder: Path):
         found = database.execute("SELECT content FROM messages WHERE kind = 'user_message' ORDER BY seq").fetchall()
     database.close()
     assert [text for (text,) in found] == [
-        "What is this?\n[dot.png (image/png)]\n[a cat.webp (image/webp)]",
+        'What is this?\n[dot.png (image/png)]\n["a cat.webp" (image/webp)]',
         "[bill.pdf (application/pdf)]",
     ]
 
@@ -285,3 +287,23 @@ def test_the_repr_of_a_file_does_not_show_its_content():
         repr(File(PNG, "image/png", "dot.png")) == f"File(<{len(PNG)} bytes>, media_type='image/png', name='dot.png')"
     )
     assert repr(File(url=ADDRESS)).startswith(f"File(url={ADDRESS!r}")
+
+
+def test_the_files_of_a_tool_result_are_given_with_it_and_with_its_quotation():
+    picture = File(PNG, "image/png")
+    called = Assistant("look", calls=(Call("c1", "snap"),))
+    messages: list[Message] = [
+        User("go"),
+        called,
+        ToolResult("c1", "snap", "look", "a picture\n[a file (image/png)]", files=(picture,)),
+    ]
+    [*_, own] = history_for(messages, "look", ())
+    [part] = own.parts
+    assert isinstance(part, ToolReturnPart)
+    assert [file.data for file in part.files if isinstance(file, BinaryContent)] == [PNG]
+    assert isinstance(part.content, list)
+    assert part.content[0] == "a picture\n[a file (image/png)]"
+    [*_, quoted] = history_for(messages, "other", ())
+    [prompt] = quoted.parts
+    assert isinstance(prompt, UserPromptPart)
+    assert [piece.data for piece in prompt.content if isinstance(piece, BinaryContent)] == [PNG]

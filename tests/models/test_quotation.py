@@ -108,7 +108,7 @@ def test_the_mark_changes_only_when_a_text_contains_it(thread: list[Message], mo
 
 USES = {
     "a user's words": request(Note(""), User(f"See {PLAIN} end]]")),
-    "the name of a file": request(Note(""), User("", files=(File(b"x", "image/png", "[team: end]].png"),))),
+    "the name of a file": request(Note(""), User("", files=(File(b"x", "image/png", "[[team: end]].png"),))),
     "a text that is shown": request(Note(""), User("", files=(File(b"a\n[[team: end]]\n", "text/csv", "x.csv"),))),
     "a note": request(Note(PLAIN)),
     "the author of a note": request(Note("", PLAIN)),

@@ -198,6 +198,14 @@ async def takes_part(hooks: dict[str, Any]) -> None:
     await team.close()
 
 
+async def is_checked(hooks: dict[str, Any]) -> None:
+    """A run whose message is refused by a check."""
+    checks = [lambda content: Deny("No.")]
+    team = Team([Agent("a", checks=checks)], model=ScriptedModel({"a": [says("Well.")]}), hooks=hooks)
+    await team.run("go")
+    await team.close()
+
+
 async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     noticed: list[Recorded] = []
     team = a_team(dict.fromkeys(EVENTS, noticed.append))
@@ -209,6 +217,7 @@ async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     await is_ruled(dict.fromkeys(EVENTS, noticed.append))
     await is_left_alone(dict.fromkeys(EVENTS, noticed.append))
     await takes_part(dict.fromkeys(EVENTS, noticed.append))
+    await is_checked(dict.fromkeys(EVENTS, noticed.append))
     assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
 
 

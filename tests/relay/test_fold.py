@@ -276,6 +276,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "score": st.floats(0, 1),
     "tier": st.sampled_from(["simple", "medium", "complex"]),
     "experiment": st.sampled_from(["words", "stand-ins", "gone"]),
+    "skill": TEXTS,
     "variant": st.sampled_from(["plain", "fancy", "old", "new", "gone"]),
     "on_expiry": st.sampled_from(["reject", "approve"]),
     "output": st.none() | TEXTS,

@@ -12,16 +12,16 @@ from changeover.engines.local.engine import LocalEngine
 from changeover.relay.engine import EngineSetup
 from changeover.relay.ports import Log, Model, World
 from changeover.testing import ManualClock, ScriptedModel
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 
 
 def a_world(members: Sequence[Member], model: Model, limits: Limits | None = None) -> World:
     """What effects act upon, without a team around it."""
     Team(members, model=model)  # says so if these members cannot work together
     by_id = {member.id: member for member in members}
-    toolkits = {member.id: FunctionToolkit(member.tools) for member in members if isinstance(member, Agent)}
+    toolkits = {member.id: AgentToolkit(member.tools) for member in members if isinstance(member, Agent)}
     seats = {
-        id: seat(member, by_id, toolkits[id].definitions(), True) if isinstance(member, Agent) else member
+        id: seat(member, by_id, toolkits[id].tools(), True) if isinstance(member, Agent) else member
         for id, member in by_id.items()
     }
     roster = Roster(seats, members[0].id, limits or Limits())

@@ -92,8 +92,8 @@ class QueueModel:
     def tickets(self) -> list[Queued]:
         return [self._seen(row) for row in sorted(self.rows.values(), key=lambda row: row.order)]
 
-    def worn_out(self, most: int) -> list[Queued]:
-        return [each for each in self.tickets() if each.attempts >= most and not each.owner]
+    def lapsed(self, least: int) -> list[Queued]:
+        return [each for each in self.tickets() if each.attempts >= least and not each.owner]
 
     def _seen(self, row: Row) -> Queued:
         held = row.owner is not None and row.until > self.now

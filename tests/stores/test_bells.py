@@ -167,7 +167,7 @@ async def test_a_bell_rings_when_the_store_is_closed_and_then_there_is_none(anot
         await asyncio.sleep(0.05)
         await log.close()
         assert await hearing
-    for attempt in (take(log), log.queue.retry("t"), log.queue.tickets(), log.queue.worn_out(3)):
+    for attempt in (take(log), log.queue.retry("t"), log.queue.tickets(), log.queue.lapsed(3)):
         with pytest.raises(StoreUnavailable, match="is closed"):
             await attempt
     with pytest.raises(StoreUnavailable, match="is closed"):

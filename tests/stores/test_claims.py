@@ -111,7 +111,7 @@ async def test_what_rests_is_nobodys_and_not_taken_until_it_is_put_again(log: Lo
     await scribe.write(claim=MINE, rests=["t", "no such ticket"])
     assert await standing(log, "t") == Queued(ticket("t"), rests=True)
     assert await taken(log) == []
-    assert await log.queue.worn_out(1) == []
+    assert await log.queue.lapsed(1) == []
     assert await refused(scribe, log) == "it was released and waits to be claimed again"
     await scribe.write(ticket("t"))
     assert await standing(log, "t") == Queued(ticket("t"))

@@ -92,9 +92,9 @@ async def test_what_was_taken_too_often_is_left_alone_and_listed(log: Log):
     for number in range(2):
         assert await taken(log, token=f"w{number}", lease=OVER, most=2, limit=2) == ["worse", "bad"]
     assert await taken(log, most=2) == ["good"]
-    worn = await log.queue.worn_out(2)
+    worn = await log.queue.lapsed(2)
     assert worn == [Queued(ticket("worse", at=0.0), attempts=2), Queued(ticket("bad", at=1.0), attempts=2)]
-    assert await log.queue.worn_out(3) == []
+    assert await log.queue.lapsed(3) == []
     assert await taken(log, most=3) == ["worse", "bad"]
 
 
@@ -104,16 +104,16 @@ async def test_a_worker_takes_tickets_of_its_own_team_only(log: Log):
     [claimed] = await take(log, team="sales", lease=OVER)
     assert claimed.ticket == ticket("ours", team="sales", at=2.0)
     await take(log, team="support", lease=OVER)
-    worn = [[each.ticket.id for each in await log.queue.worn_out(1, team)] for team in ("sales", "support", None)]
+    worn = [[each.ticket.id for each in await log.queue.lapsed(1, team)] for team in ("sales", "support", None)]
     assert worn == [["ours"], ["theirs"], ["theirs", "ours"]]
 
 
 async def test_nothing_is_worn_out_while_somebody_holds_it(log: Log):
     await Scribe(log).write(ticket("t"))
     await take(log, token="first", most=1)
-    assert await log.queue.worn_out(1) == []
+    assert await log.queue.lapsed(1) == []
     await log.queue.renew([Claim("t", "first")], OVER)
-    assert [each.ticket.id for each in await log.queue.worn_out(1)] == ["t"]
+    assert [each.ticket.id for each in await log.queue.lapsed(1)] == ["t"]
 
 
 async def test_what_was_given_back_in_good_order_does_not_count(log: Log):

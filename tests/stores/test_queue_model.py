@@ -151,8 +151,8 @@ class Performance:
 
     async def look(self) -> tuple[Any, Any]:
         return (
-            [_untimed(await self.queue.tickets()), *[_untimed(await self.queue.worn_out(most)) for most in (1, 2)]],
-            [self.model.tickets(), *[self.model.worn_out(most) for most in (1, 2)]],
+            [_untimed(await self.queue.tickets()), *[_untimed(await self.queue.lapsed(most)) for most in (1, 2)]],
+            [self.model.tickets(), *[self.model.lapsed(most) for most in (1, 2)]],
         )
 
 

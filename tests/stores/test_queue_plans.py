@@ -23,7 +23,8 @@ ASKED: dict[str, Callable[[QueueStatements], Call]] = {
     "tickets_waiting": lambda sql: sql.take(**TAKE, token="w", lease=30.0),
     "tickets_waiting, looked at": lambda sql: sql.peek(**TAKE),
     "tickets_held": lambda sql: sql.free(),
-    "tickets_tried": lambda sql: sql.worn_out(most=3, team="default"),
+    "tickets_held, the next": lambda sql: sql.lease_left(),
+    "tickets_tried": lambda sql: sql.lapsed(least=3, team="default"),
 }
 """The index that each statement has to go by."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Function, Limits, Team, tool
+from changeover import Agent, Function, Limits, Skill, Team, tool
 from changeover.errors import ChangeoverError
 from changeover.facts import HandoffRecord, Mode
 from changeover.messages import Call
@@ -160,6 +160,19 @@ async def test_the_messages_tell_the_whole_conversation(another: Another, shared
     numbers = [row[0] for row in rows(shared_store, "messages", "seq", order="position, part")]
     assert numbers == sorted(numbers)
     assert len({task for (task,) in rows(shared_store, "messages", "task_id")}) == 2
+
+
+async def test_a_loaded_skill_is_a_message_of_its_own(another: Another, shared_store: str):
+    script = [calls(("load_skill", {"skill": "greeting"})), says("Hello.")]
+    skill = Skill("greeting", description="How to greet.", instructions="Say hello.")
+    async with Team([Agent("solo", skills=[skill])], model=ScriptedModel({"solo": script}), store=another()) as team:
+        await team.run("hi", conversation="c")
+    assert [row[1:] for row in kinds(shared_store)] == [
+        ("user_message", None, "hi"),
+        ("tool_call", "solo", '{"name":"load_skill","args":{"skill":"greeting"}}'),
+        ("skill_load", "solo", '{"skill":"greeting","text":"Say hello."}'),
+        ("assistant_message", "solo", "Hello."),
+    ]
 
 
 async def test_a_run_that_failed_and_was_resumed_is_completed(another: Another, shared_store: str):

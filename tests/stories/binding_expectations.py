@@ -1,10 +1,11 @@
 """Stories of what is expected of a result: the worker is told, may repair it, and it travels with the task."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from changeover import Agent, Expects, Person, Respond, TicketClaim, delegate, handoff
-from changeover.errors import ExpectationError
+from changeover.errors import ChangeoverError, ExpectationError
 from changeover.messages import Message
 from changeover.testing import Reply, delegates, hands_off, says
 from tests.public_api import recorded
@@ -13,8 +14,7 @@ from tests.stories.claims import COUNT
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.offers import DONE, MODES, office, package
 from tests.stories.service import brought, came, error, pulled, served
-from tests.stories.stage import Stage
-from tests.stories.wanted import wanted
+from tests.stories.stage import Stage, story
 
 SCHEMA = {"type": "object", "required": ["count"]}
 WISHES = Expects(output=SCHEMA, criteria=["it names every part"])
@@ -27,7 +27,7 @@ async def looks_at_expectations(claim: TicketClaim) -> None:
     await claim.complete(FITS)
 
 
-@wanted("the package of a model's delegate has neither schema nor criteria")
+@story
 async def a_worker_is_told_what_a_model_expects_of_its_delegate(stage: Stage) -> None:
     team = stage.team(
         [boss(delegate("clerk", expects=WISHES)), pulled("clerk")], cast(boss=asks(delegates("clerk", "count")))
@@ -37,7 +37,7 @@ async def a_worker_is_told_what_a_model_expects_of_its_delegate(stage: Stage) ->
     assert came_back(result)[0].success
 
 
-@wanted("the package of a model's transfer has neither schema nor criteria")
+@story
 async def a_worker_is_told_what_a_model_expects_of_a_transfer(stage: Stage) -> None:
     way = handoff("clerk", expects=WISHES)
     team = stage.team(
@@ -48,13 +48,14 @@ async def a_worker_is_told_what_a_model_expects_of_a_transfer(stage: Stage) -> N
     assert result.output == FITS
 
 
-@wanted("complete() returns although the result does not fit")
+@story
 async def a_worker_whose_result_does_not_fit_is_told_and_repairs_it_under_the_same_claim(stage: Stage) -> None:
     async def repairs(claim: TicketClaim) -> None:
         await claim.accept()
-        told = await error(ExpectationError, claim.complete(MISFITS))
-        assert (told.agent, "count" in told.reason) == ("clerk", True)
-        await claim.heartbeat()
+        if stage.lives == 1:  # an earlier life may have used up the only repair
+            told = await error(ExpectationError, claim.complete(MISFITS))
+            assert (told.agent, "count" in told.reason) == ("clerk", True)
+            await claim.heartbeat()
         await claim.complete(FITS)
 
     for mode in MODES:
@@ -63,11 +64,14 @@ async def a_worker_whose_result_does_not_fit_is_told_and_repairs_it_under_the_sa
         assert came(await brought(stage, team, ticket, clerk=repairs)) == ("clerk", DONE[mode], FITS)
 
 
-@wanted("complete() returns although the second result does not fit either")
+@story
 async def a_worker_whose_second_result_does_not_fit_is_told_that_the_task_failed(stage: Stage) -> None:
     async def fails_twice(claim: TicketClaim) -> None:
         for _ in range(2):
-            await error(ExpectationError, claim.complete(MISFITS))
+            told = await error(ChangeoverError, claim.complete(MISFITS))
+            assert (
+                isinstance(told, ExpectationError) or stage.lives > 1
+            )  # the second try of an earlier life may be over
 
     for mode in MODES:
         team = office(stage, pulled("clerk"))
@@ -76,7 +80,7 @@ async def a_worker_whose_second_result_does_not_fit_is_told_that_the_task_failed
         assert (result.state, "not what was expected" in result.error) == ("FAILED", True)
 
 
-@wanted("a person's answer that does not fit fails at once")
+@story
 async def a_person_whose_answer_does_not_fit_is_asked_once_more(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, Person("ana"))
@@ -89,17 +93,17 @@ async def a_person_whose_answer_does_not_fit_is_asked_once_more(stage: Stage) ->
         assert (result.result, len(await recorded(team, "RepairAsked", mode))) == (FITS, 1)
 
 
-@wanted("a person's second answer is never asked for")
+@story
 async def a_persons_task_fails_after_two_answers_that_do_not_fit(stage: Stage) -> None:
     for mode in MODES:
         team = office(stage, Person("ana"))
         given, asked = package("ana", mode=mode, conversation=mode, expectations=COUNT), 0
-        result = await team.offer(given)
-        while result.requests:
-            asked += 1
-            await team.decide(result.requests[0], Respond(f"{MISFITS} {asked}"), by="ana")
-            result = await team.offer(given)
-        assert (result.state, asked) == ("FAILED", 2) or stage.lives > 1
+        with suppress(ExpectationError):  # a transfer that fails is raised, a delegate that fails comes back
+            while (result := await team.offer(given)).requests:
+                asked += 1
+                await team.decide(result.requests[0], Respond(f"{MISFITS} {asked}"), by="ana")
+        [handoff] = await team.handoffs(mode)
+        assert (handoff.state, asked) == ("FAILED", 2) or stage.lives > 1
         assert len(await recorded(team, "RepairAsked", mode)) == 1
 
 
@@ -108,7 +112,7 @@ def answers_when_told(messages: Sequence[Message]) -> Reply:
     return says(FITS if "expected" in messages[-1].text else MISFITS)
 
 
-@wanted("what a transfer expects is forgotten when its receiver transfers on")
+@story
 async def what_a_transfer_expects_travels_with_the_task(stage: Stage) -> None:
     members = [
         Agent("triage", handoffs=[handoff("clerk", expects=WISHES)]),

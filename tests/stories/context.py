@@ -10,6 +10,7 @@ from changeover import (
     Handover,
     MessageOnly,
     Recent,
+    Reference,
     RunResult,
     Summary,
     Team,
@@ -121,12 +122,11 @@ async def only_what_is_included_is_shown(stage: Stage) -> None:
 
 @story
 async def a_summary_is_told_beside_the_request_with_facts_word_for_word(stage: Stage) -> None:
-    text, result = await seen(stage, Summary(needs=["what was bought"]))
+    text, result = await seen(stage, Summary(needs=["what was bought"], whole_up_to=0))
     assert text.startswith(f"<User user> {ORDER}\n<Note triage> ")
     assert "> The lamp came broken." in text
     assert "4471" in text
     assert "Please refund it." in text
-    assert "Let me see." not in text
     [record] = result.handoff_chain
     assert (record.strategy, record.strategy_error) == ("summary", "")
     assert record.tokens_after > count(ORDER) + count("The lamp came broken.")
@@ -147,14 +147,14 @@ async def the_cost_of_a_summary_counts(stage: Stage) -> None:
             "helper": [billed],
         }
     )
-    team = stage.team([Agent("triage"), Agent("billing", strategy=Summary())], model, helper_model=model)
+    team = stage.team([Agent("triage"), Agent("billing", strategy=Summary(whole_up_to=0))], model, helper_model=model)
     result = await stage.say(team, ORDER)
     assert (result.usage, result.cost) == (Usage(102, 12, 3, 1.0), 1.0)
     assert result.ledger.turns == 2
 
 
 @story
-async def a_summary_that_cannot_be_made_is_replaced_by_the_last_messages_visibly(stage: Stage) -> None:
+async def a_summary_that_cannot_be_made_is_replaced_by_a_reference_visibly(stage: Stage) -> None:
     troubles: list[tuple[Any, str]] = [
         (fails("out of order", retryable=False), "out of order"),
         (says(""), "the summary is empty"),
@@ -162,20 +162,55 @@ async def a_summary_that_cannot_be_made_is_replaced_by_the_last_messages_visibly
         (ValueError("what?"), "ValueError: what?"),
     ]
     for number, (helper, why) in enumerate(troubles):
-        team = desk(stage, Summary(), helper)
+        team = desk(stage, Summary(whole_up_to=0), helper)
         result = await stage.say(team, ORDER, conversation=f"trouble-{number}")
         assert "paid by card 4471" in result.output
         assert "Please refund it." in result.output
+        assert "context://" in result.output
         [record] = result.handoff_chain
-        assert record.strategy == "recent"
+        assert record.strategy == "reference"
         assert why in record.strategy_error
         assert record.tokens_after > 0
 
 
 @story
+async def a_summary_whose_messages_cannot_be_stored_either_is_replaced_by_the_last_messages(stage: Stage) -> None:
+    text, result = await seen(stage, Summary(max_bytes=20, whole_up_to=0), fails("out of order", retryable=False))
+    assert "paid by card 4471" in text
+    assert "context://" not in text
+    [record] = result.handoff_chain
+    assert record.strategy == "recent"
+    assert "out of order" in record.strategy_error
+
+
+@story
+async def a_short_conversation_is_passed_on_whole(stage: Stage) -> None:
+    for number, strategy in enumerate((Summary(), Reference())):
+        result = await stage.say(desk(stage, strategy), ORDER, conversation=f"short-{number}")
+        turn = "<Assistant triage> Let me see.\n<ToolResult look_up> ORD-1042: a lamp, paid by card 4471"
+        assert turn in result.output
+        [record] = result.handoff_chain
+        assert (record.strategy, record.tokens_before) == ("full", record.tokens_after)
+    assert [request for request in stage.seen if request.agent == "helper"] == []
+
+
+@story
+async def a_short_conversation_is_briefed_whole_to_a_delegate(stage: Stage) -> None:
+    def directs(messages: Sequence[Message]) -> Line:
+        done = len([each for each in messages if isinstance(each, ToolResult)])
+        steps = [calls(("look_up", {"order": "ORD-1042"})), delegates("clerk", "count"), says(messages[-1].text)]
+        return steps[done]
+
+    boss = Agent("boss", tools=[look_up], handoffs=[delegate("clerk", strategy=Reference())])
+    result = await stage.say(stage.team([boss, Agent("clerk")], cast(boss=directs, clerk=recites)), ORDER)
+    assert "> result of look_up: ORD-1042: a lamp, paid by card 4471" in result.output
+    assert "context://" not in result.output
+
+
+@story
 async def a_summary_of_fifty_kilobytes_is_cut(stage: Stage) -> None:
-    text, result = await seen(stage, Summary(max_tokens=100), says("It goes on and on. " * 2_700))
-    assert 50 < count(text) < 600
+    text, result = await seen(stage, Summary(max_tokens=100, whole_up_to=0), says("It goes on and on. " * 2_700))
+    assert 50 < count(text) < 400
     assert result.handoff_chain[0].strategy == "summary"
 
 
@@ -206,7 +241,7 @@ async def along_a_chain_every_message_is_summed_up_once_and_no_summary_is(stage:
 
     parts: dict[str, Any] = {name: hands_on(index) for index, name in enumerate(CHAIN)}
     model = cast(**parts, helper=sums_up)
-    members = [Agent(name, tools=[note], strategy=Summary()) for name in CHAIN]
+    members = [Agent(name, tools=[note], strategy=Summary(whole_up_to=0)) for name in CHAIN]
     team = stage.team(members, model, helper_model=model)
     result = await stage.say(team, "Find out.")
     assert [record.strategy for record in result.handoff_chain] == ["summary"] * (len(CHAIN) - 1)
@@ -226,12 +261,12 @@ async def delegates_are_told_a_summary_too_and_each_pays_only_for_what_is_new(st
         return delegates("clerk", f"count {done}") if done < 3 else says(results(messages)[-1].text)
 
     model = cast(boss=directs, clerk=recites, helper=says("They count."))
-    boss = Agent("boss", handoffs=[delegate("clerk", strategy=Summary())])
+    boss = Agent("boss", handoffs=[delegate("clerk", strategy=Summary(whole_up_to=0))])
     team = stage.team([boss, Agent("clerk")], model, helper_model=model)
     result = await stage.say(team, "How many parts does ORD-7 have?")
     assert "> They count." in result.output
     packed = await events(team, ContextPacked)
-    assert packed[-1].briefing.count("> They count.") == 2
+    assert packed[-1].briefing.splitlines().count("> They count.") == 2
     assert [event.strategy for event in packed] == ["summary"] * 3
     # Before the first there is only the request, which the delegate reads anyway.
     assert [event.chapter is not None for event in packed] == [False, True, True]
@@ -306,7 +341,7 @@ async def the_next_candidate_gets_a_context_of_its_own(stage: Stage) -> None:
 async def the_next_candidate_has_its_own_strategy(stage: Stage) -> None:
     way = handoff("closed", name="pass_on", alternatives=["billing"])
     model = cast(triage=calls(("pass_on", {}), text="Take it."), billing=recites, helper=says("In short."))
-    closed = Agent("closed", accepts=lambda package: False, strategy=Summary(exclude=["author:user"]))
+    closed = Agent("closed", accepts=lambda package: False, strategy=Summary(exclude=["author:user"], whole_up_to=0))
     members = [Agent("triage", handoffs=[way]), closed, Agent("billing")]
     result = await stage.say(stage.team(members, model, helper_model=model), ORDER)
     assert f"<User user> {ORDER}\n<Assistant triage> Take it." in result.output
@@ -330,7 +365,7 @@ async def no_context_is_made_for_a_receiver_that_declares_to_refuse(stage: Stage
 @story
 async def images_identical_messages_and_empty_turns_are_packed_like_others(stage: Stage) -> None:
     picture = File(b"\x89PNG\r\n\x1a\n" + bytes(16), "image/png", "lamp.png")
-    team = desk(stage, Summary())
+    team = desk(stage, Summary(whole_up_to=0))
     for number in range(3):
         result = await stage.say(team, ORDER if number else "", conversation="same", files=[picture], agent="triage")
         assert result.handoff_chain[-1].strategy == "summary"

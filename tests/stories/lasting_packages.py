@@ -23,8 +23,7 @@ from tests.stories.cancellation import Hold
 from tests.stories.delegates import asks, boss, cast
 from tests.stories.offers import MODES, office
 from tests.stories.service import at_work, pulled
-from tests.stories.stage import Stage
-from tests.stories.wanted import wanted
+from tests.stories.stage import Stage, story
 
 BRIEF = 0.02
 """A lease that lapses at once."""
@@ -80,7 +79,7 @@ def staff(stage: Stage) -> Team:
     return office(stage, pulled("clerk", capabilities=["counting"]))
 
 
-@wanted("after accept and give_back the package loses most of its fields")
+@story
 async def whoever_takes_what_was_given_back_is_given_the_same_package(stage: Stage) -> None:
     for mode in MODES:
         team = staff(stage)
@@ -93,7 +92,7 @@ async def whoever_takes_what_was_given_back_is_given_the_same_package(stage: Sta
                 assert told(second) == before
 
 
-@wanted("after accept and a lapsed lease the package loses most of its fields")
+@story
 async def whoever_takes_what_lapsed_is_given_the_same_package(stage: Stage) -> None:
     for mode in MODES:
         team = staff(stage)
@@ -106,7 +105,7 @@ async def whoever_takes_what_lapsed_is_given_the_same_package(stage: Stage) -> N
                 assert told(second) == before
 
 
-@wanted("the original request becomes the text of the task")
+@story
 async def the_original_request_is_the_users_own_words_in_every_claim(stage: Stage) -> None:
     for mode in MODES:
         team = staff(stage)
@@ -119,7 +118,7 @@ async def the_original_request_is_the_users_own_words_in_every_claim(stage: Stag
             await claim.complete("Twelve.")
 
 
-@wanted("a delegate that a model asked for is packed anew for the second claim")
+@story
 async def a_task_that_a_model_gave_is_the_same_package_in_every_claim(stage: Stage) -> None:
     model = cast(boss=asks(delegates("clerk", "count", "on the shelf")))
     team = stage.team([boss(delegate("clerk", instructions="Count twice.")), pulled("clerk")], model)
@@ -137,7 +136,7 @@ def look() -> str:
     return "12 bolts"
 
 
-@wanted("the package of the second claim is made anew from the log")
+@story
 async def a_package_also_says_what_was_done_meanwhile(stage: Stage) -> None:
     hold = Hold()
 
@@ -147,9 +146,12 @@ async def a_package_also_says_what_was_done_meanwhile(stage: Stage) -> None:
         return calls(("look", {}))
 
     team = office(stage, pulled("clerk", tools=[look], capabilities=["counting"]), clerk=counts)
-    await team.submit(rich("delegate"))
-    async with at_work(stage, team, "clerk", grace=0.0):
-        await asyncio.wait_for(hold.begun.wait(), 5)
+    ticket = await team.submit(rich("delegate"))
+    if (await team.status(ticket)).state != "RETURNED":  # a later life may find it done
+        async with at_work(stage, team, "clerk", grace=0.0):
+            await asyncio.wait_for(hold.begun.wait(), 5)
     for claim in await stage.claim(team, "clerk"):
         assert any("12 bolts" in each.text for each in claim.package.context.history)
         assert (claim.package.task.type, claim.package.context.summary) == ("count", "The shelf was moved.")
+        await claim.complete("Twelve.")
+    assert (await team.result(ticket, timeout=5)).result == "Twelve."

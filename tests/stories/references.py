@@ -37,7 +37,10 @@ def fetches(**wanted: str) -> Says:
 def shop(stage: Stage, billing: Any, strategy: Reference | None = None, **options: Any) -> Team:
     """A triage that gives billing a reference to the earlier messages."""
     model = cast(triage=looks_up_then_hands_off, billing=billing)
-    members = [Agent("triage", tools=[look_up]), Agent("billing", strategy=strategy or Reference(max_facts=1))]
+    members = [
+        Agent("triage", tools=[look_up]),
+        Agent("billing", strategy=strategy or Reference(max_facts=1, whole_up_to=0)),
+    ]
     return stage.team(members, model, **options)
 
 
@@ -47,7 +50,7 @@ async def a_receiver_with_a_reference_reads_the_request_and_the_reference(stage:
     result = await stage.say(team, ORDER)
     assert result.output.startswith(f"<User user> {ORDER}\n<Note triage> ")
     assert "context://" in result.output
-    assert "messages; sections: tool look_up)" in result.output
+    assert 'messages; sections: "tool look_up")' in result.output
     assert "Let me see." not in result.output
     [record] = result.handoff_chain
     assert (record.strategy, record.strategy_error) == ("reference", "")
@@ -60,13 +63,13 @@ async def a_receiver_with_a_reference_reads_the_request_and_the_reference(stage:
 @story
 async def it_can_be_read_by_section_by_query_or_from_its_beginning(stage: Stage) -> None:
     ways: dict[str, dict[str, str]] = {
-        "[3] look_up answered: ORD-1042: a lamp, paid by card 4471": {"section": "tool look_up"},
-        "[2] triage: Let me see.": {"section": "messages 2"},
+        'look_up answered "order: ORD-1042":\n> ORD-1042: a lamp, paid by card 4471': {"section": "tool look_up"},
+        "[2 of 6] triage:\n> Let me see.": {"section": "messages 2"},
         "paid by card 4471": {"query": "which card was used?"},
-        f"[1] user: {ORDER}": {},
+        f"[1 of 6] user:\n> {ORDER}": {},
         "The shade is cracked.": {"section": "file report.md#Findings"},
         "A new shade is $12.50.": {"query": "price of a new shade"},
-        "nothing in context://": {"query": "zebra"},
+        "[nothing fits zebra; this stands out]": {"query": "zebra"},
     }
     for number, (expected, wanted) in enumerate(ways.items()):
         team = shop(stage, fetches(**wanted))
@@ -84,10 +87,10 @@ async def an_unreadable_reference_is_reported_and_the_agent_goes_on(stage: Stage
 
         return (await stage.say(shop(stage, plays), ORDER, conversation=f"told-{number}")).text
 
-    assert "there is no section 'page 9'" in await told(1, section="page 9")
-    assert "its sections: tool look_up" in await told(2, section="messages 7-9")
-    assert "there is no context://nowhere in this conversation" in await told(3, ref="context://nowhere")
-    assert "it takes ref, section and query, not page" in await told(4, page=2)
+    assert 'there is no section "page 9"' in await told(1, section="page 9")
+    assert 'sections: "passages 1-4", "tool look_up"' in await told(2, section="messages 7-9")
+    assert 'there is no "context://nowhere" in this conversation' in await told(3, ref="context://nowhere")
+    assert "it takes query, section and ref, not page" in await told(4, page=2)
     assert "query: give a text" in await told(5, query=7)
 
 
@@ -104,7 +107,9 @@ async def a_reference_of_another_conversation_cannot_be_read(stage: Stage) -> No
         )
 
     result = await stage.say(shop(stage, spies), ORDER, conversation="mine")
-    assert result.output == f"there is no {theirs} in this conversation; use an address as it was given to you"
+    assert (
+        result.output == f'there is no "{theirs}" in this conversation; use an address as it was given to you, or none'
+    )
 
 
 @story
@@ -117,14 +122,14 @@ async def an_expired_reference_cannot_be_read(stage: Stage) -> None:
         await clock.advance(61)
         return calls(("fetch_context", {"ref": address(messages)}))
 
-    result = await stage.say(shop(stage, waits, Reference(expires=60), clock=clock), ORDER)
+    result = await stage.say(shop(stage, waits, Reference(expires=60, whole_up_to=0), clock=clock), ORDER)
     assert "has expired" in result.output or stage.lives > 1
 
 
 @story
 async def expired_references_are_deleted_when_the_next_one_is_stored(stage: Stage) -> None:
     clock = ManualClock()
-    team = shop(stage, recites, Reference(expires=60), clock=clock)
+    team = shop(stage, recites, Reference(expires=60, whole_up_to=0), clock=clock)
     first = await stage.say(team, ORDER, conversation="first")
     ref = address([Note(first.output)]).removeprefix("context://")
     await clock.advance(61)
@@ -135,7 +140,7 @@ async def expired_references_are_deleted_when_the_next_one_is_stored(stage: Stag
 
 @story
 async def a_context_that_is_too_large_to_store_is_replaced_by_the_last_messages(stage: Stage) -> None:
-    result = await stage.say(shop(stage, recites, Reference(max_bytes=20)), ORDER)
+    result = await stage.say(shop(stage, recites, Reference(max_bytes=20, whole_up_to=0)), ORDER)
     assert "paid by card 4471" in result.output
     [record] = result.handoff_chain
     assert record.strategy == "recent"
@@ -161,8 +166,8 @@ async def along_a_chain_each_stretch_is_kept_once_and_all_can_be_read(stage: Sta
     model = cast(triage=looks_up_then_hands_off, billing=looks_up_another_then_hands_on, payout=reads_all)
     members = [
         Agent("triage", tools=[look_up]),
-        Agent("billing", strategy=Reference(), tools=[look_up]),
-        Agent("payout", strategy=Reference()),
+        Agent("billing", strategy=Reference(whole_up_to=0), tools=[look_up]),
+        Agent("payout", strategy=Reference(whole_up_to=0)),
     ]
     team = stage.team(members, model)
     result = await stage.say(team, ORDER)
@@ -171,6 +176,25 @@ async def along_a_chain_each_stretch_is_kept_once_and_all_can_be_read(stage: Sta
     fetched = result.output.partition("<ToolResult fetch_context>")[2]
     assert fetched.count("ORD-1042: a lamp") == 1
     assert fetched.count("ORD-2000: a lamp") == 1
+
+
+@story
+async def a_query_without_an_address_searches_all_that_was_left_out(stage: Stage) -> None:
+    def asks(messages: Sequence[Message]) -> Line:
+        if isinstance(messages[-1], ToolResult):
+            return says(messages[-1].text)
+        return calls(("fetch_context", {"query": "lamp paid by card"}))
+
+    model = cast(triage=looks_up_then_hands_off, billing=looks_up_another_then_hands_on, payout=asks)
+    members = [
+        Agent("triage", tools=[look_up]),
+        Agent("billing", strategy=Reference(whole_up_to=0), tools=[look_up]),
+        Agent("payout", strategy=Reference(whole_up_to=0)),
+    ]
+    result = await stage.say(stage.team(members, model), ORDER)
+    assert "> ORD-1042: a lamp, paid by card 4471" in result.output
+    assert "> ORD-2000: a lamp, paid by card 4471" in result.output
+    assert "[to read on: section" in result.output
 
 
 @story
@@ -185,7 +209,7 @@ async def a_delegate_can_read_on_too(stage: Stage) -> None:
                 return says(messages[-1].text)
 
     clerk = fetches(query="card")
-    boss = Agent("boss", tools=[look_up], handoffs=[delegate("clerk", strategy=Reference(max_facts=1))])
+    boss = Agent("boss", tools=[look_up], handoffs=[delegate("clerk", strategy=Reference(max_facts=1, whole_up_to=0))])
     team = stage.team([boss, Agent("clerk")], cast(boss=directs, clerk=clerk))
     result = await stage.say(team, ORDER)
     assert "paid by card 4471" in result.output.partition("fetch_context")[2]
@@ -201,8 +225,8 @@ async def a_summary_may_follow_a_reference(stage: Stage) -> None:
     )
     members = [
         Agent("triage", tools=[look_up]),
-        Agent("billing", strategy=Reference(), tools=[look_up]),
-        Agent("payout", strategy=Summary()),
+        Agent("billing", strategy=Reference(whole_up_to=0), tools=[look_up]),
+        Agent("payout", strategy=Summary(whole_up_to=0)),
     ]
     result = await stage.say(stage.team(members, model, helper_model=model), ORDER)
     assert "context://" in result.output

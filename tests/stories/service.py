@@ -168,9 +168,9 @@ async def worked_off(stage: Stage, team: Team, agent: str, work: Work, **options
     return count
 
 
-async def claims_of(stage: Stage, team: Team, agent: str, conversation: str) -> list[TicketClaim]:
+async def claims_of(stage: Stage, team: Team, agent: str, conversation: str, **options: Any) -> list[TicketClaim]:
     """Claim what waits for an agent in a conversation; what an earlier life left elsewhere is let go again."""
-    claims = await stage.claim(team, agent, limit=100)
+    claims = await stage.claim(team, agent, **{"limit": 100, **options})
     others = [claim.ticket.id for claim in claims if claim.ticket.root != conversation]
     assert not others or stage.lives > 1, f"{others} waited too"
     for id in others:

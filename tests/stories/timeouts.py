@@ -203,7 +203,7 @@ async def a_delegate_that_is_not_done_in_time_is_called_back(stage: Stage) -> No
     assert (back.handoff_id, back.agent, back.success, back.response) == ("story:3.0", "clerk", False, "")
     assert (back.error, result.handoff_chain[0].error) == (LATE, LATE)
     assert (result.final_agent, chain(result), result.ledger.handoffs) == ("boss", [("clerk", "TIMEOUT", 1)], 1)
-    assert [each.by for each in await events(team, CancelRequested)] == ["its deadline"]
+    assert [(each.by, each.reason) for each in await events(team, CancelRequested)] == [("changeover", LATE)]
     assert [each.conversation for each in await team.history(CONVERSATION) if isinstance(each.event, RunCancelled)] == [
         f"{CONVERSATION}/3.0"
     ]

@@ -8,12 +8,12 @@ from changeover import facts
 from changeover.agent.agent import Agent
 from changeover.agent.handoff import delegate, handoff
 from changeover.agent.moves import declared_delegate, declared_transfer, generic_transfer
-from changeover.agent.variable import Variable
 from changeover.messages import Call, Reply
 from changeover.relay.ports import Request
 from changeover.testing import Usage, calls, delegates, fails, hands_off, says
 from changeover.testing.scripted import resolve
 from changeover.tools.tool import ToolDefinition
+from changeover.tools.variable import Variable
 
 MEMBERS = {id: Agent(id) for id in ("triage", "billing", "tech", "back-office")}
 GENERIC = generic_transfer(("billing", "tech"), MEMBERS).definition

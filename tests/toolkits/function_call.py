@@ -3,17 +3,22 @@
 from typing import Any
 
 from changeover.relay.ports import ToolOutcome
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext
-from changeover.tools.tool import Fn
+from changeover.tools.tool import Fn, ToolDefinition
 
 CONTEXT = RunContext(conversation="c1", run="r1", agent="billing", command="7", user="ana")
 
 
 async def outcome_of(fn: Fn, /, **args: Any) -> ToolOutcome:
-    toolkit = FunctionToolkit([fn], backoff=0.001)
+    toolkit = AgentToolkit([fn], backoff=0.001)
     assert toolkit.faults == []
-    return await toolkit.call(toolkit.definitions()[0].name, args, CONTEXT)
+    return await toolkit.call(toolkit.tools()[0].definition.name, args, CONTEXT)
+
+
+def definitions(toolkit: AgentToolkit) -> list[ToolDefinition]:
+    """What a model is shown of these tools."""
+    return [tool.definition for tool in toolkit.tools()]
 
 
 def returning(value: Any) -> Fn:

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from changeover.relay.ports import Toolkit, ToolOutcome
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import Metrics, Received, RunContext
 from changeover.tools.tool import tool
 from tests.toolkits.function_call import CONTEXT, outcome_of, raising, returning
@@ -47,13 +47,13 @@ class Address:
 
 
 def test_a_function_toolkit_is_a_toolkit():
-    toolkit: Toolkit = FunctionToolkit([])
-    assert toolkit.definitions() == ()
+    toolkit: Toolkit = AgentToolkit([])
+    assert toolkit.tools() == ()
 
 
 def test_an_empty_toolkit_imports_no_heavy_libraries():
     program = (
-        "import sys; from changeover.toolkits.function import FunctionToolkit; FunctionToolkit([]);"
+        "import sys; from changeover.toolkits.toolkit import AgentToolkit; AgentToolkit([]);"
         "sys.exit('pydantic_ai' in sys.modules or 'pydantic' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -182,7 +182,7 @@ def test_an_interrupt_passes_through():
     # In a process of its own: an event loop that is interrupted is not fit for the next test.
     program = """
 import asyncio
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext
 
 def leave(how: str):
@@ -192,7 +192,7 @@ async def leave_later(how: str):
     leave(how)
 
 context = RunContext(conversation="c", run="r", agent="a", command="1")
-toolkit = FunctionToolkit([leave, leave_later])
+toolkit = AgentToolkit([leave, leave_later])
 for name in ("leave", "leave_later"):
     for how in ("interrupt", "exit"):
         try:
@@ -266,14 +266,14 @@ async def test_a_plain_function_that_hangs_is_abandoned_at_its_timeout():
 def test_a_plain_function_that_hangs_for_ever_keeps_neither_the_loop_nor_the_process_alive():
     program = """
 import asyncio, threading
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import tool
 context = RunContext(conversation="c", run="r", agent="a", command="1")
 @tool(timeout=0.02)
 def hang():
     threading.Event().wait()
-print(asyncio.run(FunctionToolkit([hang]).call("hang", {}, context)).ok)
+print(asyncio.run(AgentToolkit([hang]).call("hang", {}, context)).ok)
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=30)
     assert done.stdout == "False\n"
@@ -442,7 +442,7 @@ async def test_arguments_that_do_not_fit_are_not_tried_again():
     def refund(order: int) -> None: ...
 
     started = time.monotonic()
-    outcome = await FunctionToolkit([refund], backoff=10).call("refund", {}, CONTEXT)
+    outcome = await AgentToolkit([refund], backoff=10).call("refund", {}, CONTEXT)
     assert not outcome.ok
     assert time.monotonic() - started < 5
 
@@ -455,6 +455,6 @@ async def test_the_pause_between_tries_doubles():
         at.append(time.monotonic())
         raise ConnectionError
 
-    await FunctionToolkit([flaky], backoff=0.02).call("flaky", {}, CONTEXT)
+    await AgentToolkit([flaky], backoff=0.02).call("flaky", {}, CONTEXT)
     assert at[1] - at[0] >= 0.015
     assert at[2] - at[1] >= 0.035

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from changeover.relay.ports import ToolOutcome
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.command import END, BadCommand, Command, Directive, Errand, Send
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import tool
@@ -79,7 +79,7 @@ async def test_a_bad_command_that_the_function_itself_raised_is_a_failure_like_a
 
 async def test_later_changes_of_a_command_have_no_effect():
     context = {"tags": ["new"]}
-    toolkit = FunctionToolkit([tool(name="note")(returning(Command(update={"context": context})))])
+    toolkit = AgentToolkit([tool(name="note")(returning(Command(update={"context": context})))])
     first = await toolkit.call("note", {}, CONTEXT)
     context["tags"].append("old")
     second = await toolkit.call("note", {}, CONTEXT)

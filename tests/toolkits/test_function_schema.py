@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from changeover.guards.approval import Approvable, Approval
 from changeover.relay.ports import ToolOutcome
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Tool, tool
-from tests.toolkits.function_call import CONTEXT, outcome_of, returning
+from tests.toolkits.function_call import CONTEXT, definitions, outcome_of, returning
 
 
 class Colour(Enum):
@@ -48,8 +48,8 @@ def test_definitions_come_in_the_order_of_declaration():
     def b() -> None: ...
     def a() -> None: ...
 
-    toolkit = FunctionToolkit([b, tool(name="c")(a), a])
-    assert [definition.name for definition in toolkit.definitions()] == ["b", "c", "a"]
+    toolkit = AgentToolkit([b, tool(name="c")(a), a])
+    assert [definition.name for definition in definitions(toolkit)] == ["b", "c", "a"]
 
 
 def test_the_schema_says_types_defaults_and_what_is_required_without_titles():
@@ -65,7 +65,7 @@ def test_the_schema_says_types_defaults_and_what_is_required_without_titles():
         :param order: What to ship.
         :param speed: How fast."""
 
-    (definition,) = FunctionToolkit([ship]).definitions()
+    (definition,) = definitions(AgentToolkit([ship]))
     assert definition.description == "Ship an order."
     parameters = definition.parameters
     assert parameters["type"] == "object"
@@ -88,7 +88,7 @@ def test_a_single_model_stays_a_parameter_with_its_name():
     def ship(order: Order) -> None:
         """Ship it."""
 
-    (definition,) = FunctionToolkit([ship]).definitions()
+    (definition,) = definitions(AgentToolkit([ship]))
     assert list(definition.parameters["properties"]) == ["order"]
     assert definition.description == "Ship it."
 
@@ -98,14 +98,14 @@ def test_a_declared_description_comes_before_the_docstring():
     def refund() -> None:
         """Internal."""
 
-    (definition,) = FunctionToolkit([refund]).definitions()
+    (definition,) = definitions(AgentToolkit([refund]))
     assert definition.description == "Give money back."
 
 
 def test_a_default_that_json_cannot_show_is_valid():
     def search(limit: Annotated[Any, Field(description="how many")] = object()) -> None: ...  # noqa: B008
 
-    (definition,) = FunctionToolkit([search]).definitions()
+    (definition,) = definitions(AgentToolkit([search]))
     assert definition.parameters["properties"] == {"limit": {"description": "how many"}}
 
 
@@ -132,7 +132,7 @@ async def test_defaults_fill_what_the_model_left_out_and_are_never_shared():
         items.append(item)
         return f"{items} {limit}"
 
-    toolkit = FunctionToolkit([add])
+    toolkit = AgentToolkit([add])
     assert (await toolkit.call("add", {"item": "a"}, CONTEXT)).text == "['a'] 3"
     assert (await toolkit.call("add", {"item": "b"}, CONTEXT)).text == "['b'] 3"
 
@@ -141,8 +141,8 @@ async def test_a_field_without_a_default_is_required():
     def add(item: str = Field(description="which")) -> str:
         return item
 
-    toolkit = FunctionToolkit([add])
-    assert toolkit.definitions()[0].parameters["required"] == ["item"]
+    toolkit = AgentToolkit([add])
+    assert toolkit.tools()[0].definition.parameters["required"] == ["item"]
     assert (await toolkit.call("add", {"item": "a"}, CONTEXT)).text == "a"
     assert not (await toolkit.call("add", {}, CONTEXT)).ok
 
@@ -252,27 +252,27 @@ def fine() -> None: ...
     ],
 )
 def test_a_fault_says_which_tool_what_and_what_to_do(declared: Any, words: list[str]):
-    (fault,) = FunctionToolkit([declared]).faults
+    (fault,) = AgentToolkit([declared]).faults
     assert fault.startswith("tool ")
     for word in words:
         assert word in fault
 
 
 def test_all_faults_of_all_tools_are_found_at_once_and_valid_tools_are_kept():
-    toolkit = FunctionToolkit([tool(retries=-1, timeout=-1, max_result=-1)(star), fine, reserved, undescribable_class])
+    toolkit = AgentToolkit([tool(retries=-1, timeout=-1, max_result=-1)(star), fine, reserved, undescribable_class])
     assert len(toolkit.faults) == 6
-    assert [definition.name for definition in toolkit.definitions()] == ["fine"]
+    assert [definition.name for definition in definitions(toolkit)] == ["fine"]
 
 
 def test_at_most_once_without_retries_is_no_fault():
-    assert FunctionToolkit([tool(at_most_once=True)(fine)]).faults == []
+    assert AgentToolkit([tool(at_most_once=True)(fine)]).faults == []
 
 
 @pytest.mark.parametrize("approval", [None, True, lambda ctx, arguments: True, Approval(expires=60)])
 def test_a_tool_may_ask_a_person_first(approval: Approvable):
     for declared in (tool(approval=approval)(fine), tool(fine, approval=approval)):
         assert declared.approval is approval
-        assert FunctionToolkit([declared]).faults == []
+        assert AgentToolkit([declared]).faults == []
 
 
 def test_a_tool_needs_no_approval_unless_it_is_declared():
@@ -281,6 +281,6 @@ def test_a_tool_needs_no_approval_unless_it_is_declared():
 
 def test_what_json_cannot_describe_can_be_bound():
     bound = functools.partial(undescribable_class, connection=socket.socket.__new__(socket.socket))
-    toolkit = FunctionToolkit([Tool(function=bound, name="send")])
+    toolkit = AgentToolkit([Tool(function=bound, name="send")])
     assert toolkit.faults == []
-    assert list(toolkit.definitions()[0].parameters["properties"]) == ["order"]
+    assert list(toolkit.tools()[0].definition.parameters["properties"]) == ["order"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import pytest
 
-from changeover.toolkits.function import FunctionToolkit
+from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Fn, Tool, tool
-from tests.toolkits.function_call import CONTEXT
+from tests.toolkits.function_call import CONTEXT, definitions
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -141,24 +141,24 @@ WAYS: dict[str, Fn] = {
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_run_context_is_filled_in_at_any_position_of_any_callable(way: str):
-    toolkit = FunctionToolkit([Tool(function=WAYS[way], name="refund")])
+    toolkit = AgentToolkit([Tool(function=WAYS[way], name="refund")])
     assert toolkit.faults == []
-    (definition,) = toolkit.definitions()
+    (definition,) = definitions(toolkit)
     assert definition.parameters["properties"]["order"]["type"] == "integer"
     assert not {"ctx", "tenant", "self"} & definition.parameters["properties"].keys()
     assert (await toolkit.call("refund", {"order": 7}, CONTEXT)).text == "ana 7"
 
 
 async def test_a_parameter_without_a_type_takes_anything():
-    toolkit = FunctionToolkit([Tool(function=lambda order: f"{order}", name="refund")])
-    assert toolkit.definitions()[0].parameters["properties"] == {"order": {}}
+    toolkit = AgentToolkit([Tool(function=lambda order: f"{order}", name="refund")])
+    assert toolkit.tools()[0].definition.parameters["properties"] == {"order": {}}
     assert (await toolkit.call("refund", {"order": [1]}, CONTEXT)).text == "[1]"
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("forged", ["ctx", "tenant"])
 async def test_a_model_cannot_set_what_it_is_not_shown(way: str, forged: str):
-    toolkit = FunctionToolkit([Tool(function=WAYS[way], name="refund")])
+    toolkit = AgentToolkit([Tool(function=WAYS[way], name="refund")])
     outcome = await toolkit.call("refund", {"order": 7, forged: "mine"}, CONTEXT)
     assert not outcome.ok
     assert forged in outcome.text
@@ -168,7 +168,7 @@ async def test_a_model_cannot_set_it_through_double_star_arguments_either():
     def search(tenant: str, ctx: RunContext, **filters: str) -> str:
         return f"{tenant} {ctx.user} {filters}"
 
-    toolkit = FunctionToolkit([Tool(function=functools.partial(search, tenant="acme"), name="search")])
+    toolkit = AgentToolkit([Tool(function=functools.partial(search, tenant="acme"), name="search")])
     assert (await toolkit.call("search", {"colour": "red"}, CONTEXT)).text == "acme ana {'colour': 'red'}"
     for forged in ("tenant", "ctx"):
         outcome = await toolkit.call("search", {forged: "mine"}, CONTEXT)
@@ -178,12 +178,12 @@ async def test_a_model_cannot_set_it_through_double_star_arguments_either():
 
 async def test_a_bound_context_is_not_replaced():
     other = RunContext(conversation="c2", run="r2", agent="billing", command="1", user="bob")
-    toolkit = FunctionToolkit([Tool(function=functools.partial(last, ctx=other), name="refund")])
+    toolkit = AgentToolkit([Tool(function=functools.partial(last, ctx=other), name="refund")])
     assert (await toolkit.call("refund", {"order": 7}, CONTEXT)).text == "bob 7"
 
 
 def test_docstrings_describe_the_tool_and_its_parameters_and_never_the_context():
-    (definition,) = FunctionToolkit([first]).definitions()
+    (definition,) = definitions(AgentToolkit([first]))
     assert definition.description == "Refund an order."
     assert definition.parameters["properties"] == {"order": {"type": "integer", "description": "Which one."}}
     assert "ctx" not in repr(definition)
@@ -200,7 +200,7 @@ def test_docstrings_describe_the_tool_and_its_parameters_and_never_the_context()
     ],
 )
 def test_the_description_comes_from_the_docstring_of_any_callable(fn: Fn, description: str):
-    (definition,) = FunctionToolkit([Tool(function=fn, name="refund")]).definitions()
+    (definition,) = definitions(AgentToolkit([Tool(function=fn, name="refund")]))
     assert definition.description == description
 
 
@@ -208,7 +208,7 @@ async def test_types_nested_in_strings_are_resolved():
     def ship(orders: list[Order], by: dict[str, Order]) -> str:
         return f"{[order.id for order in orders]} {by['x'].id}"
 
-    outcome = await FunctionToolkit([ship]).call("ship", {"orders": [{"id": 1}], "by": {"x": {"id": 2}}}, CONTEXT)
+    outcome = await AgentToolkit([ship]).call("ship", {"orders": [{"id": 1}], "by": {"x": {"id": 2}}}, CONTEXT)
     assert outcome.text == "[1] 2"
 
 
@@ -216,13 +216,13 @@ async def test_a_return_type_that_only_type_checkers_know_does_no_harm():
     def price(order: int) -> Decimal:
         raise NotImplementedError
 
-    assert FunctionToolkit([price]).faults == []
+    assert AgentToolkit([price]).faults == []
 
 
 def test_a_parameter_type_that_only_type_checkers_know_is_a_fault_that_names_it():
     def pay(amount: Decimal, order: int) -> None: ...
 
-    (fault,) = FunctionToolkit([pay]).faults
+    (fault,) = AgentToolkit([pay]).faults
     assert fault.startswith("tool 'pay' has a parameter 'amount' whose type is unknown")
     assert "TYPE_CHECKING" in fault
 
@@ -230,12 +230,12 @@ def test_a_parameter_type_that_only_type_checkers_know_is_a_fault_that_names_it(
 def test_a_bound_parameter_needs_no_known_type():
     def pay(amount: Decimal, order: int) -> None: ...
 
-    toolkit = FunctionToolkit([Tool(function=functools.partial(pay, amount=3), name="pay")])  # type: ignore[arg-type]
+    toolkit = AgentToolkit([Tool(function=functools.partial(pay, amount=3), name="pay")])  # type: ignore[arg-type]
     assert toolkit.faults == []
 
 
 def test_a_method_without_its_object_is_a_fault():
-    (fault,) = FunctionToolkit([tool(Shop.refund)]).faults
+    (fault,) = AgentToolkit([tool(Shop.refund)]).faults
     assert fault == "tool 'refund' is a method without its object; declare the method of an instance"
 
 
@@ -243,6 +243,6 @@ def test_all_faults_of_a_function_are_found_at_once():
     def odd(*orders: int, call: Callable[[], int], amount: Decimal, _handoff_from: str) -> None: ...
 
     words = ["*orders", "'amount'", "'_handoff_from'", "'call'"]
-    for word, fault in zip(words, FunctionToolkit([odd]).faults, strict=True):
+    for word, fault in zip(words, AgentToolkit([odd]).faults, strict=True):
         assert fault.startswith("tool 'odd' ")
         assert word in fault

@@ -6,18 +6,23 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
 from changeover.agent.handoff import Delegate, Handoff
-from changeover.agent.variable import Variable
 from changeover.guards.checks import Check
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy
+from changeover.tools.http_tool import HttpTool
+from changeover.tools.mcp_server import McpServer
 from changeover.tools.run_context import RunContext
+from changeover.tools.skill import Skill
+from changeover.tools.sql_function import SqlFunction
 from changeover.tools.tool import Fn, Tool
+from changeover.tools.variable import Variable
 
 
 class Auto(Enum):
@@ -57,12 +62,12 @@ class Agent(Generic[T_co]):
     """The system prompt: a text, or a function of the RunContext, sync or async."""
     model: Any = None
     """A name such as "openai:gpt-5", or a Model; None takes the model of the team."""
-    tools: Sequence[Tool | Fn] = ()
-    """Functions that the model may call, with or without `@tool`."""
+    tools: Sequence[Tool | HttpTool | SqlFunction | McpServer | Fn] = ()
+    """What the model may call: functions, with or without `@tool`, HttpTool(…), SqlFunction(…) and McpServer(…)."""
     handoffs: Auto | Sequence[str | Handoff | Delegate] = AUTO
     """To whom it may hand off: AUTO for all members, or a list of ids, handoff(…), delegate(…) and specialist(…)."""
-    skills: Sequence[Any] = ()
-    """Reserved; this version supports none."""
+    skills: Sequence[str | Path | Skill] = ()
+    """Instructions that the agent can load on demand: folders with a SKILL.md, or Skill(…)."""
     specialization: str = ""
     capabilities: Sequence[str] = ()
     """What it can do, by name, for routing and for the models of other agents."""

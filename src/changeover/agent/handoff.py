@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from changeover.agent.variable import Variables
 from changeover.guards.approval import Approvable
 from changeover.guards.guard import Guard
 from changeover.handoffs.context import Merge
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.run_context import RunContext
+from changeover.tools.variable import Variables
 
 TIMEOUT = 300.0
 """How many seconds a receiver may take, unless the declaration says otherwise."""

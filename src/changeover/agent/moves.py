@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from changeover.agent.agent import Agent, Member, purpose
 from changeover.agent.handoff import TIMEOUT, Delegate, Handoff, Policy, policy_of
-from changeover.agent.variable import Check, Variable, compile_variables
 from changeover.facts import Expected, Mode
 from changeover.guards.approval import Approval, approval_of
 from changeover.guards.guard import Guard
@@ -17,7 +16,8 @@ from changeover.handoffs.callback import is_awaitable
 from changeover.handoffs.context import Merge, fence
 from changeover.messages import Call
 from changeover.tools.run_context import RunContext
-from changeover.tools.tool import Tool, ToolDefinition
+from changeover.tools.tool import CallOptions, ToolDefinition
+from changeover.tools.variable import Check, Variable, compile_variables
 
 GENERIC_TOOL = "handoff"
 """The name of the tool that hands off to every agent that an agent may reach."""
@@ -26,7 +26,7 @@ GENERIC_TOOL = "handoff"
 class UseTool(Struct, frozen=True):
     """Call a tool and go on."""
 
-    declared: Tool
+    declared: CallOptions
     definition: ToolDefinition
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
@@ -22,7 +23,6 @@ from changeover.agent.moves import (
     generic_transfer,
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
-from changeover.agent.variable import Check, compile_variables, misfit
 from changeover.facts import Mode
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
@@ -34,7 +34,8 @@ from changeover.handoffs.callback import Acceptance, Rollback
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy, as_strategy
 from changeover.handoffs.structured_output import TypeForm
 from changeover.ids import DEFAULT_TEAM
-from changeover.tools.tool import ToolDefinition, as_tool
+from changeover.tools.tool import ToolDefinition
+from changeover.tools.variable import Check, compile_variables, misfit
 
 
 class Trial(Struct, frozen=True):
@@ -73,7 +74,7 @@ class Seat(Struct, frozen=True):
     definitions: Definitions
     alone: Definitions
     """The definitions without any handoff."""
-    tools: dict[str, Move]
+    tools: dict[str, UseTool]
     """The moves without any handoff."""
     asks: bool = False
     """True if an offer to it needs an answer; False if it accepts every offer at once."""
@@ -241,19 +242,16 @@ class Roster(Struct, frozen=True):
 def seat(
     agent: Agent,
     members: Mapping[str, Member],
-    definitions: Sequence[ToolDefinition],
+    tools: Iterable[UseTool],
     transfers: bool,
     absent: frozenset[str] = frozenset(),
 ) -> Seat:
     """Compile one agent.
 
-    `definitions` are those of its tools, in their order. `transfers` says whether it may hand off at all. Its model is
-    not shown handoffs that lead only to `absent` members.
+    `tools` are what its toolkit offers now. `transfers` says whether it may hand off at all. Its model is not shown
+    handoffs that lead only to `absent` members.
     """
-    moves: dict[str, Move] = {
-        definition.name: UseTool(as_tool(declared), definition)
-        for declared, definition in zip(agent.tools, definitions, strict=True)
-    }
+    moves: dict[str, Move] = {tool.definition.name: tool for tool in tools}
     if transfers:
         moves |= {way.definition.name: way for way in _ways(agent, members, absent)}
     return Seat(
@@ -273,6 +271,16 @@ def seat(
         next((name for name, move in moves.items() if isinstance(move, ToSpecialist)), ""),
         None if agent.output in (None, str) else TypeForm(agent.output).read,
     )
+
+
+def retooled(roster: Roster, tools: Mapping[str, Iterable[UseTool]]) -> Roster:
+    """The roster with the tools that the toolkits of its agents offer now."""
+    members = {id: each.agent if isinstance(each, Seat) else each for id, each in roster.seats.items()}
+    seats: dict[str, Seat | Function | Person] = dict(roster.seats)
+    for id, member in members.items():
+        if isinstance(member, Agent) and id in tools:
+            seats[id] = seat(member, members, tools[id], roster.handoffs_enabled, roster.absent)
+    return replace(roster, seats=seats)
 
 
 def _receivers(definitions: Iterable[ToolDefinition]) -> tuple[str, ...]:

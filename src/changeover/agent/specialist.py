@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from changeover.agent.handoff import ITERATIONS, TIMEOUT, Delegate, OnEnd, policy_of
 from changeover.agent.moves import BadArguments, DelegateTo, Intent, NoSuchReceiver, expected_of
-from changeover.agent.variable import compile_variables
 from changeover.guards.approval import Approvable, approval_of
 from changeover.guards.guard import Guard
 from changeover.handoffs.strategies import Strategy
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
+from changeover.tools.variable import compile_variables
 
 NAME = "handoff_to_specialist"
 PARAMETERS = ("specialist_type", "task", "reason", "context", "required_capabilities")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import fields
 from math import inf
 from typing import get_args
 
@@ -13,14 +12,17 @@ from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff, OnEnd
 from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
-from changeover.agent.variable import Variable, Variables, compile_variables, variable_faults
 from changeover.guards.approval import approval_faults
 from changeover.guards.checks import check_faults
 from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
 from changeover.handoffs.callback import arity_faults, condition_faults
 from changeover.handoffs.strategies import FETCH, strategy_faults
+from changeover.tools.http_tool import HttpTool
+from changeover.tools.skill import LOAD_SKILL, READ_SKILL_FILE
+from changeover.tools.sql_function import SqlFunction
 from changeover.tools.tool import Tool, as_tool
+from changeover.tools.variable import Variable, Variables, compile_variables, variable_faults
 
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """The form of a function's name that every provider accepts."""
@@ -28,8 +30,6 @@ TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 TEXTS = ("name", "description", "specialization")
 LISTS = ("capabilities", "examples")
 """Options of members that hold a text, and a list of texts."""
-UNSUPPORTED = ("skills",)
-_DEFAULTS = {own.name: own.default for own in fields(Agent)}
 
 
 def team_faults(members: object, start: str | None, handoffs: bool = True) -> list[str]:
@@ -62,14 +62,11 @@ def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[s
     yield from _text_faults(member)
     if not isinstance(member, Agent):
         return
-    for option in UNSUPPORTED:
-        if (value := getattr(member, option)) != _DEFAULTS[option] and value not in ((), None):
-            yield f"sets {option}=, which this version does not support; leave it out"
     yield from strategy_faults(member.strategy)
     yield from briefing_faults(member.briefing)
     yield from _answer_faults(member)
     if not isinstance(member.tools, Sequence):
-        yield f"has tools={member.tools!r}; give a list of functions"
+        yield f"has tools={member.tools!r}; give a list of tools"
     yield from _handoff_faults(member, ids)
     yield from _name_faults(member, handoffs and len(ids) > 1)
 
@@ -216,9 +213,10 @@ def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
 def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
     """The name of each function of this agent's model, and what it is."""
     yield FETCH, "which reads a stored context"
-    for declared in agent.tools if isinstance(agent.tools, Sequence) else ():
-        if isinstance(declared, Tool) or callable(declared):
-            yield as_tool(declared).name, "a function"
+    if agent.skills:
+        yield LOAD_SKILL, "which loads a skill"
+        yield READ_SKILL_FILE, "which reads a file of a skill"
+    yield from _named_tools(agent.tools if isinstance(agent.tools, Sequence) else ())
     ways = listed_ways(agent)
     if (agent.handoffs is AUTO and generic) or any(isinstance(way, str) for way in ways or ()):
         yield GENERIC_TOOL, "the generic handoff"
@@ -229,6 +227,14 @@ def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
             yield way.name, "the way to a specialist"
         elif isinstance(way, Delegate):
             yield way.name, f"the delegate {way.receiver}"
+
+
+def _named_tools(tools: Sequence[object]) -> Iterator[tuple[str, str]]:
+    for declared in tools:
+        if isinstance(declared, HttpTool | SqlFunction):
+            yield str(declared.name), "an HTTP request" if isinstance(declared, HttpTool) else "an SQL function"
+        elif isinstance(declared, Tool) or callable(declared):
+            yield as_tool(declared).name, "a function"
 
 
 def _unknown(other: object, ids: Sequence[str]) -> str:

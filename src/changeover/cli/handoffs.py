@@ -179,7 +179,8 @@ def cancel(
         async def cancelled() -> AsyncGenerator[StreamItem, None]:
             status = await found.status(id)
             if not await found.cancel(id, by=by if by is not None else user_name(), reason=reason):
-                raise Mistake(f"{id} has ended: {status.state}")
+                own = next((each.state for each in status.chain if each.id == id), status.state)
+                raise Mistake(f"{id} has ended: {own}")
             async for item in found.follow(conversation):
                 yield item
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -61,6 +62,7 @@ def _without_handoffs(world: World) -> World:
 
 def _from_yaml(address: str, folder: Path) -> Team:
     from changeover.documents.team_document import read_team
+    from changeover.documents.tool_modules import VARIABLE, ToolModules
     from changeover.team import Team
 
     file = folder / address
@@ -73,13 +75,14 @@ def _from_yaml(address: str, folder: Path) -> Team:
     except OSError as error:
         raise Mistake(f"{file} cannot be read: {error.strerror}") from error
 
-    def imported(module: str, name: str) -> Any:
+    def load(module: str) -> ModuleType:
         try:
-            return attribute_of(module_at(module, file.parent), name, module)
+            return module_at(module, file.parent)
         except Mistake as mistake:
             raise ImportError(str(mistake)) from mistake
 
-    document = read_team(text, str(file), imported)
+    modules = ToolModules.of_text(os.environ.get(VARIABLE, ""), load)
+    document = read_team(text, str(file), modules)
     return Team(document.members, **document.options)
 
 

@@ -12,13 +12,13 @@ from msgspec.structs import fields
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff, OnEnd, delegate, handoff
-from changeover.agent.variable import TYPES, Variable
 from changeover.documents.yaml_value import DocumentError, Reader, YamlValue, joined, parse_yaml, read_all
 from changeover.guards.approval import Approval
 from changeover.guards.limits import TIERS, Limits
 from changeover.handoffs.reference import Reference
 from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, Recent, Strategy
 from changeover.handoffs.summary import Summary
+from changeover.tools.variable import TYPES, Variable
 
 Importer = Callable[[str, str], Any]
 """Returns the object of this name in this module; raises ImportError."""

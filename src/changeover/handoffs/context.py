@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -13,7 +12,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from changeover.facts import Expected, Handed
-from changeover.messages import Assistant, Message, ToolResult
+from changeover.messages import Assistant, Message, ToolResult, inline
 
 KINDS = ("variable", "tool", "author")
 
@@ -100,8 +99,6 @@ def _fault(selector: object) -> str:
     return "" if name.strip() else f"which names nothing; {ALLOWED}"
 
 
-PLAIN = re.compile(r"[\w. @-]{1,100}")
-
 BREAKS = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}
 """Characters that some readers take for a line end, and that JSON does not escape."""
 
@@ -134,6 +131,11 @@ def merge_variables(before: dict[str, Any], new: Mapping[str, Any], how: Merge) 
     return {**before, **new} if new else before
 
 
+def changed(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are new or different."""
+    return {} if after is before else {name: value for name, value in after.items() if before.get(name, ...) != value}
+
+
 def briefed(instructions: str, variables: Mapping[str, Any], handed: Handed | None) -> str:
     """An agent's instructions with the handoff's sender, instructions, expectations and variables."""
     parts = [instructions] if instructions else []
@@ -151,15 +153,10 @@ def briefed(instructions: str, variables: Mapping[str, Any], handed: Handed | No
 
 
 def _passed(handed: Handed) -> str:
-    sender = named(handed.sender)
+    sender = inline(handed.sender)
     if handed.asked:
         return f"This task was handed to you by {sender}, who gets your answer; the user does not read it."
     return f"This conversation was handed to you by {sender}."
-
-
-def named(sender: str) -> str:
-    """A sender's name in a sentence, quoted if it is not plain: code may have any name."""
-    return sender if PLAIN.fullmatch(sender) else json.dumps(sender)
 
 
 def _wanted(expected: Expected) -> str:

@@ -40,9 +40,9 @@ class Chapter(Struct, frozen=True, omit_defaults=True):
     """Version of the prompt that made the summary; 0 without one."""
 
 
-def can_fetch(chapters: Iterable[Chapter]) -> bool:
-    """Whether the full text of any chapter is stored."""
-    return any(chapter.ref for chapter in chapters)
+def refs_of(chapters: Iterable[Chapter]) -> tuple[str, ...]:
+    """Addresses at which the full text of chapters is stored."""
+    return tuple(chapter.ref for chapter in chapters if chapter.ref)
 
 
 @copied("variables", "artifacts", "workflow_state")
@@ -134,6 +134,15 @@ class ContextStrategy(Struct, frozen=True, kw_only=True):
     def whole(self) -> bool:
         """Whether the receiver reads the sender's thread unchanged."""
         return False
+
+    def for_size(self, tokens: int) -> ContextStrategy:
+        """The strategy for a context of so many tokens."""
+        return self
+
+    @property
+    def fallback(self) -> ContextStrategy | None:
+        """The strategy that packs if this one fails; None for the last messages."""
+        return None
 
     def faults(self) -> list[str]:
         """What is wrong with the declaration."""
@@ -231,7 +240,7 @@ def strategy_faults(strategy: Any) -> list[str]:
     return [f"has strategy={strategy!r}; give {known}, or a function of a Handover"]
 
 
-def count_faults(name: str, value: object) -> list[str]:
-    """What is wrong with an option that has to be a whole number of 1 or more."""
-    whole = isinstance(value, int) and value is not True and value >= 1
-    return [] if whole else [f"{name}={value!r} must be a whole number, 1 or more"]
+def count_faults(name: str, value: object, least: int = 1) -> list[str]:
+    """What is wrong with an option that has to be a whole number."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    return [] if whole else [f"{name}={value!r} must be a whole number, {least} or more"]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import assert_never
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from changeover.errors import ModelError
-from changeover.handoffs.essentials import SENTENCE
-from changeover.handoffs.reference import Kept
+from changeover.handoffs.passages import SENTENCE, items
+from changeover.handoffs.reference import Kept, Reference
 from changeover.handoffs.strategies import Effects, Handover, PackedContext, count_faults
 from changeover.handoffs.template import CUT, quota, quoted, render
-from changeover.handoffs.tokens import count
-from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
+from changeover.handoffs.tokens import beginning, count
+from changeover.messages import Message, Note, inline
 
 VERSION = 1
 """Version of the prompt below; raise it with every change, so that summaries can be told apart."""
@@ -27,8 +24,6 @@ WHOLE = 200_000
 """Number of characters of all messages that are quoted; it bounds the cost of a summary."""
 MANY = 1_000
 """Number of last messages that are quoted; with more, too little would be left for each."""
-NAME = 100
-"""Number of characters of a name."""
 
 INSTRUCTIONS = """\
 You sum up a conversation for an agent, the receiver, that takes over and has not read it. You are not part of that
@@ -96,19 +91,31 @@ class Summary(Kept, frozen=True):
         chapter = replace(await self.store(handover, effects), text=summary, prompt=VERSION)
         return PackedContext(chapter, usage=reply.usage)
 
+    @property
+    def fallback(self) -> Reference:
+        """The same facts and address without a model."""
+        return Reference(
+            include=self.include,
+            exclude=self.exclude,
+            max_facts=self.max_facts,
+            expires=self.expires,
+            max_bytes=self.max_bytes,
+            whole_up_to=self.whole_up_to,
+        )
+
 
 def prompt_of(handover: Handover, needs: Sequence[str], most: int) -> tuple[str, str]:
     """The instructions and the text for a model that sums up a handover in `most` tokens."""
     instructions = render(INSTRUCTIONS, {"most": str(most), "words": str(most * 3 // 4)})
     parts = {
-        "sender": _named(handover.sender),
-        "receiver": _named(handover.receiver),
+        "sender": inline(handover.sender),
+        "receiver": inline(handover.receiver),
         "purpose": quoted(handover.purpose, LONGEST),
         "capabilities": _listed(handover.capabilities),
         "message": quoted(handover.message, LONGEST),
         "needs": _listed(needs),
         "request": quoted(handover.request, LONGEST),
-        "transcript": _transcript(item for message in _without_message(handover) for item in _items(message)),
+        "transcript": _transcript(item for message in _without_message(handover) for item in items(message)),
     }
     return instructions, render(TEXT, parts)
 
@@ -121,20 +128,17 @@ def _without_message(handover: Handover) -> Sequence[Message]:
 
 
 def fitted(text: str, most: int) -> str:
-    """The model's summary; one that is far too long is cut at the end of a sentence or a line."""
+    """The model's summary; one that is too long is cut at the end of a sentence or a line."""
     text = text.strip()
-    # A little too long does no harm, and the end of a summary holds what is open.
-    room = most * 3 // 2
-    return text if count(text) <= room else _cut(text, room - count(CUT) - 1)
-
-
-def _cut(text: str, room: int) -> str:
+    fitting = beginning(text, most)
+    if fitting == text:
+        return text
+    fitting = beginning(fitting, max(0, most - count(CUT) - 1))
     for end in ENDS:
-        ends = [found.end() for found in end.finditer(text)]
-        fitting = bisect_right(ends, room, key=lambda at: count(text[:at]))
+        ends = [found.end() for found in end.finditer(fitting)]
         # Not at an end far below the limit: too much would be lost.
-        if fitting and count(kept := text[: ends[fitting - 1]]) * 2 > room:
-            return f"{kept.rstrip()}{CUT}"
+        if ends and ends[-1] * 2 > len(fitting):
+            return f"{fitting[: ends[-1]].rstrip()}{CUT}"
     return ""
 
 
@@ -143,34 +147,11 @@ def _transcript(items: Iterable[tuple[str, str]]) -> str:
     said = [(who, text) for who, text in items if text.strip()]
     shown = said[-MANY:]
     longest = min(LONGEST, quota((len(text) for _, text in shown), WHOLE))
-    lines = [f"{_named(who)}:\n{quoted(text, longest)}" for who, text in shown]
+    lines = [f"{who}:\n{quoted(text, longest)}" for who, text in shown]
     if before := len(said) - len(shown):
         lines = [f"[{before} before that are left out]", *lines]
     return quoted("\n".join(lines))
 
 
-def _items(message: Message) -> Iterator[tuple[str, str]]:
-    """The authors and texts of a message."""
-    match message:
-        case User():
-            yield message.author, with_labels(message.text, message.files)
-        case Assistant():
-            yield message.agent, message.text
-            for call in message.calls:
-                args = call.malformed or json.dumps(call.args, ensure_ascii=False, default=str)
-                yield f"{message.agent} called {call.name}", args
-        case ToolResult():
-            yield f"{message.name} {'answered' if message.ok else 'failed'}", message.text
-        case Note():
-            yield message.author, message.text
-        case _:
-            assert_never(message)
-
-
-def _listed(items: Iterable[str]) -> str:
-    return "\n".join(f"- {' '.join(item.split())}" for item in items)
-
-
-def _named(name: str) -> str:
-    # A name must not look like a quotation.
-    return " ".join(name.split()).lstrip("> ")[:NAME]
+def _listed(words: Iterable[str]) -> str:
+    return "\n".join(f"- {' '.join(each.split())}" for each in words)

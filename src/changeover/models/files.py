@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec.structs import replace
 
 from changeover.errors import MisconfiguredError
-from changeover.messages import File
+from changeover.messages import File, is_text
 
 Given: TypeAlias = File | str | Path
 
@@ -81,11 +81,6 @@ def attached(given: Sequence[Given]) -> tuple[File, ...]:
     if faults:
         raise MisconfiguredError(*faults)
     return tuple(files)
-
-
-def is_text(media_type: str) -> bool:
-    """True if files of this type are text."""
-    return media_type.startswith("text/") or media_type.endswith(("json", "xml", "yaml", "toml"))
 
 
 def _as_file(given: Given) -> File:

@@ -14,8 +14,7 @@ from itertools import chain, count
 import msgspec
 
 from changeover.copies import original
-from changeover.messages import Assistant, Message, Note, ToolResult, User
-from changeover.models.files import is_text
+from changeover.messages import Assistant, Message, Note, ToolResult, User, is_text
 from changeover.relay.ports import Request
 
 SIGN = "[[team"

@@ -31,8 +31,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as TheirTool
 
 from changeover.copies import original
-from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
-from changeover.models.files import is_text
+from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User, is_text
 from changeover.models.quotation import Marks, noted, quoted, texts_in
 from changeover.models.response import restored
 from changeover.tools.tool import ToolDefinition
@@ -118,7 +117,10 @@ class _Draft:
         self._prompts: list[UserContent] = []
 
     def quote(self, agent: str, turns: Iterable[Assistant | ToolResult]) -> None:
+        turns = list(turns)
         self._prompts.append(quoted(self._marks, agent, turns))
+        files = (file for turn in turns if isinstance(turn, ToolResult) for file in turn.files)
+        self._prompts += [piece for file in files for piece in shown(file)]
 
     def add(self, turns: Iterable[Message]) -> None:
         for turn in turns:
@@ -171,8 +173,15 @@ def _plain(turn: Assistant) -> ModelResponse:
 
 
 def _result(call: Call, id: str, result: ToolResult | None) -> ToolReturnPart:
-    text, ok = (result.text, result.ok) if result else (NO_RESULT, False)
-    return ToolReturnPart(call.name, text, id, outcome="success" if ok else "failed")
+    if result is None:
+        return ToolReturnPart(call.name, NO_RESULT, id, outcome="failed")
+    content: Any = result.text
+    if result.files:
+        content = [
+            result.text,
+            *(piece for file in result.files for piece in shown(file) if not isinstance(piece, str)),
+        ]
+    return ToolReturnPart(call.name, content, id, outcome="success" if result.ok else "failed")
 
 
 REFUSED = {

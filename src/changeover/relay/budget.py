@@ -9,7 +9,7 @@ from changeover.agent.roster import Roster, Seat
 from changeover.errors import Exhausted, limit_words
 from changeover.faults import LimitFault, LimitName
 from changeover.guards.limits import Limits
-from changeover.relay.events import Event, HandoffAccepted, HandoffRejected, LimitReached
+from changeover.relay.events import ENGINE, Event, HandoffAccepted, HandoffRejected, LimitReached
 from changeover.relay.ports import Reserve
 from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
@@ -119,7 +119,7 @@ def _declined(event: Event, limit: Exhausted) -> Event:
     if not isinstance(event, HandoffAccepted) or event.receiver in limit.agents:
         return event
     reason = limit_words(limit.limit, limit.figure, None)
-    return HandoffRejected(event.call, event.task, event.receiver, reason)
+    return HandoffRejected(event.call, event.task, event.receiver, reason, by=ENGINE)
 
 
 def handoffs_left(state: State, run: Run, limits: Limits) -> int:

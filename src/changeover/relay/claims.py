@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
 
@@ -10,15 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.errors import ClaimLost, HandoffNotFound, IllegalTransition
-from changeover.facts import Mode, Ticket
+from changeover.facts import Expected, Mode, Ticket
 from changeover.facts import State as Standing
 from changeover.handoffs.answers import Accepted, Answer, Rejected
+from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
-from changeover.ids import Mark, child_id, claim_cause, command_id, input_cause, run_id, split_handoff
-from changeover.relay.commands import AskReceiver
+from changeover.ids import Mark, Topic, child_id, claim_cause, command_id, input_cause, run_id, split_handoff, topic_id
+from changeover.messages import User
+from changeover.relay.commands import AskReceiver, JudgeResult
 from changeover.relay.decide.answers import question
-from changeover.relay.decide.worn_out import ENGINE
 from changeover.relay.events import (
+    ENGINE,
     Entry,
     Event,
     FunctionFailed,
@@ -26,14 +28,16 @@ from changeover.relay.events import (
     HandoffAccepted,
     HandoffExpired,
     HandoffRejected,
+    ResultJudged,
     TicketLapsed,
 )
+from changeover.relay.package import continued, task_of
 from changeover.relay.perform.handoffs import Answered, answered
 from changeover.relay.ports import World
 from changeover.relay.queue import Claim, Taken
 from changeover.relay.requests import Append, Once, Say, Settled
 from changeover.relay.result import handoff_in, handoffs_of
-from changeover.relay.run import Run, Thinking
+from changeover.relay.run import Run, Thinking, declared_by
 from changeover.relay.state import State
 from changeover.relay.turn import Offered, Turn
 
@@ -151,8 +155,8 @@ def refused(answer: Answer) -> IllegalTransition:
 
 
 def signed(answer: Answered, by: str) -> Answered:
-    """The answer with the name of the worker, if it accepts."""
-    return replace(answer, by=by) if isinstance(answer, HandoffAccepted) else answer
+    """The answer with the name of the worker that gives it."""
+    return replace(answer, by=by) if by else answer
 
 
 def answer_by(asked: AskReceiver, taken: Taken) -> float | None:
@@ -169,7 +173,8 @@ def in_time(
     """The answer, or an expiry if the time of the claim is over; a delegate has the rest of it."""
     offer, until = asked.offer, answer_by(asked, taken)
     if until is not None and now >= until and not isinstance(answer, HandoffExpired):
-        return HandoffExpired(offer.call, offer.task, offer.receiver, "it was not answered before the deadline")
+        reason = "it was not answered before the deadline"
+        return HandoffExpired(offer.call, offer.task, offer.receiver, reason, by=ENGINE)
     if isinstance(answer, HandoffAccepted) and answer.mode is Mode.DELEGATE:
         return replace(answer, deadline=until)
     return answer
@@ -182,48 +187,60 @@ class Finish(Once, Struct, frozen=True, gc=False):
     by: str
     text: str
     ok: bool = True
+    judged: ResultJudged | None = None
+    """What the check of the result found, if something is expected: a misfit is recorded, and the claim goes on."""
 
     @property
     def conversation(self) -> str:
         return self.taken.ticket.place
 
     def step(self, state: State, world: World) -> Append:
-        ticket, claim = self.taken.ticket, replace(self.taken.claim, ends=True)
+        ticket, claim = self.taken.ticket, replace(self.taken.claim, ends=not (self.judged and self.judged.problem))
         if (found := offer_in(state, ticket)) is not None and found[2].offer.mode is Mode.TRANSFER:
             asked = question(state, *found)
             event = in_time(signed(answered(asked, Accepted()), self.by), asked, self.taken, world.clock.now())
             both = isinstance(event, HandoffAccepted)
-            events = [event, self._event(event.receiver, state.position)] if both else [event]
+            events = [event, *self._events(event.receiver, state.position)] if both else [event]
             return Append(command_id(event.call, Mark.QUESTION), events, claim=claim)
         phase = leg_of(state, ticket).phase
         if not isinstance(phase, Thinking):
             raise ClaimLost(ticket.id, "another process is at work on it")
-        return Append(phase.due, [self._event(state.agent, state.task)], claim=claim)
+        return Append(phase.due, self._events(state.agent, state.task), claim=claim)
 
     def outcome(self, state: State, append: Append) -> Event:
         return append.events[0]
 
-    def _event(self, agent: str, task: int) -> Event:
-        if self.ok:
-            return FunctionReturned(agent, task, self.text, by=self.by)
-        return FunctionFailed(agent, task, self.text, self.by)
+    def check(self, state: State) -> JudgeResult | None:
+        """The check of the result that comes first, if something is expected of it."""
+        found = offer_in(state, self.taken.ticket) if self.ok else None
+        if found is not None and (offer := found[2].offer).expected is not None:
+            wish: Expected | None = declared_by(offer.expected, offer.sender, "")
+        else:
+            wish = leg_of(state, self.taken.ticket).wish if self.ok and found is None else None
+        return JudgeResult(topic_id(state.position, Topic.RESULT), state.task, self.text, wish) if wish else None
+
+    def _events(self, agent: str, task: int) -> list[Event]:
+        if not self.ok:
+            return [FunctionFailed(agent, task, self.text, self.by)]
+        returned = FunctionReturned(agent, task, self.text, by=self.by)
+        return [returned, replace(self.judged, task=task)] if self.judged else [returned]
 
 
 class NoteTicket(Struct, frozen=True, gc=False):
-    """That a ticket was taken, lapsed or given back; recorded once per cause, and only while a run is under way."""
+    """That a ticket was taken or given back; recorded once per cause, and only while a run is under way."""
 
     rereads: ClassVar[bool] = False
 
     conversation: str
     cause: str
-    events: Sequence[Event]
+    event: Event
     claim: Claim | None = None
 
     def key(self, state: State) -> str:
         return self.cause if state.run is not None else ""
 
     def step(self, state: State, world: World) -> Append | Settled[None]:
-        return Append(self.cause, self.events, claim=self.claim) if state.run is not None else Settled(None)
+        return Append(self.cause, [self.event], claim=self.claim) if state.run is not None else Settled(None)
 
     def outcome(self, state: State, append: Append) -> None:
         return None
@@ -232,20 +249,21 @@ class NoteTicket(Struct, frozen=True, gc=False):
         return None
 
 
-class WearOut(Once, Struct, frozen=True, gc=False):
-    """That a ticket was claimed too often: recorded where its agent works and, for a delegate, where its sender waits;
-    nothing is recorded where that is known."""
+class Lapse(Once, Struct, frozen=True, gc=False):
+    """That the claim of an accepted task lapsed, or that this happened too often: nothing is recorded where that is
+    known."""
 
     conversation: str
     ticket: Ticket
     reason: str
+    worn_out: bool = False
 
     def step(self, state: State, world: World) -> Append | Settled[None]:
         if not self._is_news(state):
             return Settled(None)
-        lapsed = TicketLapsed(self.ticket.id, self.reason, ENGINE, worn_out=True)
+        lapsed = TicketLapsed(self.ticket.id, self.reason, ENGINE, self.worn_out)
         # The cause names the end of the log: of several processes that sweep at once, one records it.
-        return Append(claim_cause("worn", input_cause(self.ticket.id, state.position)), [lapsed])
+        return Append(claim_cause("lapsed", input_cause(self.ticket.id, state.position)), [lapsed])
 
     def outcome(self, state: State, append: Append) -> None:
         return None
@@ -253,10 +271,12 @@ class WearOut(Once, Struct, frozen=True, gc=False):
     def _is_news(self, state: State) -> bool:
         if state.run is None:
             return False
-        if state.run.ticket == self.ticket.id:
+        mine = state.run.ticket == self.ticket.id
+        if mine and self.worn_out:
             return not state.run.worn_out
-        record = handoff_in(state, self.ticket.id)
-        return record is not None and Signal.LAPSE in TRANSITIONS[record.state]
+        if (record := handoff_in(state, self.ticket.id)) is not None:
+            return Signal.LAPSE in TRANSITIONS[record.state]
+        return mine and state.work.status == "running"
 
 
 class DeclineOffer(Once, Struct, frozen=True, gc=False):
@@ -295,3 +315,34 @@ def leg_of(state: State, ticket: Ticket) -> Run:
     if state.run is None or state.run.ticket != ticket.id:
         raise ClaimLost(ticket.id, ENDED)
     return state.run
+
+
+def accepted_offer(entries: Iterable[Entry], ticket: Ticket) -> tuple[AskReceiver, State] | None:
+    """The offer of a ticket as its receiver was asked, and the state in which its acceptance left the conversation;
+    None if the log has no acceptance: a message, or a task that came back, was never offered."""
+    call, state = split_handoff(ticket.id)[1], State(ticket.conversation)
+    for entry in entries:
+        state.at = entry.at
+        for event in entry.events:
+            accepts = isinstance(event, HandoffAccepted) and event.call == call
+            found = offer_in(state, ticket) if accepts else None
+            asked = question(state, *found) if found else None
+            state.apply(event)
+            if asked is not None:
+                return asked, state
+    return None
+
+
+def package_again(entries: Iterable[Entry], ticket: Ticket, state: State) -> HandoffPackage:
+    """The package of a task that was accepted, as its offer had it, with what was done since; `entries` are the log of
+    the conversation that offered it, `state` is that of the place where its agent works."""
+    run = leg_of(state, ticket)
+    if (found := accepted_offer(entries, ticket)) is None:
+        return task_of(state, run)
+    asked, begun = found
+    if ticket.place == ticket.conversation:
+        return continued(asked, state.record[len(begun.record) :], begun.travelling, state.travelling)
+    given, said = run.spoken.given, state.record
+    first = next((index for index, each in enumerate(said, 1) if isinstance(each, User)), 0)
+    before = (run.spoken.context, given.artifacts, given.workflow_state) if given else begun.travelling
+    return continued(asked, said[first:], before, state.travelling)

@@ -100,9 +100,7 @@ class JudgeResult(Struct, frozen=True, gc=False):
     task: int
     text: str
     expected: Expected
-    sender: str
-    tool: str
-    """The sender's tool whose declaration holds the expectations, functions included."""
+    """With the sender and its tool whose declaration holds the expectations, functions included."""
     call: str = ""
     """The call that gave the answer, if a call ends the run."""
 
@@ -222,6 +220,8 @@ class FetchContext(Struct, frozen=True, gc=False):
     task: int
     root: str
     call: Call
+    refs: tuple[str, ...]
+    """Addresses of all that the agent can read, oldest first."""
 
 
 class AwaitClaim(Struct, frozen=True, gc=False):
@@ -256,6 +256,8 @@ class CancelChild(Struct, frozen=True, gc=False):
     opening: Started
     receiver: str
     reason: str = "cancelled"
+    by: str = ""
+    """Who calls it back."""
 
 
 class Record(Struct, frozen=True, gc=False):

@@ -99,7 +99,8 @@ class Engine(Protocol):
         ...
 
     def close(self) -> Awaitable[None]:
-        """Stop performing and release models. What is recorded stays; what was in flight is outstanding again."""
+        """Stop performing, and release models and connections. What is recorded stays; what was in flight is
+        outstanding again."""
         ...
 
 

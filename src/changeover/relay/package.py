@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from changeover.errors import UnknownAgentError
-from changeover.facts import DelegateResult, HandoffRecord, HandoffResult, Mode, RunResult, dated
+from changeover.facts import DelegateResult, Expected, HandoffRecord, HandoffResult, Mode, RunResult, dated
 from changeover.facts import State as HandoffState
-from changeover.handoffs.context import merge_variables
+from changeover.handoffs.context import changed, merge_variables
 from changeover.handoffs.package import Context, Expectations, HandoffPackage, Metadata, Progress, Task, history_of
 from changeover.handoffs.tokens import count
 from changeover.ids import call_of, handoff_id, split_handoff
-from changeover.messages import View
+from changeover.messages import Message, View
 from changeover.relay.commands import AskReceiver
 from changeover.relay.events import UserSpoke
 from changeover.relay.run import Run
 from changeover.relay.state import State
+from changeover.relay.turn import Travelling
 
 
 def package_of(command: AskReceiver) -> HandoffPackage:
@@ -57,39 +59,61 @@ def package_of(command: AskReceiver) -> HandoffPackage:
             user=context.user,
             **_follows(offer.retry_of),
         ),
-        Expectations(timeout=None),
+        _expectations(offer.expected, offer.timeout),
     )
 
 
 def task_of(state: State, run: Run) -> HandoffPackage:
-    """The package of the active agent's task, as an external worker that claims it reads it."""
-    if run.spoken.package is not None:
-        given = _with(run.spoken.package, {"receiver": state.agent, "conversation": state.id}, {})
-        # Messages since then are new to a worker that claims it again.
-        return replace(given, context=replace(given.context, history=history_of(View(state.thread))))
-    handed, spoken = state.handed, run.spoken
+    """The package of a message to the active agent, or of a task that a rollback gave back to it, for a worker that
+    claims it."""
+    spoken, given = run.spoken, run.spoken.given
+    if spoken.package is not None:
+        whole = _with(spoken.package, {"receiver": state.agent, "conversation": state.id}, {})
+        return replace(whole, context=replace(whole.context, history=history_of(View(state.thread))))
     return HandoffPackage(
-        Task((handed.message if handed else "") or spoken.text or state.agent, id=run.ticket),
+        Task(spoken.text or state.agent, id=run.ticket),
         Context(
             original_request=spoken.text,
-            current_state=spoken.given.briefing if spoken.given else "",
+            current_state=given.briefing if given else "",
             history=history_of(View(state.thread)),
             variables=state.variables,
             artifacts=dict(state.artifacts),
             workflow_state=Progress.from_dict(dict(state.workflow_state)),
         ),
         Metadata(
-            sender=handed.sender if handed else spoken.user or "user",
+            sender=given.sender if given else spoken.user or "user",
             receiver=state.agent,
-            mode=Mode.DELEGATE if spoken.given else Mode.TRANSFER,
-            reason=handed.message if handed else "",
-            instructions=handed.instructions if handed else "",
+            mode=Mode.DELEGATE if given else Mode.TRANSFER,
+            instructions=given.instructions if given else "",
             conversation=state.id,
             correlation_id=spoken.correlation_id,
             user=spoken.user,
         ),
-        Expectations(timeout=None),
+        _expectations(run.wish),
     )
+
+
+def _expectations(expected: Expected | None, timeout: float | None = None) -> Expectations:
+    """What is expected of the result, as a package holds it."""
+    if expected is None:
+        return Expectations(timeout=timeout)
+    return Expectations(output_schema=expected.schema, success_criteria=expected.criteria, timeout=timeout)
+
+
+def continued(asked: AskReceiver, since: Sequence[Message], before: Travelling, now: Travelling) -> HandoffPackage:
+    """The package of an offer that was accepted, with what was done since: later messages, and what changed in the
+    shared context."""
+    package = package_of(asked)
+    known = package.context
+    variables, artifacts, progress = (changed(after, old) for after, old in zip(now, before, strict=True))
+    context = replace(
+        known,
+        history=(*known.history, *history_of(since)),
+        variables={**known.variables, **variables},
+        artifacts={**known.artifacts, **artifacts},
+        workflow_state=Progress.from_dict({**known.workflow_state.to_dict(), **progress}),
+    )
+    return replace(package, context=context)
 
 
 def _given(command: AskReceiver, given: dict[str, Any]) -> HandoffPackage:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.agent.roster import Roster
+from changeover.agent.moves import UseTool
+from changeover.agent.roster import Roster, retooled
 from changeover.copies import copied, copy_of
 from changeover.facts import ApprovalRequest, Share, Ticket
 from changeover.faults import Circuit
 from changeover.guards.approval import Decision
 from changeover.guards.breaker import Ended
 from changeover.handoffs.strategies import Strategy
-from changeover.messages import Message, Reply, own_messages
+from changeover.messages import File, Message, Reply, own_messages
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
@@ -71,18 +72,46 @@ class ToolOutcome(Struct, frozen=True):
     text: str
     ok: bool = True
     directive: Directive | None = None
+    files: tuple[File, ...] = ()
+    """Images and other files that the model reads beside the text."""
+    skill: str = ""
+    """The skill whose instructions the text is, if the call loaded one."""
 
 
 class Toolkit(Protocol):
     """Runs the tools of one agent."""
 
-    def definitions(self) -> Sequence[ToolDefinition]: ...
+    def tools(self) -> Sequence[UseTool]:
+        """The tools that it offers now, each with the options of its declaration."""
+        ...
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
         """Why these arguments do not fit the tool, in words for the model; empty if they fit."""
         ...
 
     async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome: ...
+
+
+class Connections(Protocol):
+    """What tools reach out with: connection pools, and sessions with servers."""
+
+    @property
+    def serves(self) -> bool:
+        """True if tools come from servers, which have to be asked for them."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Grows whenever the tools that servers offer have changed."""
+        ...
+
+    async def open(self, changed: Callable[[], None]) -> None:
+        """Connect to the servers and list their tools; `changed` is called, in any thread, when these have changed."""
+        ...
+
+    async def close(self) -> None:
+        """Close all of them; the next call opens what it needs."""
+        ...
 
 
 class Clock(Protocol):
@@ -361,6 +390,15 @@ class World(Struct, frozen=True):
     directory: Directory | None = None
     """Current profiles, loads and experience; None outside an engine."""
     routing: Routing = Routing()
+    connections: Connections | None = None
+    """What the toolkits reach out with, if the team has tools that do."""
+
+    @property
+    def current_roster(self) -> Roster:
+        """The roster with the tools that servers offer now."""
+        if self.connections is None or not self.connections.serves:
+            return self.roster
+        return retooled(self.roster, {id: toolkit.tools() for id, toolkit in self.toolkits.items()})
 
 
 class Override(Struct, frozen=True, gc=False):

@@ -101,8 +101,13 @@ class Queue(Protocol):
         """End a claim; unless `counted`, its attempt is not counted. False if the claim does not hold."""
         ...
 
-    async def worn_out(self, most: int, team: str | None = None) -> list[Queued]:
-        """The tickets of a team, or of all, that were claimed `most` times and are not held now."""
+    async def lapsed(self, least: int, team: str | None = None) -> list[Queued]:
+        """The tickets of a team, or of all, that were claimed at least so often since their last progress, and are not
+        held now."""
+        ...
+
+    async def lease_left(self) -> float | None:
+        """Seconds until the next lease of a claim runs out; None if no ticket is held."""
         ...
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:

@@ -257,6 +257,7 @@ class CancelRun(Once, Struct, frozen=True, gc=False):
         return append.run
 
 
+UNDER_WAY = (HandoffState.PENDING, HandoffState.ACCEPTED, HandoffState.WORKING)
 RUN = re.compile(r"[1-9][0-9]{0,17}")
 """The number of a run in its id."""
 
@@ -292,7 +293,7 @@ class Cancel(Struct, frozen=True, gc=False):
         record = handoff_in(state, self.id)
         if record is None:
             return self._message(state, request)
-        if record.state not in (HandoffState.PENDING, HandoffState.ACCEPTED, HandoffState.WORKING):
+        if record.state not in UNDER_WAY:
             return None
         call, taken = split_handoff(self.id)[1], record in state.handoffs
         if taken and state.run and any(offer.call == call for offer in delegated(state.run)):
@@ -301,6 +302,11 @@ class Cancel(Struct, frozen=True, gc=False):
         if (not taken or record.mode is Mode.DELEGATE) and not (state.run and state.run.spoken.package):
             return RollBack(self.id, self.reason or "cancelled", self.by)
         return CancelRun(state.id, replace(request, run=int(split_run(record.run_id)[1])))
+
+    def is_over(self, state: State) -> bool:
+        """Whether nothing is under way any more in the handoff that the id names."""
+        record = handoff_in(state, self.id)
+        return record is None or record.state not in UNDER_WAY
 
     def _message(self, state: State, request: CancelRequested) -> CancelRun | None:
         """The run of a message to an agent that workers serve, whose ticket has this id."""
@@ -312,7 +318,8 @@ class Cancel(Struct, frozen=True, gc=False):
 
 
 class RollBack(Once, Struct, frozen=True, gc=False):
-    """Undo a handoff. Raises HandoffNotFound, or IllegalTransition if it cannot be undone. The answer is its record."""
+    """Undo a handoff. Raises HandoffNotFound, or IllegalTransition if it cannot be undone. The answer is its record: an
+    engine waits until it `is_over`."""
 
     id: str
     reason: str = ""
@@ -323,9 +330,9 @@ class RollBack(Once, Struct, frozen=True, gc=False):
         return split_handoff(self.id)[0]
 
     def step(self, state: State, world: World) -> Append | Settled[HandoffRecord] | Later:
-        record, call = self._record(state), split_handoff(self.id)[1]
+        record, call = self.record(state), split_handoff(self.id)[1]
         advance(record.state, Signal.RETURN)
-        if under_way(state, call):
+        if not self.is_over(state):
             return Settled(record)
         if state.run is not None and isinstance(state.run.phase, Stopping):
             return Later()  # a run that is stopping ignores the request
@@ -333,9 +340,14 @@ class RollBack(Once, Struct, frozen=True, gc=False):
         return Append(cause, [RollbackRequested(call, self.reason, self.by, is_back(record))])
 
     def outcome(self, state: State, append: Append) -> HandoffRecord:
-        return self._record(state)
+        return self.record(state)
 
-    def _record(self, state: State) -> HandoffRecord:
+    def is_over(self, state: State) -> bool:
+        """Whether no rollback of this handoff is under way."""
+        return not under_way(state, split_handoff(self.id)[1])
+
+    def record(self, state: State) -> HandoffRecord:
+        """The handoff as it is now; raises HandoffNotFound."""
         if (record := handoff_in(state, self.id)) is None:
             raise HandoffNotFound(self.id)
         return record

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, assert_never
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
@@ -34,6 +34,7 @@ from changeover.faults import (
     ResultFault,
     WorkerFault,
 )
+from changeover.handoffs.context import changed
 from changeover.ids import descent, offer_of, run_id, split_handoff, split_task
 from changeover.messages import Message
 from changeover.relay.commands import CancelChild, RunChild
@@ -161,6 +162,20 @@ def handoff_in(state: State, id: str) -> HandoffRecord | None:
     return next((record for record in (*waiting, *reversed(state.handoffs)) if record.id == id), None)
 
 
+def attempts_of(state: State, id: str) -> list[HandoffRecord]:
+    """All attempts of the task of a handoff, the first one first; empty if there is no such handoff."""
+    records = {record.id: record for record in handoffs_of(state)}
+    if id not in records:
+        return []
+    attempts = [records[id]]
+    while (before := records.get(attempts[0].retry_of)) is not None:
+        attempts.insert(0, before)
+    for record in records.values():
+        if record.retry_of == attempts[-1].id:
+            attempts.append(record)
+    return attempts
+
+
 def handoffs_in(entries: Sequence[Entry]) -> list[HandoffRecord]:
     """Every handoff of the conversations with these entries, in the order of their offers."""
     ids = dict.fromkeys(entry.conversation for entry in entries)
@@ -226,9 +241,10 @@ def returned_of(command: RunChild | CancelChild, outcome: Outcome, record: Seque
         tool_calls=run.tool_calls,
         duration=outcome.at - run.at,
         spent=run.spent(),
-        artifacts=_new(artifacts, given.artifacts if given else {}),
-        workflow_state=_new(workflow_state, given.workflow_state if given else {}),
+        artifacts=changed(artifacts, given.artifacts if given else {}),
+        workflow_state=changed(workflow_state, given.workflow_state if given else {}),
         partial=last_words(record) if outcome.fault else "",
+        by=run.by if outcome.cancelled else run.by or outcome.agent,
     )
 
 
@@ -236,7 +252,3 @@ def _error(command: RunChild | CancelChild, outcome: Outcome) -> str:
     if outcome.cancelled:
         return command.reason if isinstance(command, CancelChild) else "cancelled"
     return str(error_of(outcome.fault, result_of(command.child, outcome))) if outcome.fault else ""
-
-
-def _new(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    return {} if after is before else {name: value for name, value in after.items() if before.get(name, ...) != value}

@@ -6,8 +6,19 @@ from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from changeover.facts import ApprovalRequest, DelegateResult, Handed, HandoffRecord, Ledger, Share, Spent, Usage
+from changeover.facts import (
+    ApprovalRequest,
+    DelegateResult,
+    Expected,
+    Handed,
+    HandoffRecord,
+    Ledger,
+    Share,
+    Spent,
+    Usage,
+)
 from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
@@ -19,12 +30,19 @@ from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
 NOTHING = Spent()
 
 
+def declared_by(expected: Expected, sender: str, tool: str) -> Expected:
+    """The expectations with the sender and the tool that declare them, unless they name others."""
+    return expected if expected.sender else replace(expected, sender=sender, tool=tool)
+
+
 class Thinking(Struct, frozen=True, gc=False):
     """The active agent's reply is due; `due` is the id of the command that gets it."""
 
     due: str
     attempt: int = 1
     not_before: float = 0.0
+    problem: str = ""
+    """Why the last answer does not do, if it has to be given again."""
 
 
 class Awaiting(Struct, frozen=True, gc=False):
@@ -136,6 +154,7 @@ class Run(Account):
         "agents",
         "at",
         "below",
+        "by",
         "checked",
         "declined",
         "delegates",
@@ -146,6 +165,7 @@ class Run(Account):
         "id",
         "last_turn",
         "last_word",
+        "let_down",
         "limits",
         "misjudged",
         "mistake",
@@ -167,6 +187,7 @@ class Run(Account):
         "under_way",
         "verdict",
         "waiting",
+        "wishes",
         "worn_out",
     )
 
@@ -193,17 +214,18 @@ class Run(Account):
         self.fell_back = self.last_word = False
         """Whether the team fell back after a handoff that could not be made, and whether an agent has replied after it
         was told that a budget is exhausted."""
-        self.under_way = self.last_turn = ""
+        self.under_way = self.last_turn = self.let_down = ""
         """The model call that was under way when the time ran out, and so was not told; the turn after which the run
-        is cancelled, if a caller wants that."""
+        is cancelled, if a caller wants that; why a delegate of the active agent failed, or no receiver answered."""
         self.fired: set[str] = set()
         """Rules that have handed the run over or answered."""
         self.misjudged: set[str] = set()
         """Rules whose condition raised."""
-        self.told = False
-        """Whether the agent was told that no handoff is left."""
-        self.delegates = False
-        """Whether the run has had a delegate."""
+        self.wishes: dict[str, Expected | None] = {}
+        """What is expected of the answer, by the transfers of the run from the first that expects something; the last
+        one counts."""
+        self.told = self.delegates = False
+        """Whether the agent was told that no handoff is left, and whether the run has had a delegate."""
         self.struck: LimitFault | None = None
         """The limit of the whole run that a delegate exceeded."""
         self.trail: list[Passed] = []
@@ -217,8 +239,9 @@ class Run(Account):
         self.verdict: ApprovalDecided | None = None
         """The decision of the person who is the active member."""
         self.waiting = Waiting()
-        self.ticket = ""
-        """Ticket with which workers claim the active agent's work, if it is claimed."""
+        self.ticket = self.by = ""
+        """Ticket with which workers claim the active agent's work, if it is claimed; and the worker or person that gave
+        the answer or failed, or the caller that cancelled, empty if the agent did."""
         self.worn_out = False
         """Whether workers claimed it too often without finishing it."""
         self.queued = False
@@ -242,6 +265,14 @@ class Run(Account):
         known = len(self.heard)
         self.heard.add(answer)
         return len(self.heard) > known
+
+    @property
+    def wish(self) -> Expected | None:
+        """What is expected of the answer: by the delegating agent, else by the transfers of this run."""
+        given = self.spoken.given
+        if given is not None and given.expected is not None:
+            return declared_by(given.expected, given.sender, given.tool)
+        return next(reversed(self.wishes.values()), None) if self.wishes else None
 
     def brokers(self, turn: Turn) -> bool:
         """Whether this is the turn of a caller that has a broker find the receiver."""

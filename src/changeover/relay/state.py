@@ -17,7 +17,7 @@ from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
 from changeover.handoffs.tokens import weight
 from changeover.ids import parent_of
-from changeover.messages import Message, User, with_texts
+from changeover.messages import File, Message, User, with_texts
 from changeover.relay import events
 from changeover.relay.commands import CallBack
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
@@ -206,9 +206,11 @@ class State:
                 messages[index] = with_texts(messages[index], replaced)
         self.scale = Scale()
 
-    def answer(self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True) -> None:
+    def answer(
+        self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True, files: tuple[File, ...] = ()
+    ) -> None:
         """Answer one call; when the turn has all its answers, the agent's reply is due."""
-        turn.answer(call, text, ok)
+        turn.answer(call, text, ok, files)
         if call.branch_of:
             calls.gather(self, run, turn, turn.calls[call.branch_of])
         elif turn.unanswered == 0:
@@ -313,6 +315,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.FunctionFailed: runs.give_up,
     events.ToolStarted: calls.intend,
     events.ToolFinished: calls.finish,
+    events.SkillLoaded: calls.load_skill,
     events.CallRefused: calls.refuse,
     events.ApprovalRequested: approvals.ask,
     events.ApprovalWaived: approvals.waive,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.guards.approval import Edit
 from changeover.ids import branching_call, call_id, topic_id
-from changeover.messages import Call, Message, ToolResult
+from changeover.messages import Call, File, Message, ToolResult
 from changeover.relay.events import (
     ApprovalDecided,
     CircuitFound,
@@ -47,6 +47,8 @@ class Offered(Struct, frozen=True, gc=False):
     """A person's decision: about a permission, or as the receiver."""
     problem: str | None = None
     """Why that answer does not meet the expectations, empty if it does; None until it is checked."""
+    repair: str = ""
+    """Why a person has to answer once more, if the first answer did not meet the expectations."""
     packed: ContextPacked | None = None
     """The receiver's context, if it had to be made."""
     tripped: CircuitFound | None = None
@@ -145,6 +147,7 @@ class Answered(Struct, frozen=True, gc=False):
 
     text: str
     ok: bool = True
+    files: tuple[File, ...] = ()
 
 
 Phase = Fresh | Asked | Begun | Offered | Declined | Delegated | Directed | Fanned | Answered
@@ -280,12 +283,12 @@ class Turn:
         """True if a refusal cannot be delivered to the asker, a Function member or code, so it would retry forever."""
         return self.quiet and not self.rule
 
-    def answer(self, call: OpenCall, text: str, ok: bool = True) -> None:
+    def answer(self, call: OpenCall, text: str, ok: bool = True, files: tuple[File, ...] = ()) -> None:
         """Give a call its only answer; a second one is ignored."""
         before = type(call.phase)
         if before is Answered:
             return
-        call.phase = Answered(text, ok)
+        call.phase = Answered(text, ok, files)
         self.give_out(call.id)
         self.delegated -= before is Delegated
         self.unanswered -= 1
@@ -372,5 +375,5 @@ def rule_turn(id: str, agent: str, directive: Directive, rule: str) -> Turn:
 def _result(agent: str, call: OpenCall) -> ToolResult:
     phase = call.phase
     if isinstance(phase, Answered):
-        return ToolResult(call.call.id, call.call.name, agent, phase.text, phase.ok)
+        return ToolResult(call.call.id, call.call.name, agent, phase.text, phase.ok, phase.files)
     return ToolResult(call.call.id, call.call.name, agent, "abandoned: the run ended before this call did", False)

@@ -118,7 +118,7 @@ def roster_over(declared: Roster, registered: Mapping[str, Profile], absent: fro
     for id, before in declared.seats.items():
         member = members[id]
         if isinstance(before, Seat) and isinstance(member, Agent):
-            seats[id] = seat(member, members, before.alone, declared.handoffs_enabled, absent)
+            seats[id] = seat(member, members, before.tools.values(), declared.handoffs_enabled, absent)
         elif not isinstance(member, Agent):
             seats[id] = member
     return replace(declared, seats=seats, absent=absent & declared.seats.keys())

@@ -18,7 +18,6 @@ from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome, Wo
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing.checkers import assert_valid_history
 from changeover.tools.run_context import RunContext
-from changeover.tools.tool import ToolDefinition
 
 
 class Effects:
@@ -100,8 +99,8 @@ class WatchedToolkit:
     def __init__(self, toolkit: Toolkit, once: frozenset[str], effects: Effects) -> None:
         self._toolkit, self._once, self._effects = toolkit, once, effects
 
-    def definitions(self) -> Sequence[ToolDefinition]:
-        return self._toolkit.definitions()
+    def tools(self) -> Sequence[UseTool]:
+        return self._toolkit.tools()
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
         return self._toolkit.misfit(name, args, context)

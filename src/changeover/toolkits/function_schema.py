@@ -198,7 +198,7 @@ def compile_tool(tool: Tool) -> Schema | list[str]:
 def _schema(tool: Tool, signature: Signature, described: Described) -> Schema:
     about = tool.description or described.description or ""
     parameters = without_titles(described.function_schema.json_schema)
-    definition = ToolDefinition(tool.name, about, parameters, read_only=tool.read_only)
+    definition = ToolDefinition(tool.name, about, parameters, read_only=bool(tool.read_only))
     return Schema(tool, signature, definition, described.function_schema.validator)
 
 

@@ -12,6 +12,18 @@ ENOUGH = 2_000
 NOTHING = "done: it returned nothing"
 
 
+class CallFailed(Exception):
+    """A call failed for good; the text is written for the model."""
+
+
+class TemporaryFailure(CallFailed):
+    """A call failed and may be tried again; `retry_after` is how many seconds the server asks callers to wait."""
+
+    def __init__(self, reason: str, retry_after: float = 0.0) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
 class Unserialisable(Exception):
     """A result of a tool that cannot be shown as JSON."""
 

@@ -1,32 +1,31 @@
-"""Tool: a declared function with its options; ToolDefinition: how a model sees it."""
+"""CallOptions: what tools of every kind take; Tool: a declared function; ToolDefinition: how a model sees a tool."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, overload
 
 from msgspec import Struct
 
 from changeover.copies import copied
-from changeover.guards.approval import Approvable
+from changeover.guards.approval import Approvable, approval_faults
+from changeover.handoffs.callback import condition_faults
 
 Fn = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tool:
-    """A Python function that a model may call; made by `tool`."""
+class CallOptions:
+    """Options of tools of every kind."""
 
-    function: Fn
-    name: str
-    description: str | None = None
-    """What the model reads; None takes the docstring of the function."""
     timeout: float | None = 300.0
     """In seconds, for each try; None for no limit."""
     retries: int | None = None
-    """How often the call is tried again after an exception; None takes the `tool_retries` of the team."""
-    read_only: bool = False
+    """How often a call that failed is tried again; None takes the `tool_retries` of the team."""
+    read_only: bool | None = None
+    """It changes nothing, so its calls may run in parallel. None means what the kind of the tool says: a function, an
+    HTTP method other than GET and HEAD, and an MCP tool without `readOnlyHint` are not read-only."""
     at_most_once: bool = False
     """Never call it twice for one call of the model, also not after a crash."""
     max_result: int = 50_000
@@ -35,6 +34,31 @@ class Tool:
     """Which calls a person has to approve first: True, a function of context and arguments, or Approval(…)."""
     when: Callable[[Any], bool] | None = None
     """A plain function of the RunContext: the model may call the tool only while it is true; None for always."""
+
+    def option_faults(self) -> Iterator[str]:
+        """What is wrong with these options, one text for each fault."""
+        retries, seconds, most = self.retries, self.timeout, self.max_result
+        if retries is not None and (not isinstance(retries, int) or retries < 0):
+            yield f"has retries={retries!r}; use 0 or a whole number above it"
+        elif retries and self.at_most_once:
+            yield f"is at_most_once and has retries={retries}, which contradict each other; leave one of them out"
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+            yield f"has timeout={seconds!r}; use a number of seconds above 0, or None for no limit"
+        if not isinstance(most, int) or most < 1:
+            yield f"has max_result={most!r}; use a number of characters, 1 or more"
+        yield from approval_faults(self.approval)
+        if self.when is not None:
+            yield from condition_faults("when", self.when)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(CallOptions):
+    """A Python function that a model may call; made by `tool`."""
+
+    function: Fn
+    name: str
+    description: str | None = None
+    """What the model reads; None takes the docstring of the function."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function directly, as plain Python."""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from changeover.agent.moves import UseTool
 from changeover.cli.demo.desk import MESSAGES, desk, line
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve
@@ -85,8 +86,8 @@ class NotedToolkit:
     def __init__(self, toolkit: Toolkit, journal: Journal) -> None:
         self._toolkit, self._journal = toolkit, journal
 
-    def definitions(self) -> Sequence[ToolDefinition]:
-        return self._toolkit.definitions()
+    def tools(self) -> Sequence[UseTool]:
+        return self._toolkit.tools()
 
     def misfit(self, name: str, args: dict[str, Any], context: RunContext) -> str:
         return self._toolkit.misfit(name, args, context)

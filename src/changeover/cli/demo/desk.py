@@ -7,7 +7,6 @@ from typing import Any
 
 from changeover.agent.agent import Agent, Function, Member
 from changeover.agent.handoff import delegate, handoff
-from changeover.agent.variable import Variable
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Message, Reply, User
@@ -18,6 +17,7 @@ from changeover.testing import calls, delegates, hands_off, says
 from changeover.tools.command import Command
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition, tool
+from changeover.tools.variable import Variable
 
 MAX_REFUND, MAX_GOODWILL = 100, 20
 """In EUR: the largest refund by billing, and the largest order for which a rule grants goodwill."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, assert_never
 
 from changeover.errors import limit_words
 from changeover.relay.events import (
+    ENGINE,
     AlternativeRefused,
     ContentChecked,
     ContextPacked,
@@ -58,7 +59,7 @@ def _rolled_back(agent: str, event: HandoffRolledBack) -> Note:
 
 
 def _lapsed(agent: str, event: TicketLapsed) -> Note:
-    return Note(f"{event.by} gave it back: {event.reason}" if event.by else event.reason)
+    return Note(event.reason if event.by in ("", ENGINE) else f"{event.by} gave it back: {event.reason}")
 
 
 def _failed(agent: str, event: ModelFailed) -> Note:
@@ -78,7 +79,7 @@ NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     RuleFired: lambda agent, event: Note(event.words),
     ContentChecked: lambda agent, event: Note(event.words, "yellow"),
     RuleFailed: lambda agent, event: Note(event.words, "red"),
-    FellBack: lambda agent, event: Note(f"{agent} continues alone: {event.reason}", "yellow"),
+    FellBack: lambda agent, event: Note(f"{event.agent or agent} continues alone: {event.reason}", "yellow"),
     RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),
 }
 """The note about an event of each type, given the agent that works."""

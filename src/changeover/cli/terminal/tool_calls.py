@@ -14,7 +14,7 @@ from changeover.cli.terminal.prompt import call_arguments
 from changeover.guards.approval import Approve, Edit
 from changeover.ids import call_id, call_of, handoff_id, is_root
 from changeover.messages import Call
-from changeover.relay.events import ApprovalDecided, CallRefused, ModelReplied, ToolFinished
+from changeover.relay.events import ApprovalDecided, CallRefused, ModelReplied, SkillLoaded, ToolFinished
 from changeover.relay.stream import Recorded
 
 SLOW = 1.0
@@ -78,13 +78,13 @@ class ToolCalls:
         self._open |= self._new
         self._new.clear()
 
-    def end(self, recorded: Recorded, outcome: ToolFinished | CallRefused) -> None:
+    def end(self, recorded: Recorded, outcome: ToolFinished | SkillLoaded | CallRefused) -> None:
         """Write the outcome of a call below it; if other lines came between, with its name."""
         key, at = handoff_id(recorded.conversation, outcome.call), recorded.conversation
         begun, call = self._open.pop(key, None), self.find(at, outcome.call)
         seconds = recorded.at - begun.at if begun else 0.0
-        text = outcome.text if isinstance(outcome, ToolFinished) else f"refused: {outcome.reason}"
-        fine = isinstance(outcome, ToolFinished) and outcome.ok
+        text = f"refused: {outcome.reason}" if isinstance(outcome, CallRefused) else outcome.text
+        fine = isinstance(outcome, SkillLoaded) or (isinstance(outcome, ToolFinished) and outcome.ok)
         lead = "" if self._last == (key, self._page.lines) or call is None else f"{call.name}: "
         parts = Text(f"{lead}{short(text)}", "dim" if fine else "red"), Text(f"  {seconds:.1f} s", "dim")
         self._page.nested(at.count("/"), f"{self._page.marks.elbow} ", *parts[: 1 + (seconds >= SLOW)])

@@ -33,6 +33,7 @@ from changeover.relay.events import (
     HandoffReturned,
     ModelReplied,
     RunStarted,
+    SkillLoaded,
     TicketLapsed,
     TicketTaken,
     ToolFinished,
@@ -121,7 +122,7 @@ class Transcript:
         match recorded.event:
             case RunStarted(agent=agent) | HandoffAccepted(receiver=agent, mode=Mode.TRANSFER) if is_root(at):
                 self.active = agent
-            case ToolFinished(call=id) | CallRefused(call=id) | ApprovalRequested(call=id):
+            case ToolFinished(call=id) | SkillLoaded(call=id) | CallRefused(call=id) | ApprovalRequested(call=id):
                 self.calls.withhold(at, id)
             case HandoffReturned(call=id):
                 self._delegates.pop(handoff_id(at, id), None)
@@ -141,7 +142,7 @@ class Transcript:
                 self._reply(at, clean(text))
             case CallRefused(why="declined"):
                 self._note(at, Note(f"{recorded.agent} is told, and continues"))
-            case ToolFinished() | CallRefused() as outcome:
+            case ToolFinished() | SkillLoaded() | CallRefused() as outcome:
                 self.calls.end(recorded, outcome)
             case ApprovalRequested(call=id) as request:
                 self.calls.withhold(at, id)

@@ -228,7 +228,8 @@ async def outcome_of(team: Team, ticket: Ticket) -> tuple[str, str]:
         fault = error_text(error_of(last.fault, result_of(ticket.place, last))) if last.fault else ""
         return ("cancelled" if last.cancelled else "failed" if fault else "done"), fault
     status = await team.status(ticket)
-    return STANDING.get(status.state, "done"), status.reason
+    own = next((each for each in status.chain if each.id == ticket.id), None)  # the task may be with another agent now
+    return STANDING.get(own.state if own else status.state, "done"), own.error if own else status.reason
 
 
 @contextmanager

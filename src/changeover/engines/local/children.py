@@ -9,13 +9,16 @@ from changeover.engines.clock import done_by
 from changeover.engines.local.conversation import Conversation, Ended
 from changeover.ids import offer_of
 from changeover.relay.commands import CancelChild, RunChild
-from changeover.relay.events import CancelRequested, HandoffExpired, HandoffReturned
+from changeover.relay.events import ENGINE, CancelRequested, HandoffExpired, HandoffReturned
 from changeover.relay.requests import CancelRun, Say
 from changeover.relay.result import returned_of
 from changeover.relay.run import Outcome
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
+
+
+LATE = "it was not done in time"
 
 
 class Children:
@@ -47,13 +50,12 @@ class Children:
             child.stop_waiting(run, ended)
         return await self._expire(parent, command)
 
-    async def cancel(
-        self, parent: Conversation, command: CancelChild | RunChild, by: str = "its sender"
-    ) -> HandoffReturned:
+    async def cancel(self, parent: Conversation, command: CancelChild | RunChild) -> HandoffReturned:
         """Cancel a delegate. One that was never opened is opened as cancelled, so that no process opens it later."""
         child, ended = await self._conversations.child(parent, command.child), None
+        reason, by = (command.reason, command.by) if isinstance(command, CancelChild) else (LATE, ENGINE)
         async with child.lock:
-            cancel = CancelRun(command.child, CancelRequested(by=by), command.opening)
+            cancel = CancelRun(command.child, CancelRequested(by=by, reason=reason), command.opening)
             await self._dispatcher.recorder.put(child, cancel)
             runs = [child.state.run.id] if child.state.run else list(child.state.outcomes)
             if runs:
@@ -62,12 +64,11 @@ class Children:
             return await self._returned(child, command, runs[0], ended)
         await self._dispatcher.notify(child)
         who = (offer_of(command.id), command.task, command.receiver)
-        reason = command.reason if isinstance(command, CancelChild) else "cancelled"
-        return HandoffReturned(*who, success=False, error=reason, cancelled=True)
+        return HandoffReturned(*who, success=False, error=reason, cancelled=True, by=by)
 
     async def _expire(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:
         """Cancel a delegate whose deadline has passed. A result that it had by then counts."""
-        returned = await self.cancel(parent, command, by="its deadline")
+        returned = await self.cancel(parent, command)
         return _expired(command, returned) if returned.cancelled else returned
 
     async def _done_in_time(self, child: Conversation, deadline: float | None, ended: Future[Ended]) -> bool:
@@ -107,5 +108,5 @@ def _unless_late(command: RunChild, outcome: Outcome, returned: HandoffReturned)
 
 
 def _expired(command: RunChild, returned: HandoffReturned) -> HandoffExpired:
-    late = (command.id, command.task, command.receiver, "it was not done in time")
-    return HandoffExpired(*late, spent=returned.spent, partial=returned.response)
+    who = (command.id, command.task, command.receiver)
+    return HandoffExpired(*who, LATE, returned.spent, returned.response, ENGINE)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.holdings import Held
-from changeover.errors import UNREADABLE, ClaimLost, EngineError
+from changeover.errors import UNREADABLE, ClaimLost, EngineError, ExpectationError
 from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted, Answer
 from changeover.handoffs.package import HandoffPackage
@@ -23,23 +23,31 @@ from changeover.relay.claims import (
     ENDED,
     Accept,
     AnswerOffer,
-    DeclineOffer,
     End,
     Finish,
     GiveBack,
     NoteTicket,
-    WearOut,
     answer_by,
     leg_of,
     offer_in,
+    package_again,
     refused,
     signed,
 )
 from changeover.relay.commands import AskReceiver, AwaitClaim, Command
 from changeover.relay.decide.answers import question
 from changeover.relay.decide.delegates import run_child
-from changeover.relay.events import Event, HandoffAccepted, HandoffExpired, TicketLapsed, TicketTaken
-from changeover.relay.package import package_of, task_of
+from changeover.relay.events import (
+    ENGINE,
+    Event,
+    HandoffAccepted,
+    HandoffExpired,
+    ResultJudged,
+    TicketLapsed,
+    TicketTaken,
+)
+from changeover.relay.package import package_of
+from changeover.relay.perform.handoffs import judge_result
 from changeover.relay.queue import Claim, Take, Taken
 from changeover.relay.sanitize import text_of
 from changeover.relay.tickets import ticket_of
@@ -49,8 +57,6 @@ if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
 
 logger = logging.getLogger("changeover.engine")
-
-LAPSED = "its worker did not renew its lease"
 
 
 UNANSWERED = "it did not answer in time"
@@ -78,7 +84,7 @@ class Alarms:
     async def _expire(self, taken: Taken, asked: AskReceiver, until: float) -> None:
         await self._dispatcher.directory.world.clock.alarm(until)
         self._set.pop(taken.claim, None)
-        late = HandoffExpired(asked.offer.call, asked.task, asked.offer.receiver, UNANSWERED)
+        late = HandoffExpired(asked.offer.call, asked.task, asked.offer.receiver, UNANSWERED, by=ENGINE)
         try:
             await self._claims.answer(AnswerOffer(taken, late))
         except ClaimLost:
@@ -94,17 +100,22 @@ class Claims:
         self._dispatcher = dispatcher
         self._log, self._conversations = dispatcher.log, dispatcher.conversations
         self._directory, self._holdings = dispatcher.directory, dispatcher.waits.holdings
-        self._alarms = Alarms(dispatcher, self)
+        self._lapses, self._alarms = dispatcher.lapses, Alarms(dispatcher, self)
 
     async def take(self, agents: Sequence[str], by: str, lease: float, limit: int) -> list[Taken]:
-        """Claim the most urgent tickets; if fewer than `limit` wait, look for those that were claimed too often."""
+        """Claim the most urgent tickets; if fewer than `limit` wait, look for claims that lapsed."""
         world, token = self._directory.world, claim_token(text_of(by), os.urandom(6).hex())
         attempts, team = world.roster.attempts, world.roster.team
         take = Take(agents, token, lease, limit, attempts, world.clock.now(), team)
         taken = [replace(each, at=take.now) for each in await self._log.queue.take(take)]
-        if len(taken) < limit:
-            async with self.returned_unless_kept(taken):
-                await self.sweep()
+        async with self.returned_unless_kept(taken):
+            for ticket in (each.ticket for each in taken if each.attempt > 1):
+                with suppress(*UNREADABLE):  # left to a newer version
+                    await self._lapses.record(ticket)
+            if len(taken) < limit:
+                await self._lapses.sweep()
+        if taken:
+            self._lapses.watch(lease)
         return taken
 
     @asynccontextmanager
@@ -120,17 +131,17 @@ class Claims:
     async def package(self, taken: Taken) -> Callable[[], HandoffPackage]:
         """A function that builds the package of a ticket; raises ClaimLost if nothing is left to do."""
         ticket = taken.ticket
-        if (asked := await self._offer(ticket)) is not None:
+        if (asked := await self.offer(ticket)) is not None:
             self._alarms.set(taken, asked)
             return partial(package_of, asked)
-        await self._begin_delegate(ticket)
+        await self.begin_delegate(ticket)
         live = await self._conversations.get(ticket.place)
         async with live.lock:
             await self._conversations.ensure_readable(live)
             if not live.state.run or live.state.run.ticket != ticket.id:
                 await self._conversations.refresh(live)
-            task = task_of(live.state, leg_of(live.state, ticket))
-        return lambda: task
+            package = package_again(await self._log.read(ticket.conversation), ticket, live.state)
+        return lambda: package
 
     async def put(self, input: Accept | AnswerOffer | Finish | GiveBack) -> Event | None:
         """Record what the holder of a claim says; raises ClaimLost if the claim does not hold, and IllegalTransition if
@@ -144,12 +155,13 @@ class Claims:
                 return await self._finish(input)
             case Accept():
                 await self._accept(input)
+                self._lapses.forget(input.taken.ticket.id)
             case GiveBack():
                 await self._give_back(input)
         return None
 
     async def _accept(self, accept: Accept) -> None:
-        if await self._offer(accept.taken.ticket) is not None:
+        if await self.offer(accept.taken.ticket) is not None:
             await self.answer(AnswerOffer(accept.taken, accept.answer, accept.by))
         elif not accept.again:
             await self._resume(accept.taken, accept.by)
@@ -158,7 +170,7 @@ class Claims:
 
     async def _ensure_allowed(self, answer: AnswerOffer) -> None:
         """Raise IllegalTransition if the task was accepted before, and the claim holds."""
-        accepted = isinstance(answer.answer, Answer) and await self._offer(answer.taken.ticket) is None
+        accepted = isinstance(answer.answer, Answer) and await self.offer(answer.taken.ticket) is None
         if accepted and await self._holds(answer.taken):
             assert isinstance(answer.answer, Answer)
             raise refused(answer.answer)
@@ -178,42 +190,54 @@ class Claims:
         return _in_time(event, ticket)
 
     async def _finish(self, finish: Finish) -> Event:
-        """Record the result. A delegate that is still offered accepts first, and its conversation is opened."""
+        """Record the result. A delegate that is still offered accepts first, and its conversation is opened. A result
+        that is not what was expected is recorded as such, and raises ExpectationError."""
         ticket = finish.taken.ticket
-        if ticket.place != ticket.conversation and await self._offer(ticket) is not None:
+        if ticket.place != ticket.conversation and await self.offer(ticket) is not None:
             await self.answer(AnswerOffer(finish.taken, Accepted(), finish.by))
+        judged = await self._judged(finish)
         async with self._at(ticket.place, ticket) as live:
-            event = await self._dispatcher.recorder.put(live, finish)
+            event = await self._dispatcher.recorder.put(live, replace(finish, judged=judged))
         if live.state.root != live.state.id:
             await self._dispatcher.go_on_with(live.state.root)
+        if judged is not None and judged.problem and not isinstance(event, HandoffExpired):
+            raise ExpectationError(ticket.agent, judged.problem)
         return _in_time(event, ticket)
+
+    async def _judged(self, finish: Finish) -> ResultJudged | None:
+        """What the check of a result finds; None if nothing is expected of it."""
+        live = await self._conversations.get(finish.conversation)
+        async with live.lock:
+            await self._conversations.refresh(live)
+            await self._conversations.ensure_readable(live)
+            check = finish.check(live.state)
+        return await judge_result(self._directory.world, check) if check is not None else None
 
     async def _give_back(self, give: GiveBack) -> None:
         ticket, claim = give.taken.ticket, give.taken.claim
-        if await self._offer(ticket) is not None:
+        if await self.offer(ticket) is not None:
             if not await self._log.queue.give_back(claim, counted=False):
                 raise ClaimLost(ticket.id)
             return
         lapsed = TicketLapsed(ticket.id, give.reason or "given back", give.by)
-        await self._note(ticket, claim_cause("back", give.taken.token), [lapsed], replace(claim, ends=True))
+        await self._note(ticket, claim_cause("back", give.taken.token), lapsed, replace(claim, ends=True))
 
     async def _resume(self, taken: Taken, by: str, held: Held | None = None) -> None:
-        """Record that a worker goes on with an accepted task and, if it is not the first, that its predecessor lapsed.
-        With `held`, this engine performs the work from then on."""
-        ticket, taking = taken.ticket, TicketTaken(taken.ticket.id, by)
-        await self._begin_delegate(ticket)
-        events: list[Event] = [TicketLapsed(ticket.id, LAPSED), taking] if taken.attempt > 1 else [taking]
-        await self._note(ticket, claim_cause("taken", taken.token), events, taken.claim, held)
+        """Record that a worker goes on with an accepted task; with `held`, this engine performs the work from now."""
+        ticket = taken.ticket
+        await self.begin_delegate(ticket)
+        taking = TicketTaken(ticket.id, by)
+        await self._note(ticket, claim_cause("taken", taken.token), taking, taken.claim, held)
 
     async def _note(
         self,
         ticket: Ticket,
         cause: str,
-        events: Sequence[Event],
+        event: Event,
         claim: Claim,
         held: Held | None = None,
     ) -> None:
-        """Record events where the agent works and, for a delegate, where its sender waits."""
+        """Record an event where the agent works and, for a delegate, where its sender waits."""
         places = [ticket.place, ticket.conversation]
         shown: Claim | None = claim
         if not claim.ends:
@@ -225,11 +249,11 @@ class Claims:
                     leg_of(live.state, ticket)
                     if held is not None:
                         self._holdings.hold(held)  # not before: a task that goes on meanwhile must not begin the work
-                note = NoteTicket(conversation, cause, events, shown)
+                note = NoteTicket(conversation, cause, event, shown)
                 await self._dispatcher.recorder.put(live, note, fresh=True)
             shown = None if claim.ends else claim
 
-    async def _begin_delegate(self, ticket: Ticket) -> None:
+    async def begin_delegate(self, ticket: Ticket) -> None:
         """Open a delegate's conversation if the worker that accepted its task died before it could."""
         if ticket.place != ticket.conversation and not (await self._conversations.get(ticket.place)).state.position:
             await self._open_delegate(await self._conversations.get(ticket.conversation), ticket)
@@ -245,7 +269,7 @@ class Claims:
         child, _ = await self._dispatcher.children.open(live, command)
         await self._dispatcher.notify(child)
 
-    async def _offer(self, ticket: Ticket) -> AskReceiver | None:
+    async def offer(self, ticket: Ticket) -> AskReceiver | None:
         """The offer of a ticket as its receiver is asked, if it has no answer yet."""
         live = await self._conversations.get(ticket.conversation)
         async with live.lock:
@@ -270,20 +294,6 @@ class Claims:
         finally:
             await self._dispatcher.notify(live)
 
-    async def sweep(self) -> None:
-        """Ask a person about tickets that were claimed too often."""
-        roster = self._directory.world.roster
-        for queued in await self._log.queue.worn_out(roster.attempts, roster.team):
-            ticket, reason = queued.ticket, f"{queued.attempts} workers took it, and none finished it"
-            # Left to a newer version, or over meanwhile: the other tickets must not wait for that.
-            with suppress(*UNREADABLE, ClaimLost):
-                if await self._offer(ticket) is not None:
-                    await self._dispatcher.put(DeclineOffer(ticket, reason))
-                    continue
-                await self._begin_delegate(ticket)
-                for conversation in dict.fromkeys((ticket.place, ticket.conversation)):
-                    await self._dispatcher.put(WearOut(conversation, ticket, reason))
-
     async def serve(self, taken: Taken, by: str) -> End:
         """Perform the work of a claimed ticket until it is done, rests, or is lost."""
         held, end = Held(taken), End.DONE
@@ -305,7 +315,7 @@ class Claims:
 
     async def _takes(self, taken: Taken, by: str, held: Held) -> bool:
         """Ask the agent, if the task is still offered; True if it works on it now."""
-        if (asked := await self._offer(taken.ticket)) is None:
+        if (asked := await self.offer(taken.ticket)) is None:
             await self._resume(taken, by, held)
             return True
         self._holdings.hold(held)

@@ -44,6 +44,7 @@ class Conversation:
         "declined",
         "ended",
         "epoch",
+        "expected",
         "flight",
         "follower",
         "halted",
@@ -93,6 +94,8 @@ class Conversation:
         """Callers that wait until a run ends or waits for a person or a worker."""
         self.patient: dict[int, list[asyncio.Future[Ended]]] = {}
         """Callers that wait until a run ends."""
+        self.expected: list[tuple[Callable[[State], bool], asyncio.Future[None]]] = []
+        """Callers that wait until something holds of the state, as it is in the log."""
         self.asleep = False
         """True while nothing goes on until a person decides or a worker claims what is `pending`."""
         self.pending: list[ApprovalRequest | Ticket] = []
@@ -121,12 +124,12 @@ class Conversation:
     @property
     def news(self) -> bool:
         """True if there may be something to tell observers or callers."""
-        return bool(self.unnotified or self.ended or self.may_rest)
+        return bool(self.unnotified or self.ended or self.may_rest or self.expected)
 
     @property
     def awaited(self) -> bool:
         """True if a caller or a reader waits for it to go on."""
-        return bool(self.waiters or self.patient or self.readers)
+        return bool(self.waiters or self.patient or self.readers or self.expected)
 
     @property
     def busy(self) -> bool:
@@ -199,6 +202,11 @@ class Conversation:
             (self.patient if patient else self.waiters).setdefault(run, []).append(future)
         return future
 
+    def expect(self, holds: Callable[[State], bool], future: asyncio.Future[None]) -> asyncio.Future[None]:
+        """Resolve the future once this holds of the state. The caller holds the lock."""
+        self.expected.append((holds, future))
+        return future
+
     def stop_waiting(self, run: int, future: asyncio.Future[Ended]) -> None:
         """Remove a patient caller."""
         if future.done() and not future.cancelled():
@@ -234,7 +242,9 @@ class Conversation:
         self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
 
     def wake(self) -> None:
-        """Give callers the outcomes of runs that have ended."""
+        """Give callers the outcomes of runs that have ended, and tell those who expect what holds now."""
+        if self.expected and not self.stale:
+            self.expected = [each for each in self.expected if not self._is_met(*each)]
         while self.ended:
             run = self.ended.pop(0)
             for future in (*self.waiters.pop(run, ()), *self.patient.pop(run, ())):
@@ -242,12 +252,13 @@ class Conversation:
 
     def fail(self, error: BaseException) -> None:
         """Raise an error of the engine in all waiting callers."""
-        waiting = [*self.waiters.values(), *self.patient.values()]
-        self.waiters, self.patient = {}, {}
-        for futures in waiting:
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
+        waiting: list[asyncio.Future[Any]] = [future for _, future in self.expected]
+        for futures in (*self.waiters.values(), *self.patient.values()):
+            waiting += futures
+        self.waiters, self.patient, self.expected = {}, {}, []
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
 
     def enter_hooks(self) -> None:
         """Mark the current task as the one that calls this conversation's hooks."""
@@ -258,6 +269,12 @@ class Conversation:
     def hook_task(self) -> asyncio.Task[Any] | None:
         """The task that calls this conversation's hooks, if the current code runs in one of them."""
         return next((task for each, task in _open_hook_tasks() if each is self), None)
+
+    def _is_met(self, holds: Callable[[State], bool], future: asyncio.Future[None]) -> bool:
+        """True if an expectation holds, or nobody has it any more."""
+        if not future.done() and holds(self.state):
+            future.set_result(None)
+        return future.done()
 
     def _resolve(self, future: asyncio.Future[Ended], run: int) -> None:
         outcome = self.state.outcomes.get(run)

@@ -31,7 +31,7 @@ class LiveDirectory:
         self._log, self._conversations, self._holdings = log, conversations, holdings
         self._recollection = Recollection(log)
         self._kept: list[KeptAgent] = []
-        self._version = -1
+        self._version = self._listed = -1
         self.known = False
         """True once the store was asked for its changes to agents."""
         self.declare(world)
@@ -42,20 +42,39 @@ class LiveDirectory:
         absent = frozenset(each.id for each in self._kept if each.absent)
         self._declared = world
         self.registry = registry_over(world.registry, profiles, absent)
-        roster = roster_over(world.roster, profiles, absent)
+        roster = roster_over(world.current_roster, profiles, absent)
         self.world = replace(world, roster=roster, contexts=self._log.contexts, directory=self)
+        self.known = self.known and (world.connections is None or not world.connections.serves)
 
     async def look(self) -> World:
-        """Apply the changes that the store holds by now; returns the world with them."""
-        agents = self._log.agents
+        """Apply the changes that the store holds by now, and those of the tools that servers offer."""
+        agents, listed = self._log.agents, await self._list_tools()
         # The version first: a change that comes in between is read now, and once more at the next look.
         version = await agents.version()
-        if version != self._version:
-            self._kept = await agents.all() if version else []
-            self._version, self.known = version, True
+        if (version, listed) != (self._version, self._listed):
+            if version != self._version:
+                self._kept = await agents.all() if version else []
+                self._warn()
+            self._version, self._listed = version, listed
             self.declare(self._declared)
-            self._warn()
+        self.known = listed == self._tools_version
         return self.world
+
+    @property
+    def _tools_version(self) -> int:
+        connections = self._declared.connections
+        return connections.version if connections is not None else 0
+
+    async def _list_tools(self) -> int:
+        """Have servers list their tools, if that was not done before; returns the version of the list."""
+        connections = self._declared.connections
+        if connections is not None and connections.serves:
+            await connections.open(self._outdate)
+        return self._tools_version
+
+    def _outdate(self) -> None:
+        """Tools have changed: look before the next decision."""
+        self.known = False
 
     def _warn(self) -> None:
         profiles = {each.id: each.profile for each in self._kept if each.profile is not None}

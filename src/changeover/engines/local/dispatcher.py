@@ -13,34 +13,34 @@ from changeover.engines.local.conversation import (
     WAITS,
     Conversation,
     Conversations,
-    in_hook,
     is_recorded_late,
     refuse_in_hook,
 )
 from changeover.engines.local.directory import LiveDirectory
 from changeover.engines.local.followers import Followers, Watch, undamaged
+from changeover.engines.local.lapses import Lapses
 from changeover.engines.local.perform import Performer
 from changeover.engines.local.recorder import Postponed, Recorder
 from changeover.engines.local.stream import Reading
 from changeover.engines.local.timeouts import Timeouts
 from changeover.engines.local.waits import Waits
+from changeover.engines.local.withdrawals import Withdrawals
 from changeover.errors import (
     ClaimLost,
     Conflict,
-    ConversationNotFound,
     EngineError,
     LeaseLost,
     Owned,
     StoreUnavailable,
 )
 from changeover.facts import RunResult
-from changeover.ids import below, input_cause, intent_cause, is_root
+from changeover.ids import input_cause, intent_cause, is_root
 from changeover.relay.claims import End
 from changeover.relay.commands import AwaitClaim, CallBack, CallModel, Command, RunChild
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
-from changeover.relay.requests import Cancel, CancelRun, Input, Resume, RollBack, Say
+from changeover.relay.requests import Input, Resume, Say
 from changeover.relay.result import typed
 from changeover.relay.state import State
 
@@ -49,8 +49,6 @@ logger = logging.getLogger("changeover.engine")
 
 DELAYED = (CallModel, CallBack)
 """Commands that may have to wait before they are retried."""
-CLEAN_UP = 5.0
-"""Seconds for which `cancel` waits while tools and models that were cancelled clean up."""
 LOST = (Conflict, Owned, LeaseLost, ClaimLost)
 """Errors of an append after which another process, loop or worker goes on with the conversation."""
 
@@ -74,7 +72,8 @@ class Dispatcher:
         self.directory = LiveDirectory(log, world, self.conversations, self.waits.holdings)
         self.recorder = Recorder(self, observer)
         self.performer = Performer(self)
-        self.children, self.claims = Children(self), Claims(self)
+        self.children, self.lapses, self.withdrawals = Children(self), Lapses(self), Withdrawals(self)
+        self.claims = Claims(self)
         self.tasks: set[asyncio.Task[Any]] = set()
         self._observer, self._shared = observer, patience is not None
         self.elsewhere = elsewhere
@@ -92,7 +91,7 @@ class Dispatcher:
         except Postponed:
             await asyncio.sleep(self.patience / 10)
             return await self.put(input)
-        await self._settle(live)
+        await self.settle(live)
         return value
 
     async def result(self, input: Say | Resume, reading: Reading | None = None) -> RunResult:
@@ -116,45 +115,10 @@ class Dispatcher:
             if reading is not None:
                 live.leave(reading.put)
 
-    async def cancel(self, cancel: Cancel) -> bool:
-        """End what an id names, and wait until it has ended; False if nothing was under way."""
-        live = await self.conversations.get(cancel.conversation)
-        async with live.lock:
-            await self.conversations.refresh(live)
-            target = cancel.target(live.state)
-        if isinstance(target, RollBack):
-            await self.put(target)
-            return True
-        try:
-            return target is not None and await self._cancel_run(target)
-        except ConversationNotFound:
-            raise ConversationNotFound(cancel.id) from None
-
-    async def _cancel_run(self, cancel: CancelRun) -> bool:
-        live, ending = await self.conversations.get(cancel.conversation), None
-        async with live.lock:
-            run = await self.recorder.put(live, cancel)
-            if run:
-                ending = live.wait(run, self.loop.create_future(), patient=True)
-        await self._settle(live)
-        # A hook must not wait for the end: callers are told of it only after the hook has returned.
-        if ending is not None and not in_hook():
-            await asyncio.wait([ending])
-            await self._cleaned_up(live.state.id)
-            if not ending.cancelled() and (error := ending.exception()) is not None:
-                raise error
-        return run is not None
-
-    async def _cleaned_up(self, conversation: str) -> None:
-        """Wait, at most CLEAN_UP seconds, until what was cancelled in a conversation and below it has cleaned up."""
-        tree = [live for live in self.conversations if f"{live.state.id}/".startswith(below(conversation))]
-        if leaving := [task for live in tree for task in live.leaving]:
-            await asyncio.wait(leaving, timeout=CLEAN_UP)
-
     async def _opened(self, conversation: str) -> Conversation:
         return await self.conversations.get(conversation) if conversation else self.conversations.new()
 
-    async def _settle(self, live: Conversation) -> None:
+    async def settle(self, live: Conversation) -> None:
         """After an input: inform observers and callers, and let the root of the tree go on."""
         await self.notify(live)
         if live.state.root != live.state.id:
@@ -174,7 +138,9 @@ class Dispatcher:
         return state.run is not None or bool(state.inbox)
 
     async def take_up(self) -> None:
-        """Recover now and, on a shared store, from now on."""
+        """Recover now and, on a shared store, from now on. Servers are asked for their tools first."""
+        if not self.directory.known:
+            await self.directory.look()
         await self.recover()
         if self._shared:
             self._watch.start(recover=True)

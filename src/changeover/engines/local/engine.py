@@ -19,7 +19,7 @@ from changeover.relay.events import Event
 from changeover.relay.perform.calls import perform
 from changeover.relay.ports import World
 from changeover.relay.queue import Taken
-from changeover.relay.requests import Cancel, Resume, Say
+from changeover.relay.requests import Cancel, Resume, RollBack, Say
 from changeover.relay.stream import StreamItem
 
 P = ParamSpec("P")
@@ -53,7 +53,9 @@ class LocalEngine:
         """Record an input and go on from it."""
         here = self._here()
         if isinstance(input, Cancel):
-            return await here.cancel(input)
+            return await here.withdrawals.cancel(input)
+        if isinstance(input, RollBack):
+            return await here.withdrawals.roll_back(input)
         if isinstance(input, Accept | AnswerOffer | Finish | GiveBack):
             return await here.claims.put(input)
         return await here.put(input)
@@ -157,7 +159,7 @@ class LocalEngine:
         return await self._here().forget(conversation)
 
     async def close(self) -> None:
-        """Stop performing, release the models, and stop the engine's own loop, if it has one."""
+        """Stop performing, release models and connections, and stop the engine's own loop, if it has one."""
         await self._home.carry(self._stop)
         self._home.leave()
 
@@ -169,6 +171,8 @@ class LocalEngine:
         for model in (*self._declared.models.values(), self._declared.helper):
             if close_clients := getattr(model, "close_clients", None):
                 await close_clients()
+        if self._declared.connections is not None:
+            await self._declared.connections.close()
 
     def _here(self) -> Dispatcher:
         """The dispatcher of the home loop; the store is opened when one is first needed."""

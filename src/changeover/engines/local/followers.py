@@ -165,7 +165,7 @@ class Watch:
                 await self._hear_inputs()
                 if self._recovers:
                     await self._dispatcher.recover()
-                    await self._dispatcher.claims.sweep()
+                    await self._dispatcher.lapses.sweep()
             except Exception:  # whatever it was, the next look may succeed
                 logger.exception("looking for unfinished conversations failed; trying again")
 

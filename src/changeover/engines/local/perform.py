@@ -23,6 +23,7 @@ from changeover.relay.commands import (
     CallModel,
     CancelChild,
     Command,
+    Effect,
     FetchContext,
     FindReceiver,
     JudgeResult,
@@ -32,7 +33,7 @@ from changeover.relay.commands import (
     RunTool,
     SeekApproval,
 )
-from changeover.relay.events import Event, HandoffAccepted, HandoffExpired
+from changeover.relay.events import ENGINE, Event, HandoffAccepted, HandoffExpired
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import Answered, answered, ask
 
@@ -58,10 +59,7 @@ class Performer:
     def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
         """The outcome of a command."""
         if isinstance(command, EFFECTS):
-            intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
-            if live.overrides and (override := live.override) is not None:
-                world = override.applied_to(world)
-            return perform(world, command, intend, live.emit if live.readers else None)
+            return self._effect(live, command) if self._directory.known else self._effect_after_look(live, command)
         match command:
             case RunChild():
                 return self._dispatcher.children.run(live, command)
@@ -76,23 +74,35 @@ class Performer:
             case _:
                 assert_never(command)
 
+    def _effect(self, live: Conversation, command: Effect) -> Awaitable[Event]:
+        intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
+        if live.overrides and (override := live.override) is not None:
+            world = override.applied_to(world)
+        return perform(world, command, intend, live.emit if live.readers else None)
+
+    async def _effect_after_look(self, live: Conversation, command: Effect) -> Event:
+        """Tools have changed since the last decision: the model is offered those that there are now."""
+        await self._directory.look()
+        return await self._effect(live, command)
+
     async def answer(self, live: Conversation, command: AskReceiver) -> Answered | HandoffExpired:
         """The receiver's answer to an offer, or an expiry if it comes too late."""
-        clock, deadline, receiver = self._directory.world.clock, command.deadline, command.offer.receiver
+        clock, deadline = self._directory.world.clock, command.deadline
+        who = (command.offer.call, command.task, command.offer.receiver)
         if deadline is not None and clock.now() >= deadline:
-            return HandoffExpired(command.offer.call, command.task, receiver, "it was not asked before the deadline")
+            return HandoffExpired(*who, "it was not asked before the deadline", by=ENGINE)
         asking = asyncio.ensure_future(self._ask(live, command))
         try:
             if await done_by(clock, deadline, asking):
                 return asking.result()
-            return HandoffExpired(command.offer.call, command.task, receiver, "it did not answer in time")
+            return HandoffExpired(*who, "it did not answer in time", by=ENGINE)
         finally:
             asking.cancel()
 
     async def _ask(self, live: Conversation, command: AskReceiver) -> Answered:
         answer, receiver = await ask(self._directory.world, command), command.offer.receiver
         if receiver in self._directory.world.roster.absent:
-            return answered(command, Rejected(ABSENT))
+            return answered(command, Rejected(ABSENT), ENGINE)
         most = self._directory.capacity(receiver)
         if most is not None and isinstance(answer, HandoffAccepted):
             delegate = command.offer.mode is Mode.DELEGATE
@@ -107,4 +117,4 @@ class Performer:
         ticket = command.ticket
         assert ticket.deadline is not None
         await self._directory.world.clock.alarm(ticket.deadline)
-        return HandoffExpired(offer_of(command.id), command.task, ticket.agent, UNCLAIMED)
+        return HandoffExpired(offer_of(command.id), command.task, ticket.agent, UNCLAIMED, by=ENGINE)

@@ -30,6 +30,7 @@ from changeover.relay.events import (
     CancelRequested,
     Entry,
     Event,
+    FellBack,
     RollbackRequested,
     RunCancelled,
     RunFailed,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ABANDONING = frozenset(
-    {ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled, TicketLapsed}
+    {ApprovalDecided, CancelRequested, FellBack, RollbackRequested, RunStopped, RunFailed, RunCancelled, TicketLapsed}
 )
 """Events after which a command in flight may not be outstanding any more."""
 
@@ -148,15 +149,33 @@ class Recorder:
         except (Conflict, LeaseLost) as error:
             return await self._retry(live, error)
         await self._conversations.refresh(live)
-        if live.state.position != position:
+        if live.state.position != position or not await self._leave(live, step.cause, events, step.claim):
             return False
-        at = self._directory.world.clock.now()
+        self._dispatcher.follow(live)
+        return True
+
+    async def note(self, live: Conversation, input: Input[T]) -> None:
+        """Record an input without going on from it: that is left to the process that works on the conversation, if one
+        does. The caller holds the lock."""
+        while True:
+            await self._conversations.refresh(live)
+            await self._conversations.ensure_readable(live)
+            step = input.step(live.state, self._directory.world)
+            if not isinstance(step, Append):
+                return
+            live.attempt = step.cause if self._observer else ""
+            if await self._leave(live, step.cause, step.events, step.claim):
+                await self._conversations.refresh(live)
+                return
+
+    async def _leave(self, live: Conversation, cause: str, events: Sequence[Event], claim: Claim | None) -> bool:
+        """Try once to append events that another process folds; False if the conversation moved on meanwhile."""
+        state, at = live.state, self._directory.world.clock.now()
         try:
-            entry = Entry(live.state.id, live.state.root, position, step.cause, at, tuple(events))
-            await self._log.append(entry, None, None, step.claim, rows=await self._rows(entry))
+            entry = Entry(state.id, state.root, state.position, cause, at, tuple(events))
+            await self._log.append(entry, None, None, claim, rows=await self._rows(entry))
         except (Conflict, LeaseLost) as error:
             return await self._retry(live, error)
-        self._dispatcher.follow(live)
         return True
 
     async def _rows(self, entry: Entry) -> Rows | None:

@@ -8,7 +8,7 @@ from typing import Any
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
-from changeover.facts import Expected, Mode, RequestKind
+from changeover.facts import Mode, RequestKind
 from changeover.faults import RefusalFault, ResultFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
@@ -30,6 +30,7 @@ from changeover.relay.decide.context import pack
 from changeover.relay.decide.limits import fail
 from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.events import (
+    ENGINE,
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
@@ -44,7 +45,7 @@ from changeover.relay.events import (
     RunCompleted,
     RunFailed,
 )
-from changeover.relay.run import Replied, Run
+from changeover.relay.run import Replied, Run, declared_by
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 
@@ -53,7 +54,8 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
     """What is due for the transfer of a turn when every other call is answered."""
     phase = call.phase
     if type(phase) is Offered and _is_accepted_at_once(phase, roster) and not _unpacked(phase):
-        return Record(HandoffAccepted(phase.offer.call, state.task, phase.offer.receiver))
+        receiver = phase.offer.receiver
+        return Record(HandoffAccepted(phase.offer.call, state.task, receiver, Mode.TRANSFER, receiver))
     if isinstance(phase, Asked):
         return (
             [AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)]
@@ -90,6 +92,8 @@ def answer(
 ) -> Record | AskReceiver | FindReceiver | JudgeResult | PackContext | None:
     """What is due for a call whose handoff was offered or declined; None if it has to wait."""
     match call.phase:
+        case Offered(verdict=None, repair=repair, offer=offer) if repair:
+            return _request(state, call, offer, "task", problem=repair)
         case Offered(verdict=None) as phase:
             return _answer_of(state, run, turn, call, phase, roster)
         case Offered(verdict=verdict, index=-1) as phase if verdict:
@@ -108,7 +112,7 @@ def _answer_of(
     """The receiver's answer, if its declaration gives it; else the command that packs its context or asks it."""
     offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
     if reason := _unaskable(phase, roster):
-        return _rejected(state, offer, reason)
+        return _rejected(state, offer, reason, by=ENGINE)
     if isinstance(seat, Person):
         return _request(state, call, offer, "task")
     if phase.needs:
@@ -121,7 +125,7 @@ def _answer_of(
         return pack(state, run, turn, call, phase, roster) if call.id in turn.idle else None
     asks = isinstance(seat, Seat) and (seat.agent.accepts is not None or seat.agent.max_concurrency is not None)
     if not asks and not offer.queued:
-        return _accepted(state, phase)
+        return _accepted(state, phase, offer.receiver)
     return question(state, run, turn, phase) if call.id in turn.idle else None
 
 
@@ -146,21 +150,21 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
     """The refusal that follows from the deadline or from the receiver's declaration, if any."""
     offer = phase.offer
     if phase.until is not None and state.at >= phase.until:
-        return Record(HandoffExpired(offer.call, state.task, offer.receiver, "it was not asked before the deadline"))
+        reason = "it was not asked before the deadline"
+        return Record(HandoffExpired(offer.call, state.task, offer.receiver, reason, by=ENGINE))
     if seat is None:
-        return _rejected(state, offer, "it is no longer in the team")
+        return _rejected(state, offer, "it is no longer in the team", by=ENGINE)
     if isinstance(seat, Function):
         return None
     if not seat.agent.accepts_handoffs:
-        return _rejected(state, offer, "it takes no handoffs")
+        return _rejected(state, offer, "it takes no handoffs", by=offer.receiver)
     variables = merge_variables(state.variables, offer.variables, offer.merge)
     if lacks := seat.lacks(variables):
-        who = (offer.call, state.task, offer.receiver)
-        return Record(HandoffConditional(*who, lacks, put_off=offer.brokered, misfits=seat.misfits(variables)))
+        return _condition(state, offer, lacks, misfits=seat.misfits(variables))
     return None
 
 
-def _accepted(state: State, phase: Offered, by: str = "", answered: bool = False) -> Record:
+def _accepted(state: State, phase: Offered, by: str, answered: bool = False) -> Record:
     offer = phase.offer
     until = state.at + offer.timeout if offer.queued and offer.timeout is not None else phase.until
     deadline = until if offer.mode is Mode.DELEGATE else None
@@ -168,41 +172,48 @@ def _accepted(state: State, phase: Offered, by: str = "", answered: bool = False
     return Record(HandoffAccepted(*who, deadline, answered=answered))
 
 
-def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", by: str = "") -> Record:
+def _rejected(state: State, offer: HandoffOffered, reason: str, suggested: str = "", *, by: str) -> Record:
     return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, suggested, by))
 
 
 def _condition(
-    state: State, offer: HandoffOffered, context: tuple[str, ...] = (), permission: tuple[str, ...] = ()
+    state: State,
+    offer: HandoffOffered,
+    context: tuple[str, ...] = (),
+    permission: tuple[str, ...] = (),
+    misfits: tuple[str, ...] = (),
 ) -> Record:
-    return Record(HandoffConditional(offer.call, state.task, offer.receiver, context, permission, offer.brokered))
+    who, needs = (offer.call, state.task, offer.receiver), (context, permission)
+    return Record(HandoffConditional(*who, *needs, offer.brokered, misfits, offer.receiver))
 
 
 def _answer_by(state: State, phase: Offered, verdict: ApprovalDecided) -> Record:
     """The answer of a person, who is the receiver or was asked for permission."""
-    offer = phase.offer
+    offer, by = phase.offer, verdict.by or "a person"
     match verdict.decision:
         case Approve() | Respond() as decision:
-            return _accepted(state, phase, verdict.by, isinstance(decision, Respond))
+            return _accepted(state, phase, by, isinstance(decision, Respond))
         case Edit(receiver=receiver):
-            return _rejected(state, offer, f"handed on to {receiver}", receiver, verdict.by or "a person")
+            return _rejected(state, offer, f"handed on to {receiver}", receiver, by=by)
         case Reject(note=note):
             reason = note or f"{verdict_words(verdict.decision)} by a person"
-            return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, by=verdict.by, own=True))
+            return Record(HandoffRejected(offer.call, state.task, offer.receiver, reason, by=by, own=True))
 
 
 def _result_by(state: State, call: OpenCall, phase: Offered, verdict: ApprovalDecided) -> Record | JudgeResult:
     """The result of a delegate that is a person, after it was checked against the expectations."""
-    offer = phase.offer
-    text = verdict.decision.text if isinstance(verdict.decision, Respond) else ""
+    offer, decision = phase.offer, verdict.decision
+    who, by = (offer.call, state.task, offer.receiver), verdict.by or offer.receiver
+    if not isinstance(decision, Respond):  # asked for another answer, the person gives none
+        return Record(HandoffReturned(*who, success=False, error=verdict_words(decision), by=by))
     if offer.expected is not None and phase.problem is None:
-        by = (offer.expected, offer.sender, call.call.name)
-        return JudgeResult(topic_id(offer.call, Topic.RESULT), state.task, text, *by, offer.call)
-    who = (offer.call, state.task, offer.receiver)
-    if phase.problem:
-        error = str(ExpectationError(offer.receiver, phase.problem))
-        return Record(HandoffReturned(*who, success=False, response=text, error=error))
-    return Record(HandoffReturned(*who, success=True, response=text))
+        wish = declared_by(offer.expected, offer.sender, call.call.name)
+        id = topic_id(offer.call, Topic.REPAIR if phase.repair else Topic.RESULT)
+        return JudgeResult(id, state.task, decision.text, wish, offer.call)
+    if phase.problem and not phase.repair:
+        return Record(RepairAsked(state.task, phase.problem, offer.call))
+    error = str(ExpectationError(offer.receiver, phase.problem)) if phase.problem else ""
+    return Record(HandoffReturned(*who, success=not error, response=decision.text, error=error, by=by))
 
 
 def _after_refusal(
@@ -232,11 +243,11 @@ def _nobody_left(state: State, run: Run, turn: Turn, call: OpenCall, last: bool,
     assert isinstance(phase, Declined)
     if turn.code and phase.tripped is not None:
         return fail(run, RefusalFault(turn.agent, phase.reason, circuit=phase.tripped.circuit))
-    if last or (turn.code and phase.offer.required and not phase.needs):
-        if turn.deaf or not (roster.fallback or turn.rule):
-            return _escalate(state, call, phase)
-        if not (run.fell_back or turn.rule):
+    if roster.fallback and (last or not phase.needs) and not (turn.deaf or turn.rule):
+        if not run.fell_back:
             return Record(FellBack(state.task, f"{phase.offer.receiver} did not take it: {phase.reason}"))
+    elif (last and not turn.rule) or (turn.code and phase.offer.required and not phase.needs):
+        return _escalate(state, call, phase)
     return _tell_sender(state, turn, call, phase)
 
 
@@ -253,7 +264,7 @@ def _tell_sender(state: State, turn: Turn, call: OpenCall, phase: Declined) -> R
     if offer.mode is Mode.DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
-        return Record(HandoffReturned(*who, success=False, error=error, declined=True))
+        return Record(HandoffReturned(*who, success=False, error=error, declined=True, by=ENGINE))
     if turn.deaf and not turn.code:
         return _escalate(state, call, phase)
     return Record(CallRefused(call.id, state.task, _refusal_words(phase), "declined", offer.receiver))
@@ -275,13 +286,23 @@ def _escalate(state: State, call: OpenCall, phase: Declined) -> Record:
 
 
 def _request(
-    state: State, call: OpenCall, offer: HandoffOffered, kind: RequestKind, about: dict[str, Any] | None = None
+    state: State,
+    call: OpenCall,
+    offer: HandoffOffered,
+    kind: RequestKind,
+    about: dict[str, Any] | None = None,
+    problem: str = "",
 ) -> Record:
-    """Request a decision of a person about an offer."""
-    id, who = topic_id(offer.call, kind), (offer.sender, call.call.name)
+    """Request a decision of a person about an offer, or another answer because of a problem with the first."""
+    id, who = topic_id(offer.call, Topic.REPAIR if problem else kind), (offer.sender, call.call.name)
     asked = about if about is not None else offer.variables
-    message = offer.message or (state.run.spoken.text if state.run else "")
+    message = asked_for(offer.message or (state.run.spoken.text if state.run else ""), problem)
     return Record(ApprovalRequested(id, state.task, *who, asked, offer.receiver, message, kind=kind))
+
+
+def asked_for(message: str, problem: str) -> str:
+    """The message of a request to a person; with the problem, if the first answer did not do."""
+    return f"{message}\n\n{problem}" if problem else message
 
 
 REPAIRS = 1
@@ -290,11 +311,11 @@ REPAIRS = 1
 
 def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Record | Sequence[Command]:
     """What is due when a call ends the run with its output: the check of the output first, if one is expected."""
-    found = _expectations(state, run)
-    if found is None or turn.judged == "":
+    wish = run.wish
+    if wish is None or turn.judged == "":
         return Record(RunCompleted(run.id, output))
     if turn.judged is None:
-        return [JudgeResult(topic_id(call.id, Topic.END), state.task, output, *found, call.id)]
+        return [JudgeResult(topic_id(call.id, Topic.END), state.task, output, wish, call.id)]
     if run.repairs < REPAIRS and not turn.quiet:
         return Record(CallRefused(call.id, state.task, turn.judged, "result"))
     return Record(RunFailed(run.id, ResultFault(state.agent, turn.judged)))
@@ -302,24 +323,13 @@ def end(state: State, run: Run, turn: Turn, call: OpenCall, output: str) -> Reco
 
 def judge(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command] | None:
     """What is due before the run may end with this answer: its check, a repair or a failure; None if nothing is."""
-    found = _expectations(state, run)
-    if found is None:
+    wish = run.wish
+    if wish is None:
         return None
     if not phase.judged:
-        return [JudgeResult(topic_id(phase.at, Topic.RESULT), state.task, phase.text, *found)]
+        return [JudgeResult(topic_id(phase.at, Topic.RESULT), state.task, phase.text, wish)]
     if not phase.problem:
         return None
-    if run.repairs < REPAIRS and isinstance(roster.seats.get(state.agent), Seat):
+    if run.repairs < REPAIRS and isinstance(roster.seats.get(state.agent), Seat | Person):
         return Record(RepairAsked(state.task, phase.problem))
     return Record(RunFailed(run.id, ResultFault(state.agent, phase.problem)))
-
-
-def _expectations(state: State, run: Run) -> tuple[Expected, str, str] | None:
-    """The expectations of the run's answer, with the sender and the tool that declare them: those of the task that
-    was delegated to this conversation, else those of the last handoff of this run."""
-    given, handed = run.spoken.given, state.handed
-    if given is not None and given.expected is not None:
-        return given.expected, given.sender, given.tool
-    if state.leg >= 0 and handed is not None and handed.expected is not None:
-        return handed.expected, handed.sender, handed.tool
-    return None

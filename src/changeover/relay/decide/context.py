@@ -11,7 +11,7 @@ from changeover.facts import Expected, Mode
 from changeover.handoffs.briefing import TEMPLATE, Brief, brief_of, briefed_by
 from changeover.handoffs.context import last_messages, merge_variables, select_messages, select_variables
 from changeover.handoffs.package import HandoffPackage
-from changeover.handoffs.strategies import ContextStrategy, Handover
+from changeover.handoffs.strategies import ContextStrategy, Full, Handover
 from changeover.handoffs.tokens import count, weight
 from changeover.ids import Mark, command_id
 from changeover.messages import Message, Note, ToolResult, User
@@ -79,6 +79,8 @@ def pack(state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, ros
     strategy = roster.strategy_for(offer.sender, offer.receiver, offer.mode, move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, offer.receiver, strategy, roster)
+    if offer.strategy == Full.name:
+        strategy = Full(include=offer.include, exclude=offer.exclude)  # also in place of one for larger contexts
     brief = brief_for(state, run, turn, offer, roster)
     if not strategy.made and not turn.code:
         brief = replace(brief, recent_messages=_recent(state, run, turn, offer, strategy.recent, roster))

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from changeover.agent.agent import Function, Person
-from changeover.agent.roster import Roster, Seat
+from changeover.agent.roster import Roster
 from changeover.errors import CircuitsOpen, Exhausted
-from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
+from changeover.faults import AgentFault, RefusalFault
 from changeover.guards.approval import Edit, Reject, Respond
 from changeover.guards.checks import Check
 from changeover.guards.guard import Tripped
 from changeover.guards.limits import BUDGETS, Limits, classify
-from changeover.handoffs.strategies import can_fetch
+from changeover.handoffs.strategies import refs_of
 from changeover.ids import Mark, Topic, call_of, command_id, is_callback, split_handoff, topic_id, topic_of
 from changeover.messages import Note, View
 from changeover.relay.budget import spent_up, with_limit
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
-from changeover.relay.decide import answers, delegates, rollback, rules
+from changeover.relay.decide import answers, delegates, fallback, rollback, rules
 from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
@@ -53,7 +53,8 @@ def _ask_person(state: State, run: Run, phase: Thinking, roster: Roster) -> Reco
         sender, kind = state.handed.sender if state.handed else "", _kind(run)
         about = {"reason": REASON} if run.worn_out else state.variables
         id, who = topic_id(phase.due, kind), (sender, "", about, state.agent)
-        return Record(ApprovalRequested(id, state.task, *who, run.spoken.text, kind=kind))
+        message = answers.asked_for(run.spoken.text, phase.problem)
+        return Record(ApprovalRequested(id, state.task, *who, message, kind=kind))
     match verdict.decision:
         case Respond(text=text):
             return Record(FunctionReturned(state.agent, state.task, text, by=verdict.by))
@@ -104,6 +105,8 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
     if state.undoes and run is not None and isinstance(decision, Record):
         decision = rollback.before_failure(state, run, decision)
+    if roster.fallback and isinstance(decision, Record):
+        decision = fallback.unless_sender_goes_on(state, decision, roster)
     return record_first(state, decision, roster) if roster.trials else decision
 
 
@@ -164,11 +167,10 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         return _ask_person(state, run, phase, roster)
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
+    if roster.fallback and not run.fell_back and (why := fallback.let_down(state, run, seat, roster)):
+        return Record(FellBack(state.task, why))
     if run.strikes > roster.second_chances:
-        mistaken = _fault_of(state, run, seat, roster)
-        if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
-            return Record(FellBack(state.task, f"no agent is called {mistaken.receiver!r}"))
-        return fail(run, mistaken)
+        return fail(run, fallback.fault_of(state, run, seat, roster))
     return _ask_model(state, run, phase, limits, seat.agent.checks, roster)
 
 
@@ -191,7 +193,7 @@ def _ask_model(
             phase.not_before,
             limits.max_handoffs > 0 and not run.told and roster.hands_off(state.root, state.agent),
             last,
-            bool(state.chapters) and can_fetch(state.chapters),
+            bool(state.chapters) and bool(refs_of(state.chapters)),
             state.variants,
             checks,
             _news(state, run) if checks and run.checked != state.task else (),
@@ -235,7 +237,7 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
     if (checked := phase.checked) is not None:
         return Record(ContentChecked(state.agent, state.task, "output", checked.verdict, checked.reason))
-    if state.handed is None and run.spoken.given is None:  # no handoff, so no expectations
+    if not run.wishes and run.spoken.given is None:  # nothing is expected
         return Record(RunCompleted(run.id))
     return answers.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
 
@@ -253,18 +255,6 @@ def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | S
             if isinstance(call.phase, Delegated) and (offer := call.phase.offer)
         ]
     return Record(RunCancelled(run.id) if phase.fault is None else RunFailed(run.id, phase.fault))
-
-
-def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
-    """The fault of a model whose calls were wrong too often."""
-    mistake = run.mistake
-    if mistake is not None and mistake.why == "guard":
-        return RefusalFault(state.agent, mistake.reason, mistake.cycle)
-    if mistake is not None and mistake.why in ("receiver", "command"):
-        # A model can hand off to the receivers of its tools, code to any member.
-        possible = seat.transfers if mistake.why == "receiver" else roster.present
-        return ReceiverFault(state.agent, mistake.receiver, possible)
-    return ModelFault(state.agent, mistake.reason if mistake else "its calls could not be carried out")
 
 
 PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[Command]]] = {
@@ -351,7 +341,7 @@ def awaits(state: State, command: str) -> bool:
 
 def _in_turn(turn: Turn, command: str) -> bool:
     call = turn.calls.get(call_of(command))
-    if call is not None and topic_of(command) == Topic.RESULT:
+    if call is not None and topic_of(command) in (Topic.RESULT, Topic.REPAIR):
         return isinstance(call.phase, Offered) and call.phase.problem is None
     if call is not None and topic_of(command) == Topic.END:
         return isinstance(call.phase, Directed) and turn.judged is None

@@ -7,8 +7,8 @@ from changeover.handoffs.strategies import Chapter
 from changeover.ids import Mark, child_id, command_id, handoff_id
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.decide.context import briefing_of
-from changeover.relay.events import ContextPacked, Given, HandoffOffered, Hop, Started, UserSpoke
-from changeover.relay.fold.handoffs import task_of
+from changeover.relay.events import ContextPacked, Given, HandoffOffered, Hop, RollbackRequested, Started, UserSpoke
+from changeover.relay.fold.handoffs import task_of, undone_words
 from changeover.relay.run import Run
 from changeover.relay.state import State
 from changeover.relay.turn import Delegated, OpenCall, Turn
@@ -72,9 +72,10 @@ def _chapters(state: State, packed: ContextPacked) -> tuple[Chapter, ...]:
     return told if packed.left_out is None else (*told, packed.left_out)
 
 
-def call_back(state: State, offer: HandoffOffered, reason: str = "cancelled") -> CancelChild:
-    """The command that cancels a delegate."""
+def call_back(state: State, offer: HandoffOffered, wanted: RollbackRequested | None = None) -> CancelChild:
+    """The command that cancels a delegate, because that was requested or because its sender stops."""
     opening, child = Started(state.root, state.id, state.depth + 1), child_id(state.id, offer.call)
+    why = (undone_words(wanted.reason), wanted.by) if wanted else ("cancelled", offer.sender)
     return CancelChild(
-        command_id(offer.call, Mark.RECALL), state.task, offer.call, child, opening, offer.receiver, reason
+        command_id(offer.call, Mark.RECALL), state.task, offer.call, child, opening, offer.receiver, *why
     )

@@ -267,7 +267,7 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         intent.final,
         intent.max_iterations,
         alternatives=found.alternatives if found else intent.alternatives,
-        expected=intent.expected,
+        expected=intent.expected or (_inherited(run, intent, receiver) if run.wishes or run.spoken.given else None),
         capability=found.capability if found else "",
         queued=found is not None and found.queued and receiver == found.receiver,
         reason=intent.reason,
@@ -279,6 +279,12 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
     offer = _with_deadline(state, offer, intent.timeout, roster)
     follows = run.declined and proposal.origin != "branch"
     return _as_retry(state, run, proposal.call, offer) if follows else offer
+
+
+def _inherited(run: Run, intent: Intent, receiver: str) -> Expected | None:
+    """What is expected of a task that is handed on; nothing if it goes back to the agent that expects it."""
+    wish = run.wish if intent.mode is Mode.TRANSFER else None
+    return wish if wish is not None and wish.sender != receiver else None
 
 
 def _draft_again(
@@ -374,6 +380,8 @@ def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
     strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
+    if strategy.made and not state.chapters:
+        strategy = strategy.for_size(state.scale.weigh(state.thread))
     if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:
         return with_context(state, run, (proposal.turn, proposal.call), offer, strategy, roster)
     # Most transfers: the receiver reads the whole thread. An alternative may have had another strategy before.

@@ -9,8 +9,7 @@ from changeover.facts import HandoffRecord, Mode
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import split_handoff
 from changeover.relay.commands import Record
-from changeover.relay.decide.worn_out import ENGINE
-from changeover.relay.events import HandoffRolledBack, RollbackRequested, RunFailed, RunStopped
+from changeover.relay.events import ENGINE, HandoffRolledBack, RollbackRequested, RunFailed, RunStopped
 from changeover.relay.fold.handoffs import last_words
 from changeover.relay.fold.rollback import record_at
 from changeover.relay.result import error_of, waiting_result

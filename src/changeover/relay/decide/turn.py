@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool, closed
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import Mode
 from changeover.faults import AgentFault
-from changeover.handoffs.strategies import FETCH, can_fetch
+from changeover.handoffs.strategies import FETCH, refs_of
 from changeover.ids import Mark, call_id, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
@@ -18,7 +18,6 @@ from changeover.relay.decide.answers import answer, end
 from changeover.relay.decide.limits import fail, over_limit
 from changeover.relay.decide.offer import Proposal, demanded, from_call, propose
 from changeover.relay.events import CallRefused, ToolFinished
-from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import (
@@ -107,7 +106,7 @@ def _listed(due: Record | SeekApproval) -> Record | Sequence[Command]:
     return due if isinstance(due, Record) else [due]
 
 
-Moves = dict[str, Move]
+Moves = Mapping[str, Move]
 LEADING = frozenset({Directed, Fanned})
 
 
@@ -184,7 +183,7 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
         return AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)
     assert isinstance(phase, Delegated)
     if phase.recalled is not None:
-        return delegates.call_back(state, phase.offer, undone_words(phase.recalled.reason))
+        return delegates.call_back(state, phase.offer, phase.recalled)
     return delegates.run_child(state, run, turn, call, phase, roster)
 
 
@@ -195,8 +194,8 @@ def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -
     move = moves.get(call.call.name)
     if isinstance(move, UseTool):
         return _use_tool(state, run, turn, call, move, seat)
-    if move is None and call.call.name == FETCH and can_fetch(state.chapters):
-        return FetchContext(call.id, state.task, state.root, call.call)
+    if move is None and call.call.name == FETCH and refs_of(state.chapters):
+        return FetchContext(call.id, state.task, state.root, call.call, refs_of(state.chapters))
     if move is None or isinstance(call.phase, Begun):
         return _refuse_unknown(state, call, moves)
     if isinstance(move, ToSpecialist):
@@ -225,7 +224,7 @@ def _use_tool(
         call.call,
         move.declared.at_most_once,
         begun,
-        move.declared.read_only,
+        bool(move.declared.read_only),
     )
 
 

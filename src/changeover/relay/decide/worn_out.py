@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from changeover.ids import call_id
 from changeover.relay.commands import Record
-from changeover.relay.events import CallRefused, HandoffRejected, RollbackRequested, ToolFinished
+from changeover.relay.events import ENGINE, CallRefused, HandoffRejected, RollbackRequested, ToolFinished
 from changeover.relay.state import State
 from changeover.relay.turn import Answered, Asked, Begun, Declined, Delegated, Fanned, Offered, OpenCall, Turn
 
 REASON = "no worker that claimed it finished it"
-ENGINE = "changeover"
-"""The actor of what no person and no worker does."""
 
 
 def given_up(state: State, turn: Turn) -> Record | None:

@@ -14,10 +14,12 @@ from changeover.relay.events.calls import (
     ApprovalRequested,
     ApprovalWaived,
     CallRefused,
+    SkillLoaded,
     ToolFinished,
     ToolStarted,
 )
 from changeover.relay.events.handoffs import (
+    ENGINE,
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
@@ -66,6 +68,7 @@ from changeover.relay.events.runs import (
 )
 
 __all__ = [
+    "ENGINE",
     "SCHEMA",
     "AlternativeRefused",
     "ApprovalDecided",
@@ -110,6 +113,7 @@ __all__ = [
     "RunResumed",
     "RunStarted",
     "RunStopped",
+    "SkillLoaded",
     "Started",
     "TicketLapsed",
     "TicketTaken",
@@ -177,6 +181,7 @@ Event = (
     | TicketLapsed
     | VariantChosen
     | ContentChecked
+    | SkillLoaded
     | FollowUpFailed
     | FollowUpDone
 )

@@ -8,6 +8,7 @@ from msgspec import field
 
 from changeover.facts import RequestKind
 from changeover.guards.approval import Decision, OnExpiry
+from changeover.messages import File
 from changeover.relay.events.runs import Recordable
 from changeover.tools.command import Directive
 
@@ -32,6 +33,16 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     directive: Directive | None = None
     read_only: bool = False
     """Whether the tool is declared to change nothing."""
+    files: tuple[File, ...] = ()
+
+
+class SkillLoaded(Recordable, frozen=True, tag="skill_loaded"):
+    """An agent loaded a skill: the result of its call is the text of the instructions."""
+
+    call: str
+    task: int
+    skill: str
+    text: str
 
 
 class CallRefused(Recordable, frozen=True, tag="call_refused"):

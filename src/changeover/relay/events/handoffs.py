@@ -14,6 +14,8 @@ from changeover.handoffs.strategies import ALL, FALLBACK, Chapter, Full, Message
 from changeover.messages import Message
 from changeover.relay.events.runs import Recordable
 
+ENGINE = "changeover"
+"""The actor of what no agent, worker or person does: a deadline, a lapsed lease, a limit, an open circuit."""
 SHOWN = {Full.name: ALL, MessageOnly.name: 0}
 
 
@@ -148,7 +150,7 @@ class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
     receiver: str
     mode: Mode = Mode.TRANSFER
     by: str = ""
-    """The person or worker that accepted, if one did."""
+    """The person or worker that accepted, else the receiver; empty in old logs."""
     deadline: float | None = None
     """Time until which a delegate has to return."""
     estimate: float | None = None
@@ -167,6 +169,7 @@ class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
     suggested: str = ""
     """The receiver that the rejecting one suggests."""
     by: str = ""
+    """The person or worker that rejected it, else the receiver, or ENGINE if none was asked; empty in old logs."""
     worn_out: bool = False
     """Whether workers claimed it too often without an answer."""
     own: bool = False
@@ -214,6 +217,8 @@ class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
     """Whether other candidates are asked first, so that this offer is over."""
     misfits: tuple[str, ...] = ()
     """What is wrong with needed context variables that are there, but of another type."""
+    by: str = ""
+    """The worker that answered, else the receiver; empty in old logs."""
 
     @property
     def words(self) -> str:
@@ -234,6 +239,8 @@ class HandoffExpired(Recordable, frozen=True, tag="handoff_expired"):
     spent: Spent = Spent()
     partial: str = ""
     """The last words of a delegate that was not done."""
+    by: str = ""
+    """ENGINE; empty in old logs."""
 
 
 class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
@@ -259,6 +266,8 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     workflow_state: dict[str, Any] = field(default_factory=dict)
     partial: str = ""
     """The last words of a delegate that failed."""
+    by: str = ""
+    """The agent, worker or person that gave the response, failed, or called the delegate back; empty in old logs."""
 
 
 class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
@@ -337,6 +346,8 @@ class RepairAsked(Recordable, frozen=True, tag="repair_asked"):
 
     task: int
     problem: str
+    call: str = ""
+    """The handoff, if a person answered it as a delegate."""
 
 
 class TicketTaken(Recordable, frozen=True, tag="ticket_taken"):
@@ -352,6 +363,6 @@ class TicketLapsed(Recordable, frozen=True, tag="ticket_lapsed"):
     ticket: str
     reason: str
     by: str = ""
-    """The worker, if it returned the ticket itself."""
+    """The worker, if it returned the ticket itself, else ENGINE; empty in old logs."""
     worn_out: bool = False
     """Whether that happened too often, so that a person is asked."""

@@ -37,7 +37,8 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
         if event.own:
             _remember(state, run, call, offered.offer)
         at = (offered.offer, offered.lasts, event.reason)
-        who, how = (event.suggested, event.by), (offered.commanded, event.worn_out)
+        person = event.by if offered.verdict is not None else ""
+        who, how = (event.suggested, person), (offered.commanded, event.worn_out)
         turn.move(call, Declined(*at, (), *who, *how, tripped=offered.tripped))
 
 
@@ -81,6 +82,8 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
     undone = not isinstance(phase, Declined) and rolls_back(run, phase.offer, "on_timeout")
     if undone:
         state.undoing.failed[event.call] = event.partial
+    else:
+        run.let_down = f"{event.receiver} did not do it: {event.reason}"
     if isinstance(phase, Delegated):
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)

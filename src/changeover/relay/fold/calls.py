@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from changeover.facts import DelegateResult
 from changeover.ids import handoff_id
-from changeover.relay.events import CallRefused, ReceiverChosen, ToolFinished, ToolStarted
+from changeover.relay.events import CallRefused, ReceiverChosen, SkillLoaded, ToolFinished, ToolStarted
 from changeover.relay.run import Acting, Run, Stopping
 from changeover.relay.turn import BEGUN, Declined, Directed, Fanned, Fresh, OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
@@ -41,7 +41,11 @@ def finish(state: State, run: Run, event: ToolFinished) -> None:
     if directive is not None and directive.leads:
         turn.move(call, Directed(directive, text, turn.agent))
         return
-    state.answer(run, turn, call, text, event.ok)
+    state.answer(run, turn, call, text, event.ok, event.files)
+
+
+def load_skill(state: State, run: Run, event: SkillLoaded) -> None:
+    finish(state, run, ToolFinished(event.call, event.task, event.text, read_only=True))
 
 
 def _is_news(state: State, run: Run, call: OpenCall, event: ToolFinished, before: Travelling) -> bool:

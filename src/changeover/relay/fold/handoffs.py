@@ -28,7 +28,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.fold.calls import dropped, edited
-from changeover.relay.run import Acting, Run, Stopping, Task, Thinking
+from changeover.relay.run import Acting, Run, Stopping, Task, Thinking, declared_by
 from changeover.relay.turn import Answered, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn, way_of
 from changeover.tools.command import Directive
 
@@ -260,12 +260,14 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
     call.phase = Answered(f"transferred to {offer.receiver}{more}")
     state.add(*turn.results())
-    run.strikes, run.phase = 0, Thinking(str(state.position))
+    run.strikes, run.let_down, run.phase = 0, "", Thinking(str(state.position))
     run.ticket, run.worn_out = handoff_id(state.id, offer.call) if offer.queued else "", False
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
     state.undoes = offer.policy is not None and offer.policy.on_failure == "rollback"
     state.handoffs.append(record_of(state.id, task_id(state.id, state.position), run, call, offered))
+    if offer.expected is not None or run.wishes:
+        run.wishes[offer.call] = offer.expected and declared_by(offer.expected, offer.sender, call.call.name)
     run.agents.add(offer.receiver)
     before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
     run.trail.append(
@@ -313,6 +315,8 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     state.update(turn, call, Directive(artifacts=event.artifacts, workflow_state=event.workflow_state))
     if isinstance(event.fault, LimitFault) and event.fault.limit not in OWN_LIMITS:
         run.struck = event.fault
+    elif not (event.success or event.cancelled or event.declined or event.call in state.undoing.failed):
+        run.let_down = f"{event.receiver} failed: {event.error}"
     if delegated.offer.final and event.success:
         # Its answer becomes the run's answer when every other call of the turn is done.
         turn.move(call, Directed(Directive(end=True, output=event.response), text, event.author or event.receiver))

@@ -39,6 +39,7 @@ from changeover.relay.events import (
     VariantChosen,
 )
 from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of, trail_to
+from changeover.relay.fold.rollback import return_failed
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
@@ -219,6 +220,7 @@ def give_back(state: State, run: Run, event: FunctionReturned) -> None:
     state.work.begin()
     state.returned, run.verdict = (), None
     if event.directive is None:
+        run.by = event.by
         state.add(Assistant(event.agent, event.text))
         run.phase = Replied(event.text, state.position)
     else:
@@ -234,6 +236,7 @@ def give_up(state: State, run: Run, event: FunctionFailed) -> None:
     run.verdict = None
     state.work.begin()
     if isinstance(run.phase, Thinking):
+        run.by = event.by
         fault = WorkerFault if event.by else FunctionFault
         run.phase = Broken(fault(event.agent, event.reason))
 
@@ -251,11 +254,12 @@ def judge(state: State, run: Run, event: ResultJudged) -> None:
 
 
 def repair(state: State, run: Run, event: RepairAsked) -> None:
-    if not isinstance(run.phase, Replied):
-        return
-    run.repairs += 1
-    state.add(Note(event.problem, "changeover"))
-    run.phase = Thinking(str(state.position))
+    if isinstance(run.phase, Replied):
+        run.repairs, run.by = run.repairs + 1, ""
+        state.add(Note(event.problem, "changeover"))
+        run.phase = Thinking(str(state.position), problem=event.problem)
+    elif (found := run.find(event.call, Offered)) and isinstance(offered := found[1].phase, Offered):
+        found[0].move(found[1], replace(offered, verdict=None, problem=None, repair=event.problem))
 
 
 def limit(state: State, run: Run, event: TierChosen) -> None:
@@ -271,7 +275,9 @@ def try_out(state: State, run: Run, event: VariantChosen) -> None:
 
 def fall_back(state: State, run: Run, event: FellBack) -> None:
     run.fell_back = run.told = True
-    if isinstance(run.phase, Thinking):
+    if event.agent and state.leg >= 0:
+        return_failed(state, run, event)
+    elif isinstance(run.phase, Thinking):
         run.strikes = 0
         state.add(Note(f"{event.reason}; go on by yourself", "changeover"))
 
@@ -299,6 +305,7 @@ def call_off(state: State, run: Run, event: CancelRequested) -> None:
         return
     state.returning = None  # a cancelled run does not go back to a sender
     if not isinstance(run.phase, Stopping):
+        run.by = event.by
         _stop(run, Stopping(None, run.phase.turn if isinstance(run.phase, Acting) else None))
 
 
@@ -323,6 +330,7 @@ def call_off_waiting(state: State, event: CancelRequested) -> None:
     for id, spoken in [each for each in state.inbox if event.run in (0, each[0])]:
         state.inbox.remove((id, spoken))
         run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
+        run.by = event.by
         who = spoken.agent or state.agent
         name = state.names.get(who, who)
         end = Outcome(run, who, "", [], None, state.at, state.travelling, None, cancelled=True, name=name)

@@ -40,6 +40,7 @@ from changeover.relay.events import (
     FunctionReturned,
     ModelFailed,
     ModelReplied,
+    SkillLoaded,
     ToolFinished,
     ToolStarted,
 )
@@ -202,8 +203,10 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     except TROUBLE as error:
         let_go(error)
         return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
+    if outcome.skill:
+        return SkillLoaded(command.id, task, outcome.skill, outcome.text)
     came = (outcome.text, outcome.ok, False, dropped, outcome.directive)
-    return ToolFinished(command.id, task, *came, command.read_only)
+    return ToolFinished(command.id, task, *came, command.read_only, outcome.files)
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:

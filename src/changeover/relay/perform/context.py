@@ -12,22 +12,13 @@ from changeover.agent.moves import misfit_words
 from changeover.errors import ModelError
 from changeover.facts import Mode
 from changeover.handoffs.briefing import cut_part, too_large
-from changeover.handoffs.reference import (
-    SCHEME,
-    Document,
-    body_of,
-    cut,
-    overview,
-    read_body,
-    read_section,
-    search,
-    sections_of,
-)
-from changeover.handoffs.strategies import FETCH, Chapter, PackedContext, Recent
+from changeover.handoffs.document import Archive, Document, body_of, read_body
+from changeover.handoffs.reference import SCHEME
+from changeover.handoffs.strategies import FETCH, Chapter, ContextStrategy, PackedContext, Recent
 from changeover.handoffs.template import render
 from changeover.handoffs.tokens import count, weight
 from changeover.ids import context_id, root_of
-from changeover.messages import Note, Reply, User, copied_messages
+from changeover.messages import Note, Reply, User, copied_messages, inline
 from changeover.relay.commands import FetchContext, PackContext
 from changeover.relay.events import CallRefused, ContextPacked, ToolFinished
 from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, within, words_of
@@ -77,18 +68,25 @@ class PackEffects:
 
 
 async def pack_context(world: World, command: PackContext) -> ContextPacked:
-    """What the strategy made; if it failed, the error, and the receiver gets the last messages."""
-    offer, strategy, effects = command.offer, command.strategy, PackEffects(world, command)
-    event = ContextPacked(offer.call, command.task, strategy.logged_as)
-    try:
-        packed = await strategy.pack(command.handover, effects)
-        if packed.messages and offer.mode is Mode.TRANSFER:
-            return replace(event, messages=packed.messages, after=weight(*packed.messages))
-        packed = _storable(packed)
-        briefing, left_out = await _briefing(command, packed, effects)
-    except TROUBLE as error:
-        let_go(error)
-        return replace(event, strategy=Recent.name, after=command.fallback, error=words_of(error))
+    """What the strategy made. If it failed, the error, and what its fallback made, or else the last messages."""
+    strategy, error = command.strategy, ""
+    for each in filter(None, (strategy, strategy.fallback)):
+        try:
+            return replace(await _packed(command, each, PackEffects(world, command)), error=error)
+        except TROUBLE as trouble:
+            let_go(trouble)
+            error = error or words_of(trouble)
+    return ContextPacked(command.offer.call, command.task, Recent.name, command.fallback, error=error)
+
+
+async def _packed(command: PackContext, strategy: ContextStrategy, effects: PackEffects) -> ContextPacked:
+    """What a strategy made."""
+    packed = await strategy.pack(command.handover, effects)
+    event = ContextPacked(command.offer.call, command.task, strategy.logged_as)
+    if packed.messages and command.offer.mode is Mode.TRANSFER:
+        return replace(event, messages=packed.messages, after=weight(*packed.messages))
+    packed = _storable(packed)
+    briefing, left_out = await _briefing(command, packed, effects)
     return replace(
         event,
         after=_weight(command, briefing),
@@ -136,10 +134,11 @@ async def _fitting(
     whole, most = too_large(parts, command.room)
     if not whole:
         return parts, None
-    document = Document(tuple(map(text_of, whole.values())))
+    names = tuple(f"the {name.replace('_', ' ')}" for name in whole)
+    document = Document(tuple(map(text_of, whole.values())), authors=names)
     ref = f"{SCHEME}{await effects.store(body_of(document), None)}"
     cut = {name: cut_part(name, text, most, ref) for name, text in whole.items()}
-    return {**parts, **cut}, Chapter(ref=ref, sections=sections_of(document), messages=len(whole))
+    return {**parts, **cut}, Chapter(ref=ref, messages=len(whole))
 
 
 def _weight(command: PackContext, briefing: str) -> int:
@@ -150,72 +149,65 @@ def _weight(command: PackContext, briefing: str) -> int:
     return weight(User(handover.request), Note(briefing, handover.sender))
 
 
-MOST = 2_000
-"""Largest answer in tokens for a section that was asked for by name."""
-FOUND = 800
-"""Largest answer in tokens for a query; the best passages come first."""
-
 DEFINITION = ToolDefinition(
     name=FETCH,
-    description="Read what was said before you took over. Give a section, or say what you look for in a query; without"
-    " both you get an overview.",
+    description="Search or read what was said before you took over: with a query all of it is searched. Without query"
+    " and section you get an overview.",
     parameters={
         "type": "object",
         "properties": {
-            "ref": {"type": "string", "description": f"The address that you were given, {SCHEME}…"},
-            "section": {"type": "string", "description": "A section by its name, for example: messages 1-20"},
-            "query": {"type": "string", "description": "Words that what you look for has in it."},
+            "query": {"type": "string", "description": "Words of what you look for, in the language it was said in."},
+            "section": {"type": "string", "description": "What to read on, for example: passages 12-20"},
+            "ref": {"type": "string", "description": f"Only this address, {SCHEME}…"},
         },
-        "required": ["ref"],
         "additionalProperties": False,
     },
 )
 
 
 async def fetch_context(world: World, command: FetchContext) -> ToolFinished | CallRefused:
-    """Read the section or the query that the agent asked for, or refuse it."""
+    """Read what the agent asked for, or refuse it."""
     args = command.call.args
     if wrong := _misfit(args):
         return CallRefused(command.id, command.task, misfit_words(FETCH, wrong), "arguments")
     ref, section, query = (str(args.get(name) or "") for name in ("ref", "section", "query"))
-    id = ref.removeprefix(SCHEME)
-    kept = await world.contexts.get(command.root, id) if world.contexts else None
+    documents: list[Document] = []
+    why = ""
+    for each in (ref,) if ref else command.refs:
+        found = await _stored(world, command.root, each)
+        why, documents = (found, documents) if isinstance(found, str) else (why, [*documents, found])
+    if not documents:
+        return ToolFinished(command.id, command.task, why, ok=False)
+    text, sections = await in_thread(partial(_read, documents, section, query))
+    if text is None:
+        return ToolFinished(
+            command.id, command.task, f"there is no section {inline(section)}; sections: {sections}", ok=False
+        )
+    return ToolFinished(command.id, command.task, text_of(text), read_only=True)
+
+
+async def _stored(world: World, root: str, ref: str) -> Document | str:
+    """A stored document, or why it cannot be read."""
+    kept = await world.contexts.get(root, ref.removeprefix(SCHEME)) if world.contexts else None
     if kept is None:
-        return _refused(command, f"there is no {ref} in this conversation; use an address as it was given to you")
+        return f"there is no {inline(ref)} in this conversation; use an address as it was given to you, or none"
     if kept.expires_at is not None and kept.expires_at <= world.clock.now():
-        return _refused(command, f"{ref} has expired; go on with what you were told, or ask the user")
-    document = read_body(kept.body)
-    found = await in_thread(partial(_looked_up, document, section, query))
-    if found is None:
-        known = ", ".join(sections_of(document))
-        return _refused(command, f"there is no section {section!r} in {ref}; its sections: {known}")
-    text = found or f"nothing in {ref} fits {query!r}; try other words"
-    return ToolFinished(command.id, command.task, text, read_only=True)
+        return f"{ref} has expired; go on with what you were told, or ask the user"
+    return read_body(kept.body)
+
+
+def _read(documents: list[Document], section: str, query: str) -> tuple[str | None, str]:
+    archive = Archive(documents, _by_words)
+    return archive.read(section, query), archive.sections
 
 
 def _misfit(args: dict[str, object]) -> str:
     if unknown := args.keys() - DEFINITION.parameters["properties"].keys():
-        return f"it takes ref, section and query, not {', '.join(sorted(unknown))}"
+        return f"it takes query, section and ref, not {', '.join(sorted(unknown))}"
     wrong = [name for name, value in args.items() if value is not None and not isinstance(value, str)]
-    if wrong:
-        return f"{', '.join(wrong)}: give a text"
-    return "" if args.get("ref") else f"ref: give an address, {SCHEME}…"
+    return f"{', '.join(wrong)}: give a text" if wrong else ""
 
 
-def _refused(command: FetchContext, why: str) -> ToolFinished:
-    return ToolFinished(command.id, command.task, why, ok=False)
-
-
-def _looked_up(document: Document, section: str, query: str) -> str | None:
-    """The text of a section, a query or an overview; None if there is no such section."""
-    if section:
-        text = read_section(document, section)
-        if text is None or not query:
-            return None if text is None else cut(text, MOST)
-        document = Document(tuple(text.splitlines()))
-    return search(document, query, _ranked, FOUND) if query else overview(document, MOST)
-
-
-def _ranked(passages: Sequence[str], query: str) -> list[int]:
-    """Indexes of the passages that match the query, best first."""
-    return [int(index) for index, _ in rank(query, {str(index): text for index, text in enumerate(passages)})]
+def _by_words(query: str, texts: Sequence[str]) -> dict[int, float]:
+    """The scores of texts that have a word of a query, or a synonym."""
+    return {int(index): score for index, score in rank(query, {str(index): text for index, text in enumerate(texts)})}

@@ -42,17 +42,19 @@ async def ask(world: World, command: AskReceiver) -> Answered:
         return answered(command, Rejected(f"it could not answer: {words_of(error)}"))
 
 
-def answered(command: AskReceiver, answer: Answer, own: bool = False) -> Answered:
-    """The answer as an event; `own` if the receiver gave it, and not its load or its absence."""
+def answered(command: AskReceiver, answer: Answer, by: str = "", own: bool = False) -> Answered:
+    """The answer as an event, by the receiver unless somebody else gives it; `own` if the receiver gave it, and not its
+    load or its absence."""
     offer, who = command.offer, (command.offer.call, command.task, command.offer.receiver)
+    by = by or offer.receiver
     match answer:
         case Accepted(estimated_completion=estimate):
             deadline = command.deadline if offer.mode is Mode.DELEGATE else None
-            return HandoffAccepted(*who, offer.mode, deadline=deadline, estimate=estimate)
+            return HandoffAccepted(*who, offer.mode, by, deadline, estimate)
         case Rejected(reason=reason, suggested_alternative=suggested):
-            return event_of(HandoffRejected(*who, reason, suggested or "", own=own))
+            return event_of(HandoffRejected(*who, reason, suggested or "", by, own=own))
         case Conditional(needs_more_context=context, needs_permission=permission):
-            return event_of(HandoffConditional(*who, context, permission, offer.brokered))
+            return event_of(HandoffConditional(*who, context, permission, offer.brokered, by=by))
         case _:
             assert_never(answer)
 
@@ -74,7 +76,7 @@ async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
 
 def _expects(roster: Roster, command: JudgeResult) -> Any:
     """The declared expectations with their functions; those of the event if the declaration is gone."""
-    move = roster.move_of(command.sender, command.tool)
+    move = roster.move_of(command.expected.sender, command.expected.tool)
     if isinstance(move, DECLARED) and move.declared.expects is not None:
         return move.declared.expects
     from changeover.handoffs.package import Expectations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from changeover.facts import Mode
-from changeover.ids import call_of, child_id, handoff_id, topic_id
+from changeover.ids import Topic, call_of, child_id, handoff_id, topic_id
 from changeover.relay.events import (
+    ENGINE,
     AlternativeRefused,
     ContextPacked,
     FollowUpFailed,
@@ -80,7 +81,7 @@ def fall_back(sheet: Sheet, event: TicketLapsed) -> None:
     sheet.rows["fallen_handoffs"].append((event.ticket,))
     if _is_current(sheet, event.ticket):
         sheet.touch()
-    who = f"{event.by} let go of it" if event.by else "it fell back"
+    who = "it fell back" if event.by in ("", ENGINE) else f"{event.by} let go of it"
     sheet.note("status_change", f"{who}: {event.reason}")
 
 
@@ -102,7 +103,7 @@ def _is_current(sheet: Sheet, ticket: str) -> bool:
     return sheet.state.run is not None and sheet.state.run.ticket == ticket
 
 
-ASIDE = ("task", "permission", "escalation")
+ASIDE = ("task", "permission", "escalation", Topic.REPAIR)
 """The topics of requests to people about a handoff."""
 
 

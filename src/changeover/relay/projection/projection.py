@@ -47,6 +47,7 @@ from changeover.relay.events import (
     RunResumed,
     RunStarted,
     RunStopped,
+    SkillLoaded,
     Started,
     TicketLapsed,
     TicketTaken,
@@ -125,6 +126,9 @@ def _try_out(sheet: Sheet, event: VariantChosen) -> None:
 
 def _fall_back(sheet: Sheet, event: FellBack) -> None:
     sheet.say(("error", event.reason, sheet.task(event.task), sheet.agent, None))
+    if event.agent:
+        sheet.rows["withdrawn_approvals"].append((sheet.id,))
+        sheet.touch()
 
 
 def _check(sheet: Sheet, event: ContentChecked) -> None:
@@ -149,6 +153,11 @@ def _misjudge(sheet: Sheet, event: RuleFailed) -> None:
 
 def _finish_tool(sheet: Sheet, event: ToolFinished) -> None:
     sheet.say(("tool_result", result_words(event), sheet.task(event.task), sheet.agent, event.call))
+
+
+def _load_skill(sheet: Sheet, event: SkillLoaded) -> None:
+    content = as_json({"skill": event.skill, "text": event.text})
+    sheet.say(("skill_load", content, sheet.task(event.task), sheet.agent, event.call))
 
 
 def _refuse(sheet: Sheet, event: CallRefused) -> None:
@@ -176,6 +185,7 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     FunctionFailed: _err,
     ToolStarted: _nothing,
     ToolFinished: _finish_tool,
+    SkillLoaded: _load_skill,
     CallRefused: _refuse,
     HandoffOffered: _nothing,
     ContextPacked: handoffs.pack,

@@ -161,11 +161,17 @@ class MemoryQueue:
             self._announce(slot)
             return True
 
-    async def worn_out(self, most: int, team: str | None = None) -> list[Queued]:
+    async def lapsed(self, least: int, team: str | None = None) -> list[Queued]:
         with self._lock:
             now = self._now()
-            worn = [each for each in self._tried.values() if each.attempts >= most and each.idle(now)]
-            return _listed((each for each in worn if team in (None, each.ticket.team)), now)
+            free = [each for each in self._tried.values() if each.attempts >= least and each.idle(now)]
+            return _listed((each for each in free if team in (None, each.ticket.team)), now)
+
+    async def lease_left(self) -> float | None:
+        with self._lock:
+            now = self._now()
+            ends = (lease[0] - now for lease in self._leases if lease[0] > now and _is_current(lease))
+            return min(ends, default=None)
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:
         with self._lock:

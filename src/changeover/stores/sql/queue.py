@@ -62,8 +62,12 @@ class SqlQueue:
     async def give_back(self, claim: Claim, counted: bool) -> bool:
         return await self._store.write(self._write, GiveBack(claim, counted), False)
 
-    async def worn_out(self, most: int, team: str | None = None) -> list[Queued]:
-        return [queued_of(row) for row in await self._store.rows(self._sql.worn_out(most=most, team=team))]
+    async def lapsed(self, least: int, team: str | None = None) -> list[Queued]:
+        return [queued_of(row) for row in await self._store.rows(self._sql.lapsed(least=least, team=team))]
+
+    async def lease_left(self) -> float | None:
+        [(left,)] = await self._store.rows(self._sql.lease_left())
+        return None if left is None else float(left)
 
     async def retry(self, ticket: str, offered: bool = False) -> bool:
         return await self._store.write(self._write, Retry(ticket, offered), False)

@@ -70,8 +70,9 @@ class QueueStatements:
         queued = sa.select(*TICKET, t.attempts, *owner, t.rests).order_by(*ORDER)
         self.all = say(queued)
         self.one = say(queued.where(t.id == bind("ticket")))
-        worn = queued.where(t.attempts > ZERO, t.attempts >= bind("most", sa.Integer), of_team(t.team))
-        self.worn_out = say(worn.where(sa.or_(t.owner.is_(None), LAPSED)))
+        tried = queued.where(t.attempts > ZERO, t.attempts >= bind("least", sa.Integer), of_team(t.team))
+        self.lapsed = say(tried.where(sa.or_(t.owner.is_(None), LAPSED)))
+        self.lease_left = say(sa.select(sa.func.min(t.until) - now()).where(HELD, IN_TIME))
 
     def _entries(self, say: Compiler) -> None:
         this = t.id == bind("ticket")

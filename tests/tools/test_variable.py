@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from changeover import Agent, Team, Variable, handoff
-from changeover.agent.variable import TYPES, compile_variables, variable_faults
 from changeover.errors import MisconfiguredError
 from changeover.testing import ScriptedModel, hands_off, says
+from changeover.tools.variable import TYPES, compile_variables, variable_faults
 
 
 class Address(BaseModel):
