@@ -88,6 +88,8 @@ class Watcher:
             case HandoffReturned(call=call, success=success):
                 if (id := f"{state.id}:{call}") in self._recalled and not success:
                     self.undone.append(f"{id}<")
+            case _:
+                pass
 
     def check(self) -> None:
         """Each task has exactly one owner."""
