@@ -1,8 +1,8 @@
 """Everything that the README and the docs show in Python runs, and prints what they say it prints.
 
 The blocks of a page run in order and share their names, as if typed one after another; tests they define run as well.
-An output block counts as a promise where `<!-- prints -->` stands above it. Code of other libraries, which does not run,
-stands in blocks of the language `py`.
+An output block counts as a promise where `<!-- prints -->` stands above it. Code that needs other libraries is in
+blocks of the language `py`, which do not run.
 """
 
 import asyncio
