@@ -20,6 +20,7 @@ from changeover import (
     Rejected,
     Rule,
     RunResult,
+    Skill,
     Team,
     TicketClaim,
     Variable,
@@ -198,6 +199,15 @@ async def takes_part(hooks: dict[str, Any]) -> None:
     await team.close()
 
 
+async def loads_a_skill(hooks: dict[str, Any]) -> None:
+    """A run whose agent loads a skill."""
+    script = {"a": [calls(("load_skill", {"skill": "greeting"})), says("Hello.")]}
+    skill = Skill("greeting", description="How to greet.", instructions="Say hello.")
+    team = Team([Agent("a", skills=[skill])], model=ScriptedModel(script), hooks=hooks)
+    await team.run("go")
+    await team.close()
+
+
 async def is_checked(hooks: dict[str, Any]) -> None:
     """A run whose message is refused by a check."""
     checks = [lambda content: Deny("No.")]
@@ -218,6 +228,7 @@ async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     await is_left_alone(dict.fromkeys(EVENTS, noticed.append))
     await takes_part(dict.fromkeys(EVENTS, noticed.append))
     await is_checked(dict.fromkeys(EVENTS, noticed.append))
+    await loads_a_skill(dict.fromkeys(EVENTS, noticed.append))
     assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
 
 
