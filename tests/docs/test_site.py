@@ -86,6 +86,16 @@ def test_the_site_builds_strictly_and_every_link_leads_somewhere_without_another
     assert sorted(names - reference) == []
 
 
+def test_a_dead_link_and_a_resource_of_another_host_are_noticed(tmp_path: Path):
+    (tmp_path / "index.html").write_text(
+        '<a href="gone/">x</a><a href="#top">x</a><h1 id="here"></h1><a href="#here">x</a>'
+        '<a href="https://example.org">x</a><script src="//cdn.example.org/x.js"></script>'
+    )
+    (tmp_path / "style.css").write_text("@import 'https://fonts.example.org/a.css';")
+    assert broken(tmp_path) == ["/index.html: gone/", "/index.html: #top"]
+    assert foreign(tmp_path) == ["index.html: //cdn.example.org/x.js", "https://fonts.example.org/a.css"]
+
+
 def test_every_page_is_in_the_navigation():
     listed = re.findall(r'= "(\S+\.md)"', (ROOT / "zensical.toml").read_text())
     pages = [file.relative_to(ROOT / "docs").as_posix() for file in (ROOT / "docs").rglob("*.md")]
