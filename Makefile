@@ -18,7 +18,8 @@ INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(RUN) pi
 # One more than there are processors: many tests wait, for processes that start or leases that end.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 # Snapshots are compared but not rewritten when tests run in parallel; saying so spares its notice.
-PYTEST := $(RUN) pytest -q -n $(WORKERS) --dist worksteal --inline-snapshot=disable
+# Native tracebacks: CPython 3.11 can crash while pytest parses source to format its own.
+PYTEST := $(RUN) pytest -q --tb=native -n $(WORKERS) --dist worksteal --inline-snapshot=disable
 
 # Thousands of deaths that need nothing but time, so they go side by side; processes that are killed have leases to keep.
 STORIES := tests/crash/test_stories.py

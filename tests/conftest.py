@@ -1,8 +1,5 @@
 """How Hypothesis runs here: no deadline per example, and the same examples each time in CI.
 
-Tests of behaviour that is wanted and not built yet are marked xfail and strict. They run only with CHANGEOVER_WANTED=1:
-a test that fails may leave a store open, and CPython 3.11 can crash while pytest formats its failure.
-
 A test that stands still fails, and reports the stacks of all tasks beside those of all threads.
 
 Assertions in stories are explained as those in tests are; this has to be said before anybody imports them.
@@ -25,15 +22,6 @@ settings.load_profile("changeover")
 
 for path in (Path(__file__).parent / "stories").glob("[a-z]*.py"):
     pytest.register_assert_rewrite(f"tests.stories.{path.stem}")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out tests that are expected to fail, unless the caller asks for them."""
-    if "CHANGEOVER_WANTED" in os.environ:
-        return
-    for item in items:
-        for mark in list(item.iter_markers("xfail")):
-            item.add_marker(pytest.mark.xfail(reason=mark.kwargs.get("reason", ""), run=False), append=False)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)

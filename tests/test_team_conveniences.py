@@ -30,12 +30,8 @@ __all__ = ["any_store", "postgres", "sqlite_file"]
 SCRIPT = {"triage": [hands_off("billing", "refund")], "billing": [says("Refunded.")]}
 
 
-def missing(what: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=what)
-
-
 def desk(*members: Agent, script: Any = None, **options: Any) -> Any:
-    """Any: what is called here does not exist yet."""
+    """A team of these members, or of triage and billing."""
     return Team(members or (Agent("triage"), Agent("billing")), model=ScriptedModel(script or SCRIPT), **options)
 
 

@@ -1,7 +1,8 @@
 """Everything that the README and the docs show in Python runs, and prints what they say it prints.
 
 The blocks of a page run in order and share their names, as if typed one after another; tests they define run as well.
-An output block counts as a promise where `<!-- prints -->` stands above it.
+An output block counts as a promise where `<!-- prints -->` stands above it. Code that needs other libraries is in
+blocks of the language `py`, which do not run.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/changeover"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```$(?:\n+<!-- prints -->\n```(?:text|console)\n(?P<output>.*?)^```$)?", re.M | re.S
 )

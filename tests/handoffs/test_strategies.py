@@ -29,7 +29,7 @@ class Minutes(ContextStrategy, frozen=True):
         reply = await effects.ask_model("Write minutes.", handover.request, timeout=5)
         id = await effects.store(reply.text, expires=None)
         lines = await effects.run(reply.text.upper)
-        return PackedContext(text=f"{self.title}: {lines} ({len(id) > 0})", usage=reply.usage)
+        return PackedContext(text=f"{self.title}: {lines} ({len(id) > 0})")
 
 
 class LastTwo(ContextStrategy, frozen=True):

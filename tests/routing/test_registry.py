@@ -98,7 +98,7 @@ def test_an_agent_that_accepts_no_handoffs_is_not_available():
 
 @pytest.mark.parametrize("change", [Registry.without, Registry.enabled, Registry.disabled])
 def test_changing_an_unknown_agent_raises(change):
-    with pytest.raises(UnknownAgentError, match="no agent is called 'dba'; this team has: db, py"):
+    with pytest.raises(UnknownAgentError, match=r"no agent is called 'dba'; did you mean 'db'\? This team has: db, py"):
         change(Registry([PY, DB]), "dba")
 
 

@@ -154,6 +154,13 @@ async def the_cost_of_a_summary_counts(stage: Stage) -> None:
 
 
 @story
+async def a_summary_that_is_of_no_use_costs_what_it_cost(stage: Stage) -> None:
+    _, result = await seen(stage, Summary(whole_up_to=0), Reply(text=" ", usage=Usage(100, 10, 1, 0.5)))
+    assert result.handoff_chain[0].strategy == "reference"
+    assert result.usage.total_tokens == 110
+
+
+@story
 async def a_summary_that_cannot_be_made_is_replaced_by_a_reference_visibly(stage: Stage) -> None:
     troubles: list[tuple[Any, str]] = [
         (fails("out of order", retryable=False), "out of order"),

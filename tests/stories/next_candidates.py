@@ -1,20 +1,25 @@
-"""Stories of handoffs that cannot be made: other agents that can do it are tried, then the fallback, else a person."""
+"""Stories of handoffs that cannot be made: other agents that can do it are tried, then a person is asked."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Command, Member, Reject, Rejected, Team, delegate, handoff
+from changeover import (
+    Agent,
+    Command,
+    Member,
+    Reject,
+    Rejected,
+)
 from changeover.errors import HandoffRefusedError
 from changeover.messages import Message, ToolResult
-from changeover.testing import Reply, calls, delegates, fails, hands_off, says
+from changeover.testing import Reply, calls, delegates, hands_off, says
 from tests.stories.answers import chain, declines, tries
-from tests.stories.delegates import asks, boss, cast
+from tests.stories.delegates import boss, cast
 from tests.stories.offers import DONE, MODES, attempts, office, package
 from tests.stories.service import brings, brought, came, pulled
 from tests.stories.service import declines as rejects
 from tests.stories.settled_tickets import DEPUTY
 from tests.stories.stage import CONVERSATION, Stage, story
-from tests.stories.wanted import wanted
 
 NEEDS: dict[str, Any] = {"required_capabilities": ("counting",)}
 
@@ -139,52 +144,6 @@ async def an_escalation_path_comes_before_the_registry(stage: Stage) -> None:
     members = [counter("clerk", says_no=True), counter("able"), Agent("deputy", handoffs=())]
     result = await office(stage, *members).offer(package(context=DEPUTY, **NEEDS))
     assert came(result) == ("deputy", "RETURNED", "Four.")
-
-
-def alone(stage: Stage, *members: Member, way: Any = None, **parts: Any) -> Team:
-    """A sender that falls back: it answers with the tools that it has left once a handoff could not be made."""
-    sender = Agent("triage", handoffs=[way or handoff("billing")])
-    model = cast(**{"triage": tries(hands_off("billing", "refund")), "billing": says("Refunded."), **parts})
-    return stage.team([sender, *members], model, fallback=True)
-
-
-def without_tools(stage: Stage, agent: str = "triage") -> bool:
-    """Whether the agent's last request offered no handoff."""
-    return not any(tool.receivers for tool in stage.requests(agent)[-1].tools)
-
-
-@wanted("fallback does not act after one rejection with nobody left")
-async def the_sender_falls_back_after_one_rejection_with_nobody_left(stage: Stage) -> None:
-    team = alone(stage, Agent("billing", accepts=lambda package: Rejected("closed"), handoffs=()))
-    result = await stage.say(team, "charged twice")
-    assert (result.status, result.final_agent, result.fell_back) == ("completed", "triage", True)
-    assert without_tools(stage)
-
-
-@wanted("fallback does not act with an open breaker")
-async def the_sender_falls_back_when_the_breaker_is_open(stage: Stage) -> None:
-    team = alone(stage, Agent("billing", handoffs=()))
-    await team.force_breaker("billing")
-    result = await stage.say(team, "charged twice")
-    assert (result.status, result.final_agent, result.fell_back) == ("completed", "triage", True)
-    assert without_tools(stage)
-
-
-@wanted("fallback does not act when a receiver fails after acceptance")
-async def the_sender_falls_back_when_the_receiver_fails_after_acceptance(stage: Stage) -> None:
-    team = alone(stage, Agent("billing", handoffs=()), billing=fails("out of order", retryable=False))
-    result = await stage.say(team, "charged twice")
-    assert (result.status, result.final_agent, result.fell_back) == ("completed", "triage", True)
-    assert [(each.receiver, str(each.state)) for each in result.handoff_chain] == [("billing", "FAILED")]
-
-
-@wanted("a delegate with nobody left does not make the sender fall back")
-async def the_sender_of_a_delegate_falls_back_too(stage: Stage) -> None:
-    closed = Agent("clerk", accepts=lambda package: Rejected("closed"), handoffs=())
-    team = alone(stage, closed, way=delegate("clerk"), triage=asks(delegates("clerk", "count")))
-    result = await stage.say(team, "how many?")
-    assert (result.final_agent, result.fell_back) == ("triage", True)
-    assert without_tools(stage)
 
 
 @story

@@ -3,7 +3,8 @@
 from changeover import Agent, Rejected, specialist
 from changeover.testing import says
 from tests.stories.delegates import asks, boss, came_back, cast
-from tests.stories.next_candidates import alone, counter
+from tests.stories.fallbacks import alone
+from tests.stories.next_candidates import counter
 from tests.stories.stage import Stage, story
 
 

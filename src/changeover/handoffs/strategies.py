@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from changeover.copies import copied
-from changeover.facts import Usage
 from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.context import selector_faults
 from changeover.messages import Message, Reply, copied_messages
@@ -100,8 +99,6 @@ class PackedContext(Struct, frozen=True):
     chapter: Chapter | None = None
     text: str = ""
     messages: tuple[Message, ...] = ()
-    usage: Usage | None = None
-    """What the model call cost, if there was one."""
 
 
 class ContextStrategy(Struct, frozen=True, kw_only=True):

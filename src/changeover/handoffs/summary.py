@@ -89,7 +89,7 @@ class Summary(Kept, frozen=True):
         if not (summary := fitted(reply.text, self.max_tokens)):
             raise ModelError("the summary is empty")
         chapter = replace(await self.store(handover, effects), text=summary, prompt=VERSION)
-        return PackedContext(chapter, usage=reply.usage)
+        return PackedContext(chapter)
 
     @property
     def fallback(self) -> Reference:

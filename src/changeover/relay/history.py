@@ -12,6 +12,7 @@ from changeover.relay.events import (
     ContextPacked,
     Entry,
     Event,
+    FellBack,
     FollowUpDone,
     FollowUpFailed,
     HandoffAccepted,
@@ -47,6 +48,7 @@ CALLS = (
     HandoffRolledBack,
     RollbackFailed,
     RollbackDone,
+    FellBack,
     FollowUpFailed,
     FollowUpDone,
 )
@@ -86,6 +88,8 @@ def agent_after(event: Event | Unreadable, agent: str) -> str:
             return event.agent
         case HandoffAccepted(mode=Mode.TRANSFER):
             return event.receiver
+        case FellBack():
+            return event.agent or agent
         case _:
             return agent
 

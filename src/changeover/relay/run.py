@@ -165,6 +165,7 @@ class Run(Account):
         "id",
         "last_turn",
         "last_word",
+        "let_down",
         "limits",
         "misjudged",
         "mistake",
@@ -213,9 +214,9 @@ class Run(Account):
         self.fell_back = self.last_word = False
         """Whether the team fell back after a handoff that could not be made, and whether an agent has replied after it
         was told that a budget is exhausted."""
-        self.under_way = self.last_turn = ""
+        self.under_way = self.last_turn = self.let_down = ""
         """The model call that was under way when the time ran out, and so was not told; the turn after which the run
-        is cancelled, if a caller wants that."""
+        is cancelled, if a caller wants that; why a delegate of the active agent failed, or no receiver answered."""
         self.fired: set[str] = set()
         """Rules that have handed the run over or answered."""
         self.misjudged: set[str] = set()

@@ -79,7 +79,7 @@ NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     RuleFired: lambda agent, event: Note(event.words),
     ContentChecked: lambda agent, event: Note(event.words, "yellow"),
     RuleFailed: lambda agent, event: Note(event.words, "red"),
-    FellBack: lambda agent, event: Note(f"{agent} continues alone: {event.reason}", "yellow"),
+    FellBack: lambda agent, event: Note(f"{event.agent or agent} continues alone: {event.reason}", "yellow"),
     RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),
 }
 """The note about an event of each type, given the agent that works."""

@@ -30,6 +30,7 @@ from changeover.relay.events import (
     CancelRequested,
     Entry,
     Event,
+    FellBack,
     RollbackRequested,
     RunCancelled,
     RunFailed,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ABANDONING = frozenset(
-    {ApprovalDecided, CancelRequested, RollbackRequested, RunStopped, RunFailed, RunCancelled, TicketLapsed}
+    {ApprovalDecided, CancelRequested, FellBack, RollbackRequested, RunStopped, RunFailed, RunCancelled, TicketLapsed}
 )
 """Events after which a command in flight may not be outstanding any more."""
 

@@ -243,11 +243,11 @@ def _nobody_left(state: State, run: Run, turn: Turn, call: OpenCall, last: bool,
     assert isinstance(phase, Declined)
     if turn.code and phase.tripped is not None:
         return fail(run, RefusalFault(turn.agent, phase.reason, circuit=phase.tripped.circuit))
-    if last or (turn.code and phase.offer.required and not phase.needs):
-        if turn.deaf or not (roster.fallback or turn.rule):
-            return _escalate(state, call, phase)
-        if not (run.fell_back or turn.rule):
+    if roster.fallback and (last or not phase.needs) and not (turn.deaf or turn.rule):
+        if not run.fell_back:
             return Record(FellBack(state.task, f"{phase.offer.receiver} did not take it: {phase.reason}"))
+    elif (last and not turn.rule) or (turn.code and phase.offer.required and not phase.needs):
+        return _escalate(state, call, phase)
     return _tell_sender(state, turn, call, phase)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from changeover.agent.agent import Function, Person
-from changeover.agent.roster import Roster, Seat
+from changeover.agent.roster import Roster
 from changeover.errors import CircuitsOpen, Exhausted
-from changeover.faults import AgentFault, Fault, ModelFault, ReceiverFault, RefusalFault
+from changeover.faults import AgentFault, RefusalFault
 from changeover.guards.approval import Edit, Reject, Respond
 from changeover.guards.checks import Check
 from changeover.guards.guard import Tripped
@@ -18,7 +18,7 @@ from changeover.ids import Mark, Topic, call_of, command_id, is_callback, split_
 from changeover.messages import Note, View
 from changeover.relay.budget import spent_up, with_limit
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
-from changeover.relay.decide import answers, delegates, rollback, rules
+from changeover.relay.decide import answers, delegates, fallback, rollback, rules
 from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
@@ -105,6 +105,8 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
     if state.undoes and run is not None and isinstance(decision, Record):
         decision = rollback.before_failure(state, run, decision)
+    if roster.fallback and isinstance(decision, Record):
+        decision = fallback.unless_sender_goes_on(state, decision, roster)
     return record_first(state, decision, roster) if roster.trials else decision
 
 
@@ -165,11 +167,10 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
         return _ask_person(state, run, phase, roster)
     if isinstance(seat, Function):
         return [CallFunction(phase.due, state.task, context_of(state, run, phase.due))]
+    if roster.fallback and not run.fell_back and (why := fallback.let_down(state, run, seat, roster)):
+        return Record(FellBack(state.task, why))
     if run.strikes > roster.second_chances:
-        mistaken = _fault_of(state, run, seat, roster)
-        if roster.fallback and isinstance(mistaken, ReceiverFault) and not run.fell_back:
-            return Record(FellBack(state.task, f"no agent is called {mistaken.receiver!r}"))
-        return fail(run, mistaken)
+        return fail(run, fallback.fault_of(state, run, seat, roster))
     return _ask_model(state, run, phase, limits, seat.agent.checks, roster)
 
 
@@ -254,18 +255,6 @@ def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | S
             if isinstance(call.phase, Delegated) and (offer := call.phase.offer)
         ]
     return Record(RunCancelled(run.id) if phase.fault is None else RunFailed(run.id, phase.fault))
-
-
-def _fault_of(state: State, run: Run, seat: Seat, roster: Roster) -> Fault:
-    """The fault of a model whose calls were wrong too often."""
-    mistake = run.mistake
-    if mistake is not None and mistake.why == "guard":
-        return RefusalFault(state.agent, mistake.reason, mistake.cycle)
-    if mistake is not None and mistake.why in ("receiver", "command"):
-        # A model can hand off to the receivers of its tools, code to any member.
-        possible = seat.transfers if mistake.why == "receiver" else roster.present
-        return ReceiverFault(state.agent, mistake.receiver, possible)
-    return ModelFault(state.agent, mistake.reason if mistake else "its calls could not be carried out")
 
 
 PHASES: dict[type[Phase], Callable[[State, Run, Any, Roster], Record | Sequence[Command]]] = {

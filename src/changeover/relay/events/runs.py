@@ -210,10 +210,18 @@ class VariantChosen(Recordable, frozen=True, tag="variant_chosen"):
 
 
 class FellBack(Recordable, frozen=True, tag="fell_back"):
-    """A handoff could not be made: the agent goes on alone, and the run hands off no more."""
+    """A handoff could not be made, or its receiver failed: the sender goes on alone, and the run hands off no more."""
 
     task: int
     reason: str
+    call: str = ""
+    """The transfer whose receiver failed, if one did."""
+    agent: str = ""
+    """The sender of that transfer, which has the task again from this position on."""
+    queued: bool = False
+    """Whether workers claim that agent's work."""
+    fault: Fault | None = None
+    """Why the receiver failed."""
 
 
 class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):

@@ -82,6 +82,8 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
     undone = not isinstance(phase, Declined) and rolls_back(run, phase.offer, "on_timeout")
     if undone:
         state.undoing.failed[event.call] = event.partial
+    else:
+        run.let_down = f"{event.receiver} did not do it: {event.reason}"
     if isinstance(phase, Delegated):
         record = state.handoffs[phase.index]
         standing = advance(record.state, Signal.EXPIRE)

@@ -260,7 +260,7 @@ def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offe
     more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
     call.phase = Answered(f"transferred to {offer.receiver}{more}")
     state.add(*turn.results())
-    run.strikes, run.phase = 0, Thinking(str(state.position))
+    run.strikes, run.let_down, run.phase = 0, "", Thinking(str(state.position))
     run.ticket, run.worn_out = handoff_id(state.id, offer.call) if offer.queued else "", False
     state.end_leg(Signal.COMPLETE)
     state.leg = len(state.handoffs)
@@ -315,6 +315,8 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     state.update(turn, call, Directive(artifacts=event.artifacts, workflow_state=event.workflow_state))
     if isinstance(event.fault, LimitFault) and event.fault.limit not in OWN_LIMITS:
         run.struck = event.fault
+    elif not (event.success or event.cancelled or event.declined or event.call in state.undoing.failed):
+        run.let_down = f"{event.receiver} failed: {event.error}"
     if delegated.offer.final and event.success:
         # Its answer becomes the run's answer when every other call of the turn is done.
         turn.move(call, Directed(Directive(end=True, output=event.response), text, event.author or event.receiver))

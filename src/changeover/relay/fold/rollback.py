@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
 from changeover.handoffs.callback import Rollback
-from changeover.handoffs.protocol import TRANSITIONS, Signal, advance
+from changeover.handoffs.protocol import TRANSITIONS, Signal, advance, concluded
 from changeover.ids import Mark, command_id, handoff_id, split_handoff
 from changeover.messages import Note
 from changeover.relay.events import (
+    FellBack,
     FollowUpDone,
     FollowUpFailed,
     HandoffRolledBack,
@@ -105,26 +106,48 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     """Give the task back to its sender, who goes on with the run."""
     if state.returning is None or state.returning.call != event.call:
         return
-    if isinstance(run.phase, TURNING) and run.phase.turn:
-        state.add(*run.phase.turn.results())
-        offers = open_offers(state, run, Signal.RETURN, undone_words(event.reason))
-        state.handoffs += offers
-        for offer in offers:
-            run.count_handoff(offer.sender, -1)
-    run.waiting.give_up(state.at)
+    _close_turn(state, run, undone_words(event.reason))
     for call in event.undone:
         run.wishes.pop(call, None)
     _undo(state, event)
     if event.agent == event.sender:
-        state.task, run.phase = state.position, Thinking(str(state.position))
-        run.strikes, run.repairs, run.verdict = 0, 0, None
-        before = state.work
-        if before.status != "failed":
-            before.status = "cancelled"
-        state.work = Task(state.position, run.ref, event.sender, before.input, max_iterations=before.max_iterations)
-        run.ticket, run.worn_out = handoff_id(state.id, state.position) if event.queued else "", False
+        _go_on(state, run, event.agent, event.queued, "cancelled")
     else:
         run.phase, state.work.handoff = Replied(""), None  # code has the task back
+
+
+def return_failed(state: State, run: Run, event: FellBack) -> None:
+    """The receiver of a transfer failed: its sender has the task again, and goes on alone."""
+    _close_turn(state, run, event.reason)
+    record = state.handoffs[state.leg]
+    state.handoffs[state.leg] = replace(record, state=concluded(record.state, Signal.FAIL), error=event.reason)
+    run.wishes.pop(event.call, None)
+    if lost := state.undoing.dropped.get(event.call):
+        state.variables = {**lost, **state.variables}
+    _leave(state, event.agent, Note(f"{event.reason}; go on by yourself", "changeover"))
+    _go_on(state, run, event.agent, event.queued, "failed")
+
+
+def _close_turn(state: State, run: Run, reason: str) -> None:
+    """Close the turn under way: its offers are withdrawn, and no person is awaited any more."""
+    if isinstance(run.phase, TURNING) and run.phase.turn:
+        state.add(*run.phase.turn.results())
+        offers = open_offers(state, run, Signal.RETURN, reason)
+        state.handoffs += offers
+        for offer in offers:
+            run.count_handoff(offer.sender, -1)
+    run.waiting.give_up(state.at)
+
+
+def _go_on(state: State, run: Run, agent: str, queued: bool, ended: Literal["cancelled", "failed"]) -> None:
+    """Begin a new task of the agent that goes on with the run; the receiver's task has ended."""
+    state.task, run.phase = state.position, Thinking(str(state.position))
+    run.strikes, run.repairs, run.verdict = 0, 0, None
+    before = state.work
+    if before.status != "failed":
+        before.status = ended
+    state.work = Task(state.position, run.ref, agent, before.input, max_iterations=before.max_iterations)
+    run.ticket, run.worn_out = handoff_id(state.id, state.position) if queued else "", False
 
 
 def roll_back_idle(state: State, event: HandoffRolledBack) -> None:
@@ -141,15 +164,20 @@ def _undo(state: State, event: HandoffRolledBack) -> None:
         if ref in event.undone and Signal.RETURN in TRANSITIONS[record.state]:
             state.handoffs[index] = back = replace(record, state=HandoffState.RETURNED, error=event.reason)
             state.owe(Rollback(back, event.reason, event.by, event.partial))
-    state.returning, state.handed, state.leg, state.undoes = None, None, -1, False
     if event.restored:
         state.variables = {**event.restored, **state.variables}
-    state.see(state.record)
-    state.return_to, state.agent = "", event.agent
-    state.path.append(event.agent)
     said = f"\n\nWhat it said last:\n{event.partial}" if event.partial else ""
     why = f": {event.reason}" if event.reason else ""
-    state.add(Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
+    _leave(state, event.agent, Note(f"{event.receiver} gives the task back{why}{said}", event.receiver))
+
+
+def _leave(state: State, agent: str, note: Note) -> None:
+    """End the work under a transfer: this agent is active again, and reads the whole record and a note."""
+    state.returning, state.handed, state.leg, state.undoes = None, None, -1, False
+    state.see(state.record)
+    state.return_to, state.agent = "", agent
+    state.path.append(agent)
+    state.add(note)
 
 
 MARKS = {

@@ -39,6 +39,7 @@ from changeover.relay.events import (
     VariantChosen,
 )
 from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of, trail_to
+from changeover.relay.fold.rollback import return_failed
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
@@ -274,7 +275,9 @@ def try_out(state: State, run: Run, event: VariantChosen) -> None:
 
 def fall_back(state: State, run: Run, event: FellBack) -> None:
     run.fell_back = run.told = True
-    if isinstance(run.phase, Thinking):
+    if event.agent and state.leg >= 0:
+        return_failed(state, run, event)
+    elif isinstance(run.phase, Thinking):
         run.strikes = 0
         state.add(Note(f"{event.reason}; go on by yourself", "changeover"))
 

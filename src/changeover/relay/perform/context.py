@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from changeover.agent.moves import misfit_words
 from changeover.errors import ModelError
-from changeover.facts import Mode
+from changeover.facts import Mode, Usage
 from changeover.handoffs.briefing import cut_part, too_large
 from changeover.handoffs.document import Archive, Document, body_of, read_body
 from changeover.handoffs.reference import SCHEME
@@ -38,6 +38,8 @@ class PackEffects:
 
     def __init__(self, world: World, command: PackContext) -> None:
         self._world, self._command = world, command
+        self.usage: Usage | None = None
+        """Usage of the replies that the strategy got, also of those that it could not use."""
 
     async def ask_model(self, instructions: str, text: str, timeout: float) -> Reply:
         world, command = self._world, self._command
@@ -46,7 +48,9 @@ class PackEffects:
         if model is None:
             raise ModelError("no model can write the summary: the team has no helper_model")
         where = (command.conversation, command.id)
-        return await consult(model, (instructions, text), where, timeout, command.turn)
+        reply = await consult(model, (instructions, text), where, timeout, command.turn)
+        self.usage = reply.usage if self.usage is None else self.usage + reply.usage
+        return reply
 
     async def store(self, body: str, expires: float | None) -> str:
         contexts, now, until = self._world.contexts, self._world.clock.now(), None
@@ -69,14 +73,15 @@ class PackEffects:
 
 async def pack_context(world: World, command: PackContext) -> ContextPacked:
     """What the strategy made. If it failed, the error, and what its fallback made, or else the last messages."""
-    strategy, error = command.strategy, ""
+    strategy, effects, error = command.strategy, PackEffects(world, command), ""
     for each in filter(None, (strategy, strategy.fallback)):
         try:
-            return replace(await _packed(command, each, PackEffects(world, command)), error=error)
+            return replace(await _packed(command, each, effects), error=error, usage=effects.usage)
         except TROUBLE as trouble:
             let_go(trouble)
             error = error or words_of(trouble)
-    return ContextPacked(command.offer.call, command.task, Recent.name, command.fallback, error=error)
+    event = ContextPacked(command.offer.call, command.task, Recent.name, command.fallback, error=error)
+    return replace(event, usage=effects.usage)
 
 
 async def _packed(command: PackContext, strategy: ContextStrategy, effects: PackEffects) -> ContextPacked:
@@ -94,7 +99,6 @@ async def _packed(command: PackContext, strategy: ContextStrategy, effects: Pack
         chapter=packed.chapter,
         covered=command.covered if packed.chapter else 0,
         retold=strategy.retells,
-        usage=packed.usage,
         left_out=left_out,
     )
 

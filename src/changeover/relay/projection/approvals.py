@@ -12,6 +12,7 @@ from changeover.relay.events import (
     ApprovalRequested,
     CancelRequested,
     Entry,
+    FellBack,
     HandoffRolledBack,
     RollbackRequested,
     RunCancelled,
@@ -67,8 +68,9 @@ class PendingApprovals:
         for id in [id for id, request in asked.items() if request.call.startswith(topic_id(event.call, ""))]:
             del asked[id]
 
-    def _undo(self, entry: Entry, event: HandoffRolledBack) -> None:
-        self._requests.pop(entry.conversation, None)
+    def _undo(self, entry: Entry, event: HandoffRolledBack | FellBack) -> None:
+        if isinstance(event, HandoffRolledBack) or event.agent:
+            self._requests.pop(entry.conversation, None)
 
 
 _CHANGES: dict[type, Callable[[PendingApprovals, Entry, Any], None]] = {
@@ -81,4 +83,5 @@ _CHANGES: dict[type, Callable[[PendingApprovals, Entry, Any], None]] = {
     CancelRequested: PendingApprovals._withdraw,
     RollbackRequested: PendingApprovals._recall,
     HandoffRolledBack: PendingApprovals._undo,
+    FellBack: PendingApprovals._undo,
 }

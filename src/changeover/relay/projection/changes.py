@@ -18,6 +18,7 @@ from changeover.ids import FIRST_TASK, branching_call, call_of, child_id, split_
 from changeover.relay.events import (
     Entry,
     Event,
+    FellBack,
     HandoffAccepted,
     HandoffConditional,
     HandoffExpired,
@@ -157,6 +158,13 @@ def _fail(state: State, event: RunFailed) -> Iterator[Change]:
     yield from _withdraw(state, "the run failed")
 
 
+def _fall_back(state: State, event: FellBack) -> Iterator[Change]:
+    if event.agent and state.leg >= 0:
+        ok = False if _blames(event.fault) else None
+        yield _of_record(state.handoffs[state.leg], HandoffState.FAILED, reason=event.reason, ok=ok)
+        yield from _withdraw(state, event.reason)
+
+
 def _cancel(state: State, event: RunCancelled) -> Iterator[Change]:
     if state.run is not None and event.run in (0, state.run.id):
         yield from _end_current(state, HandoffState.RETURNED, None)
@@ -207,12 +215,13 @@ MEANINGS: dict[type[Any], Callable[[State, Any], Iterable[Change]]] = {
     RollbackRequested: _recall,
     RunCompleted: _complete,
     RunFailed: _fail,
+    FellBack: _fall_back,
     RunCancelled: _cancel,
     RunResumed: _resume,
 }
 """What each event means for handoffs; any other means nothing."""
 
-FAILURES = frozenset({HandoffExpired, HandoffReturned, RollbackRequested, RunFailed})
+FAILURES = frozenset({FellBack, HandoffExpired, HandoffReturned, RollbackRequested, RunFailed})
 
 
 def may_blame(events: Sequence[Event]) -> bool:

@@ -126,6 +126,9 @@ def _try_out(sheet: Sheet, event: VariantChosen) -> None:
 
 def _fall_back(sheet: Sheet, event: FellBack) -> None:
     sheet.say(("error", event.reason, sheet.task(event.task), sheet.agent, None))
+    if event.agent:
+        sheet.rows["withdrawn_approvals"].append((sheet.id,))
+        sheet.touch()
 
 
 def _check(sheet: Sheet, event: ContentChecked) -> None:
