@@ -24,7 +24,7 @@ PYTEST := $(RUN) pytest -q --tb=native -n $(WORKERS) --dist worksteal --inline-s
 # Thousands of deaths that need nothing but time, so they go side by side; processes that are killed have leases to keep.
 STORIES := tests/crash/test_stories.py
 
-.PHONY: help demo test setup check format stress bench cover clean
+.PHONY: help demo test setup check format docs stress bench cover clean
 
 help: ## this list
 	awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ format: .venv/.dev ## put the code in shape
 	$(RUN) ruff check --quiet --fix-only .
 	$(RUN) ruff format --quiet .
 
+docs: .venv/.docs ## the docs site, in site/; a warning fails it
+	$(BIN)/zensical build --clean --strict
+
 stress: .venv/.dev ## the stresses at full size; the models on the oldest pydantic-ai
 	$(if $(ARGS),,CHANGEOVER_STRESS=1 $(PYTEST) -m stress --timeout=900 $(STORIES))
 	CHANGEOVER_STRESS=1 $(RUN) pytest -q -m stress --timeout=900 $(if $(ARGS),$(ARGS),--ignore=$(STORIES))
@@ -59,7 +62,7 @@ cover: .venv/.dev ## all tests, and the lines and branches they leave out
 	$(PYTEST) --cov --cov-report=term $(ARGS)
 
 clean: ## remove .venv, caches and build results
-	rm -rf .venv build dist .coverage .coverage.* htmlcov
+	rm -rf .venv build dist site .cache .coverage .coverage.* htmlcov
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .inline-snapshot
 	find src tests $(wildcard bench) -name __pycache__ -prune -exec rm -rf {} +
 
@@ -80,7 +83,12 @@ $(BIN)/python:
 	$(INSTALL) --editable .
 	touch $@
 
+.venv/.docs: pyproject.toml | $(BIN)/python
+	echo "installing changeover and the tools of its docs into .venv" >&2
+	$(INSTALL) --editable '.[docs]'
+	touch .venv/.runtime $@
+
 .venv/.dev: pyproject.toml | $(BIN)/python
 	echo "installing changeover and its development tools into .venv" >&2
 	$(INSTALL) --editable '.[dev]'
-	touch .venv/.runtime $@
+	touch .venv/.runtime .venv/.docs $@

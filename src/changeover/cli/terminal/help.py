@@ -73,23 +73,38 @@ def _print_help(command: Any, ctx: Any) -> None:
     from rich.text import Text
 
     out = console()
-    out.print(Text(" ".join(["Usage:", ctx.command_path, *_usage(command, ctx)]), "bold"), soft_wrap=True)
-    for paragraph in (command.help or "").split("\n\n"):
+    out.print(Text(f"Usage: {usage(command, ctx)}", "bold"), soft_wrap=True)
+    for paragraph in paragraphs(command):
         out.print()
-        out.print(Text(" ".join(paragraph.split())))
+        out.print(Text(paragraph))
+    found = sections(command, ctx)
+    left = min(max((len(name) for rows in found.values() for name, _ in rows), default=0) + 4, LEFT)
+    for title, rows in found.items():
+        out.print()
+        out.print(Text(title, "bold yellow"))
+        _print_rows(out, rows, left)
+
+
+def usage(command: Any, ctx: Any) -> str:
+    """How a command is typed."""
+    return " ".join([ctx.command_path, *_usage(command, ctx)])
+
+
+def paragraphs(command: Any) -> list[str]:
+    """What a command does, a line for each paragraph."""
+    return [" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n")]
+
+
+def sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """The arguments, commands and options of a command under their headings, each with its explanation."""
     shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
     arguments = [each for each in shown if isinstance(each, TyperArgument)]
-    sections = {
+    found = {
         "Arguments": [(_metavar(each), each.help or "") for each in arguments],
         **_commands(command),
         "Options": [(_option(each), " ".join(_sentences(each))) for each in shown if each not in arguments],
     }
-    left = min(max((len(name) for rows in sections.values() for name, _ in rows), default=0) + 4, LEFT)
-    for title, rows in sections.items():
-        if rows:
-            out.print()
-            out.print(Text(title, "bold yellow"))
-            _print_rows(out, rows, left)
+    return {title: rows for title, rows in found.items() if rows}
 
 
 def _print_rows(out: Any, rows: Iterable[tuple[str, str]], left: int) -> None:
@@ -111,9 +126,9 @@ def _commands(group: Any) -> dict[str, list[tuple[str, str]]]:
     """The commands of a group under their headings, with the first sentence of each."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, each in getattr(group, "commands", {}).items():
-        found.setdefault(each.rich_help_panel or "Commands", []).append((name, (each.help or "").partition("\n\n")[0]))
+        found.setdefault(each.rich_help_panel or "Commands", []).append((name, paragraphs(each)[0]))
     order = [panel for panel in PANELS if panel in found] + [panel for panel in found if panel not in PANELS]
-    return {panel: [(name, " ".join(about.split())) for name, about in found[panel]] for panel in order}
+    return {panel: found[panel] for panel in order}
 
 
 def _usage(command: Any, ctx: Any) -> list[str]:

@@ -1,0 +1,227 @@
+"""The pages of docs/reference, generated from the code; run as a module to update them."""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import griffe
+import typer
+from msgspec import NODEFAULT
+from msgspec.structs import FieldInfo, fields
+from sqlalchemy import Table
+from typer.core import TyperGroup
+
+from changeover import events
+from changeover.cli import app
+from changeover.cli.exits import EXITS
+from changeover.cli.terminal.help import paragraphs, sections, usage
+from changeover.stores.sql import schema
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs/reference"
+COMMAND = "python -m tests.docs.reference_pages"
+
+MODULES = ("changeover", "changeover.errors", "changeover.events", "changeover.testing")
+"""The modules whose names are public."""
+
+PYTHON = """# Python
+
+The public classes and functions, by the module that you import them from. Everything else is internal and may change.
+The [guides](../getting-started.md) show how they are used together.
+"""
+CLI = f"""# Command line
+
+`changeover -h` lists the commands, and `changeover COMMAND -h` explains one of them. A group with the command `list`
+runs it by itself: `changeover tasks` means `changeover tasks list`.
+
+{EXITS}
+"""
+EVENTS = """# Events
+
+Everything that happens in a conversation is recorded as an event. You meet events in four places: `team.history(…)`,
+`team.stream(…)`, hooks, and `changeover run --json`. Their classes are in `changeover.events`.
+
+An event is stored as JSON: the key `event` holds its tag, and a field that has its default is left out. Later versions
+add fields and events. They never rename or remove one, so old logs stay readable.
+
+```python
+import asyncio
+
+from changeover import Agent, Team
+from changeover.events import HandoffOffered
+from changeover.testing import ScriptedModel, hands_off, says
+
+script = {"triage": [hands_off("billing", "Charged twice.")], "billing": [says("Sent back.")]}
+team = Team([Agent("triage"), Agent("billing")], model=ScriptedModel(script))
+team.run_sync("I was charged twice!", conversation="ada")
+
+for record in asyncio.run(team.history("ada")):
+    if isinstance(record.event, HandoffOffered):
+        print(record.event.sender, "offered", record.event.message, "to", record.event.receiver)
+```
+
+<!-- prints -->
+```text
+triage offered Charged twice. to billing
+```
+
+Many events have these fields:
+
+| field | meaning |
+|---|---|
+| `call` | the tool call or handoff: the position of the model's reply, and the number of the call in that reply |
+| `task` | the task: the position of the event that gave it to its agent |
+| `agent`, `sender`, `receiver` | ids of agents |
+| `message`, `reason` | a text, in the words of the agent or person |
+| `by` | the person or worker that decided |
+| `usage` | the tokens and the cost of the model call |
+"""
+TABLES = f"""# Tables
+
+A team with `store="sqlite:///desk.db"` or `store="postgresql://…"` keeps these tables there. They are the same in both
+databases. Read them with any tool you like. Change them only through Changeover.
+
+The log is the table `entries`. Each of the others is computed from it or stands beside it. Times are seconds since
+1970, in UTC. This is version {schema.VERSION} of the schema; `changeover db upgrade` brings an older store to it.
+"""
+GROUPS = {
+    "Tables to query": ("conversations", "tasks", "messages", "handoffs", "approvals", "tickets", "ledgers"),
+    "The log": ("entries",),
+    "Other tables": (),
+}
+"""Headings of the page of tables; the last one has all tables that no other has."""
+TYPES = {"TEXT": "text", "INTEGER": "integer", "DOUBLE": "number", "BOOLEAN": "true or false", "VARCHAR(32)": "text"}
+
+
+def python_page() -> Iterator[str]:
+    """The public names, which mkdocstrings explains from their docstrings."""
+    yield PYTHON
+    for name in MODULES:
+        module = import_module(name)
+        yield f"## {name}\n"
+        yield f"{(module.__doc__ or '').splitlines()[0]}\n"
+        options = ""
+        if module is events:
+            yield "Their fields are listed in [Events](events.md).\n"
+            options = "    options:\n      members: false\n"
+        yield from (f"::: {name}.{each}\n{options}" for each in sorted(public_names(module), key=str.lower))
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """The names in `__all__`, or the classes that the module defines."""
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    return list(getattr(module, "__all__", own))
+
+
+def cli_page() -> Iterator[str]:
+    """All commands, in the order of the help."""
+    yield CLI
+    group: Any = typer.main.get_command(app)
+    context = group.context_class(group, info_name="changeover")
+    for title, rows in sections(group, context).items():
+        if title != "Options":
+            yield f"## {title}\n"
+            for name, _ in rows:
+                yield from _command(group.commands[name], context, 3)
+
+
+def _command(command: Any, parent: Any, level: int) -> Iterator[str]:
+    context = command.context_class(command, info_name=command.name, parent=parent)
+    yield f"{'#' * level} {context.command_path}\n"
+    yield from (f"{_escaped(each)}\n" for each in paragraphs(command) if each != EXITS)
+    if isinstance(command, TyperGroup):
+        for each in command.commands.values():
+            yield from _command(each, context, level + 1)
+        return
+    yield f"```text\n{usage(command, context)}\n```\n"
+    for title, rows in sections(command, context).items():
+        shown = [(name, about) for name, about in rows if "--help" not in name]
+        if shown:
+            yield from _table((title.lower().removesuffix("s"), "meaning"), ((f"`{a}`", _escaped(b)) for a, b in shown))
+
+
+def events_page() -> Iterator[str]:
+    """All classes of `changeover.events`, by the part of a conversation that they are about."""
+    yield EVENTS
+    for part in ("runs", "calls", "handoffs"):
+        module = griffe.load(f"changeover.relay.events.{part}", search_paths=[str(ROOT / "src")])
+        yield f"## {(module.docstring.value if module.docstring else part).split(':')[0].split(';')[0].rstrip('.')}\n"
+        for each in module.classes.values():
+            if each.name in events.__all__:
+                yield from _event(each)
+
+
+def _event(found: griffe.Class) -> Iterator[str]:
+    struct = getattr(events, found.name)
+    tag = struct.__struct_config__.tag
+    yield f"### {found.name}\n"
+    yield _doc(found) + (f" Its tag is `{tag}`.\n" if tag else " It is a part of other events.\n")
+    rows = [
+        (f"`{each.name}`", _kind(found.attributes[each.name]), _default(each), _escaped(_doc(found[each.name])))
+        for each in fields(struct)
+    ]
+    if rows:
+        yield from _table(("field", "type", "default", "meaning"), rows)
+
+
+def _kind(field: griffe.Attribute) -> str:
+    """The type as the source has it; no bars, which would end the cell of a table."""
+    alternatives = re.split(r" \| (?![^\[]*\])", str(field.annotation))
+    return " or ".join(f"`{each.replace(' | ', ' or ')}`" for each in alternatives)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.required:
+        return "required"
+    value = field.default if field.default_factory is NODEFAULT else field.default_factory()
+    return f"`{value.value if isinstance(value, Enum) else value!r}`"
+
+
+def tables_page() -> Iterator[str]:
+    """All tables of the schema with their columns."""
+    yield TABLES
+    source = griffe.load(schema.__name__, search_paths=[str(ROOT / "src")])
+    tables = {table.name: (table, name) for name, table in vars(schema).items() if isinstance(table, Table)}
+    others = sorted(set(tables).difference(*GROUPS.values()))
+    for title, names in GROUPS.items():
+        yield f"## {title}\n"
+        for name in names or others:
+            yield f"### {name}\n"
+            table, attribute = tables[name]
+            yield f"{_doc(source[attribute])}\n"
+            yield from _table(("column", "type", ""), (_column(each) for each in table.columns))
+
+
+def _column(column: Any) -> tuple[str, str, str]:
+    remark = "key" if column.primary_key else "may be NULL" if column.nullable else ""
+    return f"`{column.name}`", TYPES[str(column.type)], remark
+
+
+def _doc(found: griffe.Object) -> str:
+    return " ".join(found.docstring.value.split()) if found.docstring else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", r"\|").replace("<", "&lt;")
+
+
+def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
+    lines = [head, ("---",) * len(head), *rows]
+    yield "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+PAGES = {"python": python_page, "cli": cli_page, "events": events_page, "tables": tables_page}
+
+
+def generated(page: str) -> str:
+    """The text of a page, as the code wants it."""
+    return "\n".join(PAGES[page]()).rstrip("\n") + "\n"
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        (FOLDER / f"{page}.md").write_text(generated(page))
