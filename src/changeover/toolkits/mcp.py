@@ -73,6 +73,8 @@ class McpConnection:
         self._toolset: MCPToolset[Any] | None = None
         self._opening: asyncio.Task[MCPToolset[Any]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Sessions that are being ended: it takes seconds to stop a server that hangs."""
         self._stderr: Any = None
 
     async def start(self) -> None:
@@ -129,6 +131,7 @@ class McpConnection:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._toolset is not None:
             await self._lose(self._toolset)
+        await asyncio.gather(*self._leaving)
 
     async def _open(self) -> MCPToolset[Any]:
         toolset = self._made()
@@ -227,7 +230,11 @@ class McpConnection:
         """Give up a session, unless another has taken its place."""
         if self._toolset is toolset:
             self._toolset = None
-            await _leave(toolset)
+            leaving = asyncio.ensure_future(_leave(toolset))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            # Never cancelled: a session that is ended halfway leaves its process, and tasks that nothing can stop.
+            await asyncio.shield(leaving)
 
     def _lost(self, error: Exception) -> TemporaryFailure:
         logger.warning(
