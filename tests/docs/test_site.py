@@ -15,6 +15,8 @@ from tests.docs.reference_pages import COMMAND, FOLDER, MODULES, PAGES, ROOT, ge
 
 LOADED = {"img", "script", "link", "iframe", "source", "video", "audio", "embed", "input"}
 """Tags whose address a browser loads by itself."""
+FETCHES = re.compile(r"class=\"[^\"]*\b(?:mermaid|glightbox|pyodide)\b|data-md-component=\"source\"")
+"""Elements for which the script of the theme fetches from another host: diagrams, lightboxes, consoles, sources."""
 
 
 class Page(HTMLParser):
@@ -62,7 +64,7 @@ def broken(site: Path) -> list[str]:
 
 
 def foreign(site: Path) -> list[str]:
-    """What pages and style sheets load of other hosts."""
+    """What pages, style sheets and the script of the theme load from other hosts."""
     found = [
         f"{file.relative_to(site)}: {address}"
         for file in site.rglob("*.html")
@@ -70,6 +72,7 @@ def foreign(site: Path) -> list[str]:
         if tag in LOADED and urlsplit(address).netloc
     ]
     for file in [*site.rglob("*.css"), *site.rglob("*.html")]:
+        found += FETCHES.findall(file.read_text())
         found += re.findall(r"(?:@import|url\()\s*[\"']?((?:https?:)?//[^\"')]+)", file.read_text())
     return found
 
@@ -79,8 +82,6 @@ def test_the_site_builds_strictly_and_every_link_leads_somewhere_without_another
     site = built(tmp_path)
     assert broken(site) == []
     assert foreign(site) == []
-    # The script of the theme fetches the renderer of such diagrams from another host.
-    assert [file.name for file in site.rglob("*.html") if 'class="mermaid"' in file.read_text()] == []
     reference = Page(site / "reference/python/index.html").anchors
     names = {f"{module}.{name}" for module in MODULES for name in public_names(import_module(module))}
     assert sorted(names - reference) == []
@@ -90,10 +91,15 @@ def test_a_dead_link_and_a_resource_of_another_host_are_noticed(tmp_path: Path):
     (tmp_path / "index.html").write_text(
         '<a href="gone/">x</a><a href="#top">x</a><h1 id="here"></h1><a href="#here">x</a>'
         '<a href="https://example.org">x</a><script src="//cdn.example.org/x.js"></script>'
+        '<pre class="mermaid">a</pre>'
     )
     (tmp_path / "style.css").write_text("@import 'https://fonts.example.org/a.css';")
     assert broken(tmp_path) == ["/index.html: gone/", "/index.html: #top"]
-    assert foreign(tmp_path) == ["index.html: //cdn.example.org/x.js", "https://fonts.example.org/a.css"]
+    assert foreign(tmp_path) == [
+        "index.html: //cdn.example.org/x.js",
+        "https://fonts.example.org/a.css",
+        'class="mermaid',
+    ]
 
 
 def test_every_page_is_in_the_navigation():
