@@ -13,11 +13,11 @@ from changeover.ids import below, split_request
 from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
+from changeover.relay.control import Cancel, Decide, RollBack
 from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
 from changeover.relay.ports import Clock, Log
-from changeover.relay.requests import Cancel, Decide, RollBack
 from changeover.relay.stream import Recorded
 
 

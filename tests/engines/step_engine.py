@@ -32,6 +32,7 @@ from changeover.relay.commands import (
     RunChild,
     RunTool,
 )
+from changeover.relay.control import Cancel, CancelRun
 from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, settle
 from changeover.relay.engine import Engine, EngineSetup
 from changeover.relay.events import ENGINE, CancelRequested, Entry, Event, HandoffReturned
@@ -41,7 +42,7 @@ from changeover.relay.perform.handoffs import ask
 from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.projection.circuits import circuits_of
-from changeover.relay.requests import Append, Cancel, CancelRun, Later, Resume, Say, Settled, check_team
+from changeover.relay.requests import Append, Later, Resume, Say, Settled, check_team
 from changeover.relay.result import error_of, head_of, result_of, returned_of, typed, waiting_result, whole_chain
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State

@@ -11,10 +11,11 @@ from changeover.facts import RunResult
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.claims import Accept, End, GiveBack
 from changeover.relay.commands import Effect
+from changeover.relay.control import Cancel
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
 from changeover.relay.queue import Taken
-from changeover.relay.requests import Cancel, Input, Resume, Say
+from changeover.relay.requests import Input, Resume, Say
 from changeover.relay.stream import StreamItem
 
 T = TypeVar("T")

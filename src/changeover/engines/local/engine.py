@@ -14,12 +14,13 @@ from changeover.facts import RunResult
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.claims import Accept, AnswerOffer, End, Finish, GiveBack
 from changeover.relay.commands import Effect
+from changeover.relay.control import Cancel, RollBack
 from changeover.relay.engine import EngineSetup
 from changeover.relay.events import Event
 from changeover.relay.perform.calls import perform
 from changeover.relay.ports import World
 from changeover.relay.queue import Taken
-from changeover.relay.requests import Cancel, Resume, RollBack, Say
+from changeover.relay.requests import Resume, Say
 from changeover.relay.stream import StreamItem
 
 P = ParamSpec("P")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from changeover.engines.local.conversation import Conversation
-from changeover.relay.requests import Expire
+from changeover.relay.control import Expire
 from changeover.relay.run import Run
 from changeover.relay.state import State
 
