@@ -158,6 +158,8 @@ class Started:
                 encoding="utf-8",
                 cwd=at,
                 env=environment(**settings),
+                # A shell lets what it starts in the background ignore SIGINT, and that would be inherited.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
             )
 
     def __enter__(self) -> "Started":

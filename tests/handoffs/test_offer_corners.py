@@ -162,6 +162,8 @@ async def test_a_person_who_is_delegated_to_is_held_to_what_is_expected():
     team = Team([Agent("boss", handoffs=ways), Person("ana")], model=ScriptedModel(play))
     [request] = (await team.run("how many?", conversation="c")).requests
     await team.decide(request, Respond("a few"), by="ana")
+    [again] = (await team.resume("c")).requests
+    await team.decide(again, Respond("still a few"), by="ana")
     assert json.loads((await team.resume("c")).output)["success"] is False
 
 
