@@ -50,7 +50,8 @@ class Shift:
             await asyncio.sleep(self._rng.uniform(0.05, 0.3))
             for request in await team.approvals():  # three workers took it, and each was killed
                 await team.decide(request, Respond("done by hand"))
-            if not await left(team.log):
+            # In this order: a ticket that leaves the queue for a person is a request by then.
+            if not await left(team.log) and not await team.approvals():
                 return
             if self.kills < KILLS:
                 self._rng.choice(self._working).kill()
