@@ -25,7 +25,7 @@ PROVIDERS = {
     "google": ("google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
     "bedrock": ("boto3", ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK")),
 }
-"""Each extra for models, a module that it installs, and the variables of which one is needed."""
+"""Each extra for models, a module that it installs, and its variables; one of them has to be set."""
 EXTRAS = {"http": "jmespath", "mcp": "mcp", "postgres": "psycopg", "wordllama": "wordllama"}
 """Each other extra, and a module that it installs."""
 

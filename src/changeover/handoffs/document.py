@@ -216,7 +216,7 @@ class Archive:
         return "\n\n".join([*lead, *self._filled(fitting), f'[to read on: section "passages {first}-{last}"]'])
 
     def _near(self, rankings: Iterable[Mapping[int, float]]) -> dict[int, float]:
-        """The scores of all rankings together, of which some counts for the passages around."""
+        """The scores of all rankings together; a share of each also counts for the passages around it."""
         found: dict[int, float] = {}
         for scores in rankings:
             best = max(scores.values(), default=0.0)

@@ -60,7 +60,7 @@ class Take(NamedTuple):
     most: int
     """Tickets that were claimed this often are skipped."""
     now: float
-    """Tickets whose deadline passed before, and that nobody ever claimed, are skipped."""
+    """Tickets that were never claimed and whose deadline passed before this time are skipped."""
     team: str = DEFAULT_TEAM
 
 

@@ -54,7 +54,7 @@ def judged(answer: str, profiles: Sequence[Profile]) -> Profile | None:
 
 
 def _named(text: str, profiles: Sequence[Profile]) -> Profile | None:
-    """The profile with this id, else the only one with this name; NONE is nobody, even if an agent is called so."""
+    """The profile with this id, else the only one with this name; NONE means none, even if an agent has that name."""
     if text in ("", "none"):
         return None
     by_id = [profile for profile in profiles if _bare(profile.id) == text]

@@ -271,7 +271,7 @@ class Conversation:
         return next((task for each, task in _open_hook_tasks() if each is self), None)
 
     def _is_met(self, holds: Callable[[State], bool], future: asyncio.Future[None]) -> bool:
-        """True if an expectation holds, or nobody has it any more."""
+        """True if the awaited condition holds, or its caller has stopped waiting."""
         if not future.done() and holds(self.state):
             future.set_result(None)
         return future.done()

@@ -22,7 +22,6 @@ from changeover.relay.decide import answers, delegates, fallback, rollback, rule
 from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
-from changeover.relay.decide.worn_out import REASON, given_up
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
@@ -51,7 +50,7 @@ def _ask_person(state: State, run: Run, phase: Thinking, roster: Roster) -> Reco
     verdict = run.verdict
     if verdict is None:
         sender, kind = state.handed.sender if state.handed else "", _kind(run)
-        about = {"reason": REASON} if run.worn_out else state.variables
+        about = {"reason": fallback.WORN_OUT} if run.worn_out else state.variables
         id, who = topic_id(phase.due, kind), (sender, "", about, state.agent)
         message = answers.asked_for(run.spoken.text, phase.problem)
         return Record(ApprovalRequested(id, state.task, *who, message, kind=kind))
@@ -222,7 +221,7 @@ def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
 
 def _act(state: State, run: Run, phase: Acting, roster: Roster) -> Record | Sequence[Command]:
     turn = phase.turn
-    if run.worn_out and (due := given_up(state, turn)) is not None:
+    if run.worn_out and (due := fallback.given_up(state, turn)) is not None:
         return due
     offered = turn.offered
     if offered is None or turn.unanswered > 1:

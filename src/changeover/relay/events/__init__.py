@@ -204,6 +204,6 @@ class Entry(Struct, gc=False):
 
     @property
     def opening(self) -> Started:
-        """How the conversation began, of which this is the first entry."""
+        """How its conversation began; only for the first entry of a log."""
         first = self.events[0]
         return first if isinstance(first, Started) else Started()

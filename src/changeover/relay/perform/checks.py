@@ -57,7 +57,7 @@ async def _check_input(command: CallModel) -> ContentChecked | None:
 
 
 async def _rule(command: CallModel, text: str, direction: Direction) -> Ruling:
-    """The ruling of all checks, each of which judges what the one before it left. A check that fails denies."""
+    """The ruling of all checks: each judges what the one before it left, and one that raises denies."""
     left = text
     for check in command.checks:
         content = Content(left, direction, command.context)

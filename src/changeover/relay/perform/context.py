@@ -132,7 +132,7 @@ async def _briefing(command: PackContext, packed: PackedContext, effects: PackEf
 async def _fitting(
     command: PackContext, parts: dict[str, str], effects: PackEffects
 ) -> tuple[dict[str, str], Chapter | None]:
-    """The parts of a briefing, of which the largest are cut and stored if all do not fit."""
+    """The parts of a briefing; if they do not fit, the largest are cut, and stored whole."""
     if command.room is None:
         return parts, None
     whole, most = too_large(parts, command.room)

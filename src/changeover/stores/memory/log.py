@@ -47,7 +47,7 @@ class MemoryLog:
         self._running: dict[str, str] = {}
         """The conversations with outstanding commands, each with its active agent."""
         self._left: set[str] = set()
-        """Those on which nobody works, because the log was closed."""
+        """Those that no engine works on, because the log was closed."""
         self._resting: set[str] = set()
         """The conversations that wait."""
         self._due: set[str] = set()
@@ -212,7 +212,7 @@ class MemoryLog:
             await asyncio.sleep(POLL)
 
     async def close(self) -> None:
-        """Nobody works on it now; entries stay readable as long as the log exists."""
+        """No engine works on it now; entries stay readable as long as the log exists."""
         with self._lock:
             self._left = set(self._running)
 
