@@ -45,7 +45,16 @@ from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
 from changeover.routing.verdict import Verdict
 from changeover.stores.memory.log import MemoryLog
-from changeover.ticket import LEASE, TicketClaim, claimed, lease_faults, result_of_ticket, status_of, worker_name
+from changeover.ticket import (
+    LEASE,
+    TicketClaim,
+    claimed,
+    lease_faults,
+    result_of_ticket,
+    status_of,
+    whole_faults,
+    worker_name,
+)
 
 if TYPE_CHECKING:
     from changeover.stores.store import Store
@@ -235,7 +244,7 @@ class Team(Overseer, Generic[T_co]):
         if agent not in self.roster.seats:
             raise UnknownAgentError(agent, list(self.roster.seats))
         check_texts(by=by)
-        if faults := [*lease_faults(lease), *([] if limit >= 1 else [f"limit={limit!r} must be 1 or more"])]:
+        if faults := [*lease_faults(lease), *whole_faults(limit=limit)]:
             raise MisconfiguredError(*faults)
         return await claimed(self._engine, self._opened, agent, by or worker_name(), lease, limit)
 
@@ -286,6 +295,7 @@ class Team(Overseer, Generic[T_co]):
 
     async def experiments(self, measure: str = "success") -> list[Verdict]:
         """The verdicts of the team's experiments so far, by success, tokens, cost, seconds, or your own measure."""
+        check_texts(measure=measure)
         return await verdicts(self.log.trials, self._declared.experiments, measure)
 
     async def open(self) -> None:
