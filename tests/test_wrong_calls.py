@@ -113,8 +113,8 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[ChangeoverError], str]] = {
     ),
     "a package without a receiver": (
         lambda desk: desk.submit(HandoffPackage(Task("Refund"))),
-        PackageError,
-        "$.metadata.receiver: is empty; name one of a, b, or let Team.broker find one by a capability",
+        UnknownAgentError,
+        "no agent is called ''; this team has: a, b",
     ),
     "a capability without a name": (
         lambda desk: desk.broker("", HandoffPackage(Task("Refund"))),
