@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from changeover import Agent, Recorded, Team, TextDelta
+from changeover import Agent, Team
 from changeover.relay.events import ModelReplied
 from changeover.relay.ports import Log
-from changeover.relay.stream import Delta, Replies, ThinkingDelta
-from changeover.relay.stream import Recorded as Record
+from changeover.relay.stream import Delta, Recorded, Replies, TextDelta, ThinkingDelta
 from changeover.stores.sql.dialects.notified import LARGEST, Announcement, Piece, fitting, joined
 from changeover.testing import ScriptedModel, says
 from tests.databases import cut_connections
@@ -110,7 +109,7 @@ def test_pieces_of_one_source_are_joined_and_every_notification_fits():
 def test_a_delta_that_comes_after_its_reply_is_known_as_late():
     replies = Replies()
     assert not replies.has(text("Hello"))
-    replies.note(Record(4, 0.0, "r", "clerk", ModelReplied("clerk", 2, "Hello"), 3))
+    replies.note(Recorded(4, 0.0, "r", "clerk", ModelReplied("clerk", 2, "Hello"), 3))
     assert replies.has(text("Hello"))
     assert not replies.has(text("Hello", "r/1"))
     assert not replies.has(text("And", command="3"))

@@ -17,6 +17,7 @@ from changeover.guards.approval import Decision
 from changeover.guards.breaker import Ended
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import File, Message, Reply, own_messages
+from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
@@ -285,6 +286,11 @@ class Log(Protocol):
     @property
     def agents(self) -> Agents:
         """Profiles and switches of agents that override the declared ones."""
+        ...
+
+    @property
+    def declarations(self) -> Declarations:
+        """Agents, tools, skills and team settings that are declared as data."""
         ...
 
     @property

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
+from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry
 from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
@@ -111,6 +112,10 @@ class PassingLog:
     @property
     def agents(self) -> Agents:
         return self._log.agents
+
+    @property
+    def declarations(self) -> Declarations:
+        return self._log.declarations
 
     @property
     def breakers(self) -> Breakers:

@@ -17,10 +17,12 @@ from changeover.relay.projection.admission import forgotten
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of, log_of
+from changeover.stores.declarations import StoredDeclarations
 from changeover.stores.deltas import LocalDeltas
 from changeover.stores.feed import Feed
 from changeover.stores.sql.breakers import SqlBreakers
 from changeover.stores.sql.database import Database, Row, Session
+from changeover.stores.sql.declarations import SqlDeclarations
 from changeover.stores.sql.erasure import Erasure, Forget
 from changeover.stores.sql.experience import SqlLessons
 from changeover.stores.sql.jobs import Append, OpenStore, Own, Release
@@ -94,6 +96,7 @@ class SqlLog:
         self.measures = self.lists.measures
         self.experience = SqlLessons(self._sql.lessons, store, SqlTable(self._sql.resets, store))
         self.trials = SqlTrials(self._sql.trials, store)
+        self.declarations = StoredDeclarations(SqlDeclarations(self._sql.declarations, store))
         self._erasure = Erasure(self._sql)
         # Also if it is never closed: at the end of the process, or when its last user drops it.
         self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader, self.deltas)
