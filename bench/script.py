@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar
 
 from bench.ring import ANSWER, INSTRUCTIONS, NEXT, REASON, RING
-from changeover import Agent, Guard, Limits, Team
+from changeover import Agent, Limits, Team
 from changeover.facts import Ledger
+from changeover.guards import Guard
 from changeover.guards.guard import ALLOW, Answer, Facts, Offer
 from changeover.messages import Call, Reply
 from changeover.relay.ports import Request

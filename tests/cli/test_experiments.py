@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from changeover import Agent, Experiment, Team
+from changeover import Agent, Team
 from changeover.errors import ModelError
+from changeover.routing import Experiment
 from changeover.routing.experiment import variant_of
 from changeover.testing import ScriptedModel, fails, says
 from tests.cli.process import changeover
 
 DECLARED = """
-from changeover import Agent, Experiment, Team
+from changeover import Agent, Team
+from changeover.routing import Experiment
 
 sizes = Experiment("size", {"small": "offline", "large": "offline"}, on="model", lower_is_better=("complaints",))
 team = Team([Agent("clerk")], model="offline", experiments=[sizes])

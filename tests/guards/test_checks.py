@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Allow, Content, Deny, Replace, RunFinished, Team, TextDelta, events
+from changeover import Agent, Team, events
 from changeover.errors import MisconfiguredError
+from changeover.guards import Allow, Content, Deny, Replace
+from changeover.stream import RunFinished, TextDelta
 from changeover.testing import ScriptedModel, calls, says
 
 

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from changeover import Agent, Approve, Experiment, Function, Member, Person, Summary, Team, Usage, delegate, tool
+from changeover import Agent, Approve, Function, Member, Person, Summary, Team, delegate, tool
 from changeover.errors import ConversationNotFound, MisconfiguredError, ModelError
 from changeover.messages import Message, ToolResult
+from changeover.models import Usage
 from changeover.relay.events import VariantChosen
 from changeover.relay.ports import Log
+from changeover.routing import Experiment
 from changeover.routing.experiment import variant_of
 from changeover.routing.statistics import Measured, draw
 from changeover.stores.memory.log import MemoryLog

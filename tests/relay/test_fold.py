@@ -17,13 +17,10 @@ from changeover import (
     Edit,
     Function,
     Limits,
-    Mode,
     Person,
     Reject,
     Respond,
-    Rule,
     Send,
-    Usage,
     Variable,
     delegate,
     handoff,
@@ -44,10 +41,13 @@ from changeover.faults import (
     RefusalFault,
     WorkerFault,
 )
+from changeover.guards import Rule
 from changeover.guards.approval import Decision
 from changeover.handoffs.package import HandoffPackage, Metadata, Task
 from changeover.handoffs.strategies import Chapter
 from changeover.messages import Call, Note, User
+from changeover.models import Usage
+from changeover.protocol import Mode
 from changeover.relay.commands import Record
 from changeover.relay.decide.decision import awaits, decide, settle
 from changeover.relay.events import (

@@ -5,21 +5,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
-    END,
-    Agent,
-    Command,
-    Function,
-    Limits,
-    MessageOnly,
-    RunContext,
-    RunResult,
-    Usage,
-    delegate,
-    tool,
-)
+from changeover import END, Agent, Command, Function, Limits, MessageOnly, RunContext, RunResult, delegate, tool
 from changeover.errors import FunctionError, HandoffTargetNotFoundError, MaxHandoffsExceededError
 from changeover.messages import Message, Note, ToolResult, User
+from changeover.models import Usage
 from changeover.relay.events import CallRefused, HandoffOffered, HandoffReturned, ToolFinished
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.tool import Tool, ToolDefinition

@@ -3,25 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    Allow,
-    Approve,
-    Ask,
-    Command,
-    Deadlock,
-    Deny,
-    Function,
-    Limits,
-    Reject,
-    RunContext,
-    Variable,
-    delegate,
-    handoff,
-    tool,
-)
+from changeover import Agent, Approve, Command, Function, Limits, Reject, RunContext, Variable, delegate, handoff, tool
 from changeover.errors import HandoffRefusedError
 from changeover.facts import ApprovalRequest, Ledger
+from changeover.guards import Allow, Ask, Deadlock, Deny
 from changeover.guards.approval import Decision
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message, ToolResult

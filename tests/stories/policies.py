@@ -8,10 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Approve, Rule, RunContext, delegate, handoff
+from changeover import Agent, Approve, RunContext, delegate, handoff
 from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
 from changeover.events import CancelRequested
+from changeover.guards import CircuitBreaker, Rule
 from changeover.messages import Message, ToolResult
+from changeover.protocol import Acceptance, Expectations, Rollback, TicketClaim
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.public_api import recorded, soon
 from tests.stories.answers import tries
@@ -28,7 +30,7 @@ from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
 def undone(stage: Stage) -> Any:
     """What cleans up after a rollback."""
 
-    def clean(rollback: changeover.Rollback) -> None:
+    def clean(rollback: Rollback) -> None:
         stage.effects.append(f"undone: {rollback.handoff.receiver}: {rollback.reason}")
 
     return clean
@@ -112,7 +114,7 @@ async def what_a_delegate_said_before_it_failed_comes_back_with_the_rollback(sta
         counted = isinstance(messages[-1], ToolResult)
         return fails("torn", retryable=False) if counted else calls(("count", {}), text="One moment.")
 
-    def clean(rollback: changeover.Rollback) -> None:
+    def clean(rollback: Rollback) -> None:
         stage.effects.append(rollback.partial_result)
 
     for policy in ("rollback", "tell"):
@@ -130,7 +132,7 @@ async def a_failure_that_is_rolled_back_counts_for_the_circuit_breaker(stage: St
         asked = hands_off(clerk, "count") if way is handoff else delegates(clerk, "count")
         boss = Agent("boss", handoffs=[way(clerk, on_failure="rollback")])
         model = cast(boss=tries(asked), **{clerk: fails("torn", retryable=False)})
-        team = stage.team([boss, Agent(clerk)], model, guards=[changeover.CircuitBreaker(threshold=1)])
+        team = stage.team([boss, Agent(clerk)], model, guards=[CircuitBreaker(threshold=1)])
         await stage.say(team, "how many?", conversation=clerk)
         assert (clerk, "open") in [(each.receiver, str(each.state)) for each in await team.breakers()]
         assert [str(each.state) for each in await team.handoffs(clerk)] == ["RETURNED"]
@@ -166,7 +168,7 @@ async def a_transfer_that_its_worker_gives_up_is_rolled_back_by_policy(stage: St
     team = stage.team(members, cast(triage=sends_once(hands_off("billing", "refund"))))
     await stage.say(team, "charged twice")
 
-    async def gives_up(claim: changeover.TicketClaim) -> None:
+    async def gives_up(claim: TicketClaim) -> None:
         await claim.fail("no form")
 
     result = await served(stage, team, "charged twice", billing=gives_up)
@@ -234,7 +236,7 @@ async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: 
     for mode in MODES:
         clock = ManualClock()
         team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
-        wishes = changeover.Expectations(timeout=60.0)
+        wishes = Expectations(timeout=60.0)
         ticket = await team.submit(package(mode=mode, conversation=mode, expectations=wishes))
         await clock.advance(600)  # in the queue nothing runs out
         await stage.claim(team, "clerk")
@@ -350,7 +352,7 @@ async def a_run_that_waits_for_a_person_says_so_while_a_follow_up_goes_on(stage:
         """Send money back."""
         return "sent"
 
-    async def slowly(acceptance: changeover.Acceptance) -> None:
+    async def slowly(acceptance: Acceptance) -> None:
         await hold.on()
         stage.effects.append(acceptance.handoff.receiver)
 

@@ -8,16 +8,13 @@ from changeover import (
     Approval,
     Approve,
     Command,
-    Deny,
     Edit,
     Function,
     Limits,
     MessageOnly,
     Person,
     Reject,
-    Rejected,
     Respond,
-    Rule,
     RunContext,
     Team,
     Variable,
@@ -25,8 +22,10 @@ from changeover import (
     tool,
 )
 from changeover.agent.agent import Member
+from changeover.guards import Deny, Rule
 from changeover.guards.approval import Decision
 from changeover.messages import Message, ToolResult
+from changeover.protocol import Rejected
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalWaived,

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
-from changeover import Agent, Deny, Experiment, Full, MessageOnly, Rule, Team, delegate
+from changeover import Agent, Full, MessageOnly, Team, delegate
 from changeover.facts import Ledger
+from changeover.guards import Deny, Rule
 from changeover.guards.guard import ALLOW, Answer, Facts, Offer
 from changeover.messages import Message
 from changeover.relay.events import CallRefused, HandoffOffered, VariantChosen
+from changeover.routing import Experiment
 from changeover.routing.experiment import variant_of
 from changeover.testing import Reply, ScriptedModel, delegates, hands_off, says
 from changeover.tools.tool import ToolDefinition

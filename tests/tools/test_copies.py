@@ -6,21 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from changeover import (
-    Agent,
-    Allow,
-    Approval,
-    Command,
-    Function,
-    Handover,
-    Member,
-    Rule,
-    RunContext,
-    Team,
-    Variable,
-    handoff,
-    tool,
-)
+from changeover import Agent, Approval, Command, Function, Member, RunContext, Team, Variable, handoff, tool
+from changeover.guards import Allow, Rule
+from changeover.protocol import Handover
 from changeover.relay.ports import Request
 from changeover.testing import Assistant, Reply, ScriptedModel, calls, hands_off, says
 from tests.public_api import recorded
