@@ -100,7 +100,7 @@ The log is the table `entries`. Each of the others is computed from it or stands
 1970, in UTC. This is version {schema.VERSION} of the schema; `changeover db upgrade` brings an older store to it.
 """
 GROUPS = {
-    "Tables to query": ("conversations", "tasks", "messages", "handoffs", "approvals", "tickets", "ledgers"),
+    "Tables to query": ("conversations", "tasks", "messages", "handoffs", "approvals", "tickets", "ledgers", "tools"),
     "The log": ("entries",),
     "Other tables": (),
 }
