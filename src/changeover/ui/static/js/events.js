@@ -2,7 +2,7 @@
 // An event is {seq, at, conversation, task, type, agent, data}; `data` leaves out fields that have their default.
 // The list begins with the first event of the root, so positions within a conversation can be counted.
 
-const ENDS = { run_completed: "completed", run_failed: "failed", run_cancelled: "cancelled" };
+export const ENDS = { run_completed: "completed", run_failed: "failed", run_cancelled: "cancelled" };
 
 export class Conversation {
   constructor(id, data) {
@@ -211,52 +211,6 @@ export function contextOf({ variables, before, setBy }) {
     const change = !(name in before) ? "new" : same(before[name], value) ? "" : "changed";
     return { name, value, change, was: change === "changed" ? before[name] : undefined, ...setBy[name] };
   });
-}
-
-// The hops of a tree: each time an agent gets work. `by` is the offer that brought it there, `offers` what it offered.
-export function hopsOf(events, seq = Infinity) {
-  const [hops, current, positions, offers] = [[], new Map(), new Map(), new Map()];
-  const begin = (event, agent, by) => {
-    end(event);
-    const hop = { key: `${event.conversation}#${positions.get(event.conversation)}`, agent, conversation: event.conversation, seq: event.seq, began: event.at, ended: null, tokens: 0, replies: 0, errors: 0, status: "running", by, offers: [] };
-    hops.push(hop);
-    current.set(event.conversation, hop);
-  };
-  const end = (event, status = "completed") => {
-    const hop = current.get(event.conversation);
-    if (hop && hop.ended === null) Object.assign(hop, { ended: event.at, status });
-  };
-  for (const event of events) {
-    if (event.seq > seq) break;
-    const { type, data: d, conversation: id } = event;
-    positions.set(id, (positions.get(id) ?? -1) + 1);
-    const hop = current.get(id);
-    const offer = d.call === undefined ? undefined : offers.get(`${id}:${d.call}`);
-    if (type === "run_started" && !d.code) begin(event, d.agent, id.includes("/") ? offers.get(`${id.slice(0, id.lastIndexOf("/"))}:${id.slice(id.lastIndexOf("/") + 1)}`) : undefined);
-    else if (type === "handoff_offered") {
-      const made = { ...d, key: `${id}:${d.call}`, mode: d.mode ?? "transfer", conversation: id, seq: event.seq, at: event.at, state: "offered", from: hop?.key };
-      offers.set(made.key, made);
-      hop?.offers.push(made);
-    } else if (type === "handoff_accepted" && offer) {
-      Object.assign(offer, { state: "accepted", acceptedAt: event.at });
-      if (offer.mode === "transfer") begin(event, d.receiver, offer);
-    } else if (offer && OFFER_ENDS[type]) Object.assign(offer, { state: OFFER_ENDS[type], endedAt: event.at, why: d.reason ?? d.error, suggested: d.suggested, ...(type === "handoff_returned" && d.success === false ? { state: "failed" } : {}) });
-    else if (type === "handoff_rolled_back" || (type === "fell_back" && d.agent)) begin(event, d.agent, offer);
-    else if (type in ENDS) end(event, ENDS[type]);
-    else if (hop) tally(hop, type, d);
-  }
-  return hops;
-}
-
-const OFFER_ENDS = { handoff_rejected: "rejected", handoff_expired: "expired", handoff_conditional: "conditional", handoff_returned: "returned", circuit_found: "rejected" };
-
-function tally(hop, type, d) {
-  if (type === "model_replied") {
-    hop.replies += 1;
-    hop.tokens += tokensOf(d.usage);
-  } else if (type === "model_failed" || type === "function_failed" || (type === "tool_finished" && d.ok === false)) hop.errors += 1;
-  else if (type === "approval_requested") hop.status = "waiting";
-  else if (type === "approval_decided") hop.status = "running";
 }
 
 export const tokensOf = (usage) => (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0);

@@ -1,5 +1,5 @@
 // What every page does: theme, shortcuts, the count of requests, who is signed in, and whether the server answers.
-import { call, get, may, me, query } from "./api.js";
+import { call, may, me } from "./api.js";
 import { byId, h, icon, root } from "./dom.js";
 import { live } from "./live.js";
 import { team } from "./team.js";

@@ -100,7 +100,7 @@ export class RequestForm {
     this.others = receives && this.possible.includes("edit") ? agents.filter(({ id }) => id !== request.receiver && id !== request.agent) : [];
     this.undo = h("button", { class: "btn small", type: "button", hidden: true, onclick: () => (this.fields.undo(), this.#changed()) }, icon("undo-2", "small"), "Undo");
     this.count = h("span", { class: "pill waiting", hidden: true });
-    this.note = h("textarea", { class: "in", rows: 1, dir: "auto", id: `note-${request.id}`, placeholder: this.#noteWords() });
+    this.note = h("textarea", { class: "in note", rows: 1, dir: "auto", id: `note-${request.id}`, placeholder: this.#noteWords(), hidden: compact });
     this.fault = h("p", { class: "fault", role: "alert", hidden: true });
     this.element = h("form", { class: "request", onsubmit: (event) => event.preventDefault() }, this.#arguments(), allowed ? this.#controls() : h("p", { class: "meta" }, this.#refusal()), this.fault);
   }
@@ -134,8 +134,8 @@ export class RequestForm {
     const can = (each) => this.possible.includes(each);
     const button = (words, act, more = "") => h("button", { class: `btn ${more}`, type: "button", onclick: act }, words);
     this.approve = can("approve") && button("Approve", () => this.#approve(), "primary");
-    const answer = can("respond") && button("Answer", () => this.#respond(), can("approve") ? "" : "primary");
-    const reject = button("Reject", () => this.#send({ type: "reject", note: this.note.value.trim() }));
+    const answer = can("respond") && button("Answer", () => this.#noted(() => this.#respond()), can("approve") ? "" : "primary");
+    const reject = button("Reject", () => this.#noted(() => this.#send({ type: "reject", note: this.note.value.trim() })));
     return [h("label", { class: "vh", for: this.note.id }, "Note"), this.note, h("div", { class: "acts" }, this.approve, !this.approve && answer, reject, this.approve && answer, this.#handOn())];
   }
 
@@ -163,6 +163,13 @@ export class RequestForm {
       return this.note.focus();
     }
     return this.#send({ type: "respond", text: this.note.value.trim() });
+  }
+
+  // In the chat the note appears when it is wanted; the next click sends it.
+  #noted(act) {
+    if (!this.note.hidden) return act();
+    this.note.hidden = false;
+    return this.note.focus();
   }
 
   async #send(decision) {

@@ -4,7 +4,7 @@ import { byId, h, icon, root } from "../dom.js";
 import { ago } from "../format.js";
 import { avatar } from "../team.js";
 
-export const titleOf = (row) => row.title || row.id;
+const titleOf = (row) => row.title || row.id;
 const WORDS = { running: "working", waiting: "waits for a person", completed: "", failed: "failed", cancelled: "stopped", idle: "", pending: "waits for a worker" };
 
 export class Picker {
@@ -18,10 +18,10 @@ export class Picker {
     this.dialog.append(h("div", { class: "row" }, this.find, h("a", { class: "btn", href: `${root}/chat` }, icon("plus", "small"), "New"), h("button", { class: "btn quiet square", type: "button", "aria-label": "Close", onclick: () => this.dialog.close() }, icon("x"))), this.list, this.fault);
     this.dialog.addEventListener("close", () => byId("pick").setAttribute("aria-expanded", "false"));
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
-    byId("pick").addEventListener("click", () => this.open());
   }
 
-  open() {
+  open(current) {
+    this.current = current;
     byId("pick").setAttribute("aria-expanded", "true");
     this.dialog.showModal();
     this.find.focus();

@@ -1,8 +1,8 @@
 // Approvals: the inbox of requests to people, one request with its conversation, and who decided what.
-import { get, inPath, may, now } from "../api.js";
+import { get, inPath, now } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
 import { complain, frame, onRequests, shortcut } from "../frame.js";
-import { ago, cut, day, left, plural } from "../format.js";
+import { ago, cut, day, left } from "../format.js";
 import { consequences, decide, mayDecide, RequestForm, summaryOf } from "../request.js";
 import { avatar, hueOf, named, nameOf } from "../team.js";
 import { transcriptOf } from "../transcript.js";

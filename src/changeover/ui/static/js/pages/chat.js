@@ -1,20 +1,17 @@
 // Chat: one conversation, read live. What is shown is a fold of its events; deltas are shown until the log has them.
 import { get, inPath, may, now, post } from "../api.js";
-import { byId, h, keyed, root } from "../dom.js";
+import { byId, h, icon, keyed, root } from "../dom.js";
 import { apply } from "../events.js";
 import { complain, frame, onRequests, requests, shortcut } from "../frame.js";
-import { clock, took } from "../format.js";
+import { took } from "../format.js";
 import { live } from "../live.js";
 import { markdown } from "../markdown.js";
-import { mayDecide, RequestForm, summaryOf, verdictWords } from "../request.js";
 import { avatar, hueOf, named } from "../team.js";
 import { Transcript } from "../transcript.js";
 import { Composer } from "../chat/composer.js";
 import { delegates } from "../chat/delegates.js";
 import { ITEMS, message } from "../chat/items.js";
-import { Picker, titleOf } from "../chat/picker.js";
 import { showRail } from "../chat/rail.js";
-import { icon } from "../dom.js";
 
 const BUSY = ["running", "waiting"];
 
@@ -25,7 +22,7 @@ class Chat {
     const allowed = may(who, "operator");
     this.composer = new Composer({ sending: (said) => this.sending(said), sent: (handle, said) => this.sent(handle, said), failed: (...all) => this.failed(...all) });
     if (!allowed) this.composer.close("Your role reads conversations and cannot write.");
-    this.picker = new Picker(who, (id, title) => id === this.id && this.entitle(title));
+    byId("pick").addEventListener("click", () => this.pick());
     byId("stop").addEventListener("click", () => this.stop());
     byId("details").addEventListener("click", () => this.turnRail());
     this.scroll.addEventListener("scroll", () => (this.near = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < 80), { passive: true });
@@ -41,12 +38,12 @@ class Chat {
 
   async open(id) {
     this.reset(id);
-    this.composer.conversation = this.picker.current = id;
+    this.composer.conversation = id;
     this.log.setAttribute("aria-busy", "true");
     try {
       const [row, events] = await Promise.all([get(`/conversations/${inPath(id)}`), get(`/conversations/${inPath(id)}/events`)]);
       if (this.id !== id) return;
-      this.entitle(titleOf(row));
+      this.entitle(row.title || row.id);
       for (const event of events.items ?? events) this.take(event);
       live.subscribe(id, this.seq, (said) => this.hear(said));
       this.render();
@@ -105,8 +102,8 @@ class Chat {
 
   // Cards of requests also change when the list of requests does.
   revised(item) {
-    const shown = item.kind === "approval" ? !!requestOf(item) : item.kind === "delegates" ? openRequests(item).map((each) => !!requestOf(each)).join() : "";
-    return shown === "" ? item : { ...item, rev: `${item.rev} ${shown}` };
+    const asked = item.kind === "approval" ? [item] : item.kind === "delegates" ? openRequests(item) : [];
+    return asked.length ? { ...item, rev: `${item.rev} ${!!this.asks} ${asked.map((each) => !!requestOf(each))}` } : item;
   }
 
   // What is not recorded yet: the reply under way, and messages that are being sent.
@@ -129,17 +126,11 @@ class Chat {
     return (kinds[item.kind] ?? (() => ITEMS[item.kind](item)))();
   }
 
+  // The card of a request; its module is loaded when the first request is shown.
   request(item) {
-    const record = requestOf(item) ?? { ...item, id: item.key, kind: item.request, arguments: item.args };
-    const title = h("p", { class: "sum", dir: "auto" }, icon("shield-check"), h("b", {}, summaryOf({ ...record, agent: item.agent })));
-    const why = item.rule && h("p", { class: "meta" }, `The rule ${item.rule} asks for a person.`);
-    if (item.state !== "waiting") {
-      const { edit, note } = item.decision ?? {};
-      return h("section", { class: "ask done", "aria-label": "Request to a person" }, title, pairsOf(item.decision?.arguments ?? item.args, item.args), h("p", { class: "meta" }, verdictWords(item), item.decidedAt && `, ${clock(item.decidedAt)}`, note && `: ${note}`), item.decision?.text && h("p", { class: "meta", dir: "auto" }, item.decision.text));
-    }
-    const allowed = !!requestOf(item) && mayDecide(this.who, record);
-    const form = new RequestForm(record, { agents: this.agents, allowed, compact: true });
-    return h("section", { class: `ask ${hueOf(item.agent)}`, "aria-label": "Request to a person" }, title, why, item.receiver && item.message && h("p", { class: "soft", dir: "auto" }, item.message), form.element, h("p", { class: "meta" }, named(item.agent), " waits", record.expires_at && [" for ", h("span", { "data-until": record.expires_at })]));
+    if (this.asks) return this.asks.requestCard(item, requestOf(item), this);
+    import("../chat/asks.js").then((loaded) => ((this.asks = loaded), this.draw()));
+    return h("section", { class: "ask", "aria-busy": "true" }, h("p", { class: "meta" }, "A person is asked…"));
   }
 
   showNow() {
@@ -193,6 +184,11 @@ class Chat {
     byId("stop").disabled = false;
   }
 
+  async pick() {
+    this.picker ??= import("../chat/picker.js").then(({ Picker }) => new Picker(this.who, (id, title) => id === this.id && this.entitle(title)));
+    (await this.picker).open(this.id);
+  }
+
   turnRail() {
     byId("details").setAttribute("aria-expanded", byId("rail").classList.toggle("open"));
   }
@@ -212,14 +208,7 @@ class Chat {
 ITEMS.unsent = (item) => h("div", { class: "me txt unsent", dir: "auto" }, h("div", { class: "plain" }, item.text), h("p", { class: "fault" }, `Not sent: ${item.why} `), h("button", { class: "btn small", type: "button", onclick: (event) => (event.target.disabled = true, item.again()) }, "Send again"));
 
 const requestOf = (item) => [...requests.items.values()].find((each) => each.id.startsWith(`${item.conversation}:${item.call}:`));
-const openRequests = (item) => item.branches.flatMap((branch) => (branch.script?.shown ?? []).flatMap((each) => (each.kind === "approval" && each.state === "waiting" ? [each] : each.kind === "delegates" ? openRequests(each) : [])));
-
-function pairsOf(given, before) {
-  const names = Object.keys(given);
-  if (!names.length) return null;
-  const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
-  return h("dl", { class: "pairs" }, names.map((name) => [h("dt", {}, h("bdi", {}, name)), h("dd", {}, text(given[name]) !== text(before[name]) && before[name] !== undefined && h("s", {}, text(before[name])), h("bdi", {}, text(given[name])))]));
-}
+const openRequests = (item) => item.branches.flatMap((branch) => (branch.script?.shown ?? []).flatMap((each) => (each.kind === "approval" ? [each] : each.kind === "delegates" ? openRequests(each) : [])));
 
 // Running times count up, deadlines down.
 function tick() {
@@ -236,7 +225,7 @@ try {
   chat = new Chat(who, agents);
   shortcut("/", "Write a message", () => chat.composer.focus());
   shortcut("n", "New conversation", () => location.assign(`${root}/chat`));
-  shortcut("l", "List of conversations", () => chat.picker.open());
+  shortcut("l", "List of conversations", () => chat.pick());
   addEventListener("popstate", go);
   await go();
   if (may(who, "operator") && matchMedia("(min-width: 721px)").matches) chat.composer.focus();

@@ -2,7 +2,7 @@
 import { get, inPath, now, query } from "../api.js";
 import { byId, h, icon, keyed, root, s } from "../dom.js";
 import { complain, frame, shortcut } from "../frame.js";
-import { ago, day, plural } from "../format.js";
+import { ago, day } from "../format.js";
 import { live } from "../live.js";
 import { avatar, named, nameOf } from "../team.js";
 
