@@ -10,7 +10,6 @@ import pytest
 from changeover import Agent, Team
 from changeover.errors import ModelError
 from changeover.routing import Experiment
-from changeover.routing.experiment import variant_of
 from changeover.testing import ScriptedModel, fails, says
 from tests.cli.process import changeover
 
@@ -31,7 +30,7 @@ SIZES = Experiment(
     },
     on="model",
 )
-CHOSEN = [variant_of(SIZES, talk) for talk in TALKS]
+CHOSEN = [SIZES.variant_of(talk) for talk in TALKS]
 SMALL, LARGE = CHOSEN.count("small"), CHOSEN.count("large")
 
 

@@ -30,7 +30,7 @@ def play(agent, messages, tools):
 
 rules = [
     Rule("vip", if_=lambda ctx: ctx.context.get("tier") == "vip", goto="senior"),
-    Rule("odd", if_=lambda ctx: bool(ctx.variables["tier"] == "odd"), goto="senior"),
+    Rule("odd", if_=lambda ctx: bool(ctx.context["tier"] == "odd"), goto="senior"),
     Rule("shy", if_=lambda ctx: ctx.input == "shy", goto="shy"),
 ]
 shy = Agent("shy", accepts=lambda package: Rejected("not I", "teller"))

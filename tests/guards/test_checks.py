@@ -36,7 +36,7 @@ async def test_every_check_judges_what_the_one_before_it_left():
 
 async def test_a_check_reads_the_context_of_the_run():
     def only_gold(content: Content) -> Deny | None:
-        return None if content.context.variables.get("plan") == "gold" else Deny("Not for you.")
+        return None if content.ctx.context.get("plan") == "gold" else Deny("Not for you.")
 
     assert (await desk(only_gold).run("hello", context={"plan": "gold"})).output == "Good day."
     assert (await desk(only_gold).run("hello", context={"plan": "tin"})).output == "Not for you."

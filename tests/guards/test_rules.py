@@ -12,7 +12,7 @@ from changeover.guards.rules import Misjudged, holds, named_rules, rule_faults
 from changeover.testing import ScriptedModel, calls, says
 
 IDS = ["triage", "senior"]
-NOW = RunContext("c", "c@1", "triage", "2", variables={"tier": "vip"})
+NOW = RunContext("c", "c@1", "triage", "2", context={"tier": "vip"})
 
 
 def is_vip(ctx: RunContext) -> bool:

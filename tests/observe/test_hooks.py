@@ -168,7 +168,7 @@ async def is_ruled(hooks: dict[str, Any]) -> None:
             return Deny("enough") if offer.attempt > 1 else Allow()
 
     rules = [
-        Rule("odd", if_=lambda ctx: bool(ctx.variables["x"]), goto="b"),
+        Rule("odd", if_=lambda ctx: bool(ctx.context["x"]), goto="b"),
         Rule("on", if_=lambda ctx: True, goto="b"),
     ]
     members = [Agent("a"), Agent("b", accepts=lambda package: Rejected("no", "c")), Agent("c")]

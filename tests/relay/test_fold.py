@@ -132,7 +132,7 @@ MEMBERS: list[Agent | Function | Person] = [
 ]
 RULES = [
     Rule("on", if_=lambda ctx: ctx.input == "how?", goto="b", approval=True),
-    Rule("odd", if_=lambda ctx: bool(ctx.variables["n"]), goto="fn", agents=["b"]),
+    Rule("odd", if_=lambda ctx: bool(ctx.context["n"]), goto="fn", agents=["b"]),
     Rule("no", if_=lambda ctx: ctx.input == "no!", deny="not in this tone"),
     Rule("ask", if_=lambda ctx: ctx.agent == "a", approval=True),
 ]

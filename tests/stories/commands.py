@@ -62,7 +62,8 @@ def shows(ctx: RunContext) -> str:
     assert received is not None
     own = {name: value for name, value in received.context.items() if not name.startswith("_handoff_")}
     parcel = {"context": own, "artifacts": received.artifacts, "workflow_state": received.workflow_state}
-    assert (ctx.variables, ctx.artifacts, ctx.workflow_state) == tuple(parcel.values())
+    assert ctx.context == received.context
+    assert (ctx.artifacts, ctx.workflow_state) == (received.artifacts, received.workflow_state)
     return json.dumps({"sender": received.sender, "message": received.message, **parcel})
 
 

@@ -259,7 +259,7 @@ async def a_function_that_gets_nowhere_fails_with_the_cycle(stage: Stage) -> Non
 
 
 def only_gold(ctx: RunContext) -> bool:
-    return bool(ctx.variables["tier"] == "gold")
+    return bool(ctx.context["tier"] == "gold")
 
 
 @story

@@ -417,7 +417,7 @@ async def a_turn_that_gives_the_answer_completes_the_run_though_it_was_to_be_can
 
 
 def night(ctx: RunContext) -> bool:
-    return bool(ctx.variables.get("hour", 12) < 6)
+    return bool(ctx.context.get("hour", 12) < 6)
 
 
 @story
@@ -485,7 +485,7 @@ async def a_rollback_of_several_handoffs_restores_what_each_of_them_replaced(sta
 
 @story
 async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    way = delegate("clerk", when=lambda ctx: ctx.variables.get("tier") == "gold")
+    way = delegate("clerk", when=lambda ctx: ctx.context.get("tier") == "gold")
     team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
     for tier, offered in {"gold": ["delegate_to_clerk"], "tin": []}.items():
         await stage.say(team, "go", context={"tier": tier}, conversation=tier)
@@ -496,7 +496,7 @@ async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> 
 
 @story
 async def a_specialist_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    way = changeover.specialist(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    way = changeover.specialist(when=lambda ctx: ctx.context.get("tier") == "gold")
     team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
     for tier, offered in {"gold": ["handoff_to_specialist"], "tin": []}.items():
         await stage.say(team, "go", context={"tier": tier}, conversation=tier)
@@ -524,7 +524,7 @@ class Shelf(BaseModel):
 @story
 async def a_delegate_takes_a_pydantic_model_as_variables(stage: Stage) -> None:
     way = delegate("clerk", variables=Shelf)
-    clerk = changeover.Function("clerk", lambda ctx: f"{ctx.variables['row']}{ctx.variables['number']}")
+    clerk = changeover.Function("clerk", lambda ctx: f"{ctx.context['row']}{ctx.context['number']}")
     bad = calls(("delegate_to_clerk", {"task": "count", "row": "z"}))
     good = calls(("delegate_to_clerk", {"task": "count", "context": "all of them", "row": "b"}))
     team = stage.team([Agent("boss", handoffs=[way]), clerk], cast(boss=tries(bad, good)))
@@ -542,7 +542,7 @@ async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     way = delegate("clerk", variables=[changeover.Variable("shelf", "integer")])
     members: list[changeover.Member] = [
         Agent("boss", handoffs=[way]),
-        changeover.Function("clerk", lambda ctx: f"shelf {ctx.variables['shelf']}"),
+        changeover.Function("clerk", lambda ctx: f"shelf {ctx.context['shelf']}"),
     ]
     turn = calls(("delegate_to_clerk", {"task": "count", "shelf": 4}))
     [back] = came_back(await stage.say(stage.team(members, cast(boss=tries(turn))), "how many?"))
@@ -551,7 +551,7 @@ async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
 
 @story
 async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    @changeover.tool(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    @changeover.tool(when=lambda ctx: ctx.context.get("tier") == "gold")
     def refund() -> str:
         """Send money back."""
         stage.effects.append("refunded")

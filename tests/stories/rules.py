@@ -55,7 +55,7 @@ def is_always(ctx: RunContext) -> bool:
 
 
 def cannot_say(ctx: RunContext) -> bool:
-    return bool(ctx.variables["tier"] == "vip")
+    return bool(ctx.context["tier"] == "vip")
 
 
 def gives_a_word(ctx: RunContext) -> Any:

@@ -9,7 +9,6 @@ from changeover.guards.guard import ALLOW, Answer, Facts, Offer
 from changeover.messages import Message
 from changeover.relay.events import CallRefused, HandoffOffered, VariantChosen
 from changeover.routing import Experiment
-from changeover.routing.experiment import variant_of
 from changeover.testing import Reply, ScriptedModel, delegates, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import asks, cast
@@ -24,7 +23,7 @@ STAND_INS = Experiment("who", {"old": "billing", "new": "billing-2"}, on="receiv
 def conversations(experiment: Experiment) -> dict[str, str]:
     """One conversation for each variant."""
     names = [f"talk-{number}" for number in range(50)]
-    return {name: next(each for each in names if variant_of(experiment, each) == name) for name in experiment.variants}
+    return {name: next(each for each in names if experiment.variant_of(each) == name) for name in experiment.variants}
 
 
 def says_its_name(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
