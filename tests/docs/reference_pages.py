@@ -25,7 +25,18 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
 COMMAND = "python -m tests.docs.reference_pages"
 
-MODULES = ("changeover", "changeover.errors", "changeover.events", "changeover.testing")
+MODULES = (
+    "changeover",
+    "changeover.protocol",
+    "changeover.guards",
+    "changeover.routing",
+    "changeover.models",
+    "changeover.stream",
+    "changeover.metrics",
+    "changeover.events",
+    "changeover.errors",
+    "changeover.testing",
+)
 """The modules whose names are public."""
 
 PYTHON = """# Python

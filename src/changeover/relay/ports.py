@@ -21,7 +21,7 @@ from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
-from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.relay.stream import Delta, Deltas, Recorded
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.routing.experience import Learned
 from changeover.routing.load import Load
@@ -62,7 +62,7 @@ class Model(Protocol):
 
     async def reply(self, request: Request) -> Reply: ...
 
-    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+    def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
         """The reply in pieces, then the whole reply."""
         ...
 
@@ -304,6 +304,11 @@ class Log(Protocol):
         ...
 
     @property
+    def deltas(self) -> Deltas:
+        """Pieces of replies on their way to readers, which are not stored."""
+        ...
+
+    @property
     def measures(self) -> Measures:
         """Figures of handoffs, for metrics."""
         ...
@@ -348,7 +353,7 @@ class Observer(Protocol):
     async def noticed(self, recorded: Sequence[Recorded]) -> None: ...
 
 
-Emit = Callable[[TextDelta | ThinkingDelta], None]
+Emit = Callable[[Delta], None]
 Intend = Callable[[Event], Awaitable[None]]
 """Commits the intent of an effect that must not happen twice, before it begins."""
 

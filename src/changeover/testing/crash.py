@@ -25,6 +25,7 @@ from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim, Queue
+from changeover.relay.stream import Deltas
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.stores.memory.log import MemoryLog
 from changeover.team import Team
@@ -127,6 +128,10 @@ class PassingLog:
     @property
     def lists(self) -> Lists:
         return self._log.lists
+
+    @property
+    def deltas(self) -> Deltas:
+        return self._log.deltas
 
     @property
     def measures(self) -> Measures:
