@@ -361,11 +361,6 @@ Intend = Callable[[Event], Awaitable[None]]
 class Directory(Protocol):
     """Facts about agents that are not in a conversation's log. Only effects read them; their choices are events."""
 
-    @property
-    def registry(self) -> Registry:
-        """The profiles of all agents, with the overrides of the store."""
-        ...
-
     async def loads(self, agents: Sequence[str]) -> Mapping[str, Load]:
         """The current load of these agents."""
         ...
@@ -397,9 +392,9 @@ class World(Struct, frozen=True):
     contexts: Contexts | None = None
     """Where contexts are stored that a package only refers to."""
     registry: Registry = Registry()
-    """The declared profiles of all members."""
+    """The profiles of all members: the declared ones, in an engine with the overrides of the store."""
     directory: Directory | None = None
-    """Current profiles, loads and experience; None outside an engine."""
+    """Current loads and experience; None outside an engine."""
     routing: Routing = Routing()
     connections: Connections | None = None
     """What the toolkits reach out with, if the team has tools that do."""
