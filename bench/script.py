@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar
 
-from changeover import Agent, Guard, Limits, Team
+from changeover import Agent, Limits, Team
 from changeover.facts import Ledger
+from changeover.guards import Guard
 from changeover.guards.guard import ALLOW, Answer, Facts, Offer
 from changeover.messages import Call, Reply
 from changeover.relay.ports import Request

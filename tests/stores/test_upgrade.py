@@ -67,8 +67,13 @@ def layout(store: str) -> list[tuple[object, ...]]:
         " collation_name FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2",
     )
     indexes = query(store, "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1")
+    checks = query(
+        store,
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE contype = 'c' AND connamespace = current_schema()::regnamespace ORDER BY 1",
+    )
     schema = store.rpartition("=")[2]
-    return [tuple(str(value).replace(schema, "…") for value in row) for row in (*columns, *indexes)]
+    return [tuple(str(value).replace(schema, "…") for value in row) for row in (*columns, *indexes, *checks)]
 
 
 async def test_the_tables_are_the_same_whether_made_at_once_or_by_migrations(bare_store: str, opened: Opened):
@@ -100,7 +105,7 @@ async def test_conversations_and_tickets_of_a_store_without_teams_belong_to_the_
 
 async def test_an_older_store_gets_users_titles_and_times_from_its_logs(bare_store: str, opened: Opened):
     engine = database_of(Store(bare_store)).engine()
-    upgrade.run_migrations(engine, "0002")
+    upgrade.run_migrations(engine, "0003")
     bodies = {
         "old": '[{"event":"started"},{"event":"user_spoke","text":"Where is\\n my \\u0000parcel?","user":"ada"}]',
         "old/3.0": '[{"event":"started","root":"old"},{"event":"user_spoke","text":"look","user":"ada"}]',
@@ -115,7 +120,7 @@ async def test_an_older_store_gets_users_titles_and_times_from_its_logs(bare_sto
         query(bare_store, f"INSERT INTO entries VALUES ({entry})")
     said = "'old', 4, 0, 5, 'user_message', NULL, NULL, NULL, 7, 'more'"
     query(bare_store, f"INSERT INTO messages VALUES ({said})")
-    assert upgrade_store(Store(bare_store)) == ("0002", VERSION)
+    assert upgrade_store(Store(bare_store)) == ("0003", VERSION)
     rows = query(bare_store, "SELECT id, user_name, title, said_at FROM conversations ORDER BY number")
     assert rows == [("old", "ada", "Where is my parcel?", 7), ("old/3.0", "", "look", 2), ("bare", "", "", 3)]
 

@@ -12,7 +12,7 @@ from alembic import op
 from changeover.relay.projection.rows import title_of
 
 revision = "0004"
-down_revision = "0002"
+down_revision = "0003"
 
 PAGE = 1_000
 """Conversations that are read at once."""
