@@ -30,6 +30,13 @@ class Started(Recordable, frozen=True, tag="started"):
     """The team that works on it."""
 
 
+class Renamed(Recordable, frozen=True, tag="renamed"):
+    """A person gave the conversation another title; by default it is the beginning of the first message."""
+
+    title: str
+    by: str = ""
+
+
 class Hop(Struct, frozen=True, omit_defaults=True, gc=False):
     """A handoff on the way to a delegate."""
 
