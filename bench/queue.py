@@ -16,7 +16,8 @@ import psycopg
 from bench import jobs
 from bench.durable import folder
 from bench.measure import Figure
-from changeover import Agent, HandoffPackage, Metadata, Mode, Task, Team, Worker
+from changeover import Agent, Team, Worker
+from changeover.protocol import HandoffPackage, Metadata, Mode, Task
 from changeover.relay.claims import GiveBack
 from changeover.relay.engine import Engine
 from changeover.testing import Reply, ScriptedModel, says

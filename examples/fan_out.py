@@ -11,9 +11,8 @@ of the results. Replies are scripted: no key, no network.
 from collections.abc import Sequence
 
 from changeover import Agent, Command, Function, RunContext, Send, Team
-from changeover.messages import Message, Note
+from changeover.models import Message, Note, ToolDefinition
 from changeover.testing import Reply, ScriptedModel, fails, says
-from changeover.tools.tool import ToolDefinition
 
 TASTES = {"Assam": "malty", "Darjeeling": "flowery", "Sencha": "grassy"}
 TEAS = ["Assam", "Darjeeling", "Lapsang", "Sencha"]

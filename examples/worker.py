@@ -15,7 +15,8 @@ from asyncio.subprocess import Process
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from changeover import Agent, HandoffPackage, Metadata, Store, Task, Team
+from changeover import Agent, Store, Team
+from changeover.protocol import HandoffPackage, Metadata, Task
 from changeover.testing import ScriptedModel, says
 
 QUESTION = "Which invoices has order 1042?"
@@ -38,8 +39,7 @@ async def start_worker(name: str) -> Process:
 async def leave_and_wait() -> None:
     """Submit a package, kill one worker that works on it, and wait for the result."""
     async with desk() as team:
-        package = HandoffPackage(Task(QUESTION), metadata=Metadata(receiver="archive"))
-        ticket = await team.submit(package, key="order-1042")
+        ticket = await team.submit(HandoffPackage(Task(QUESTION), metadata=Metadata(receiver="archive")), key="1042")
         print(f"left for the archive: {QUESTION}", flush=True)
         first = await start_worker("first")
         while True:

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from changeover import Recorded, Team
+from changeover import Team
+from changeover.stream import Recorded
 
 SOON = 0.005
 

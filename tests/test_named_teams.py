@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, HandoffPackage, Metadata, Task, Team, handoff
+from changeover import Agent, Team, handoff
 from changeover.errors import MisconfiguredError
+from changeover.protocol import HandoffPackage, Metadata, Task
 from changeover.testing import ScriptedModel, hands_off, says
 from tests.any_store import postgres, shared_store, sqlite_file
 from tests.cli.process import changeover

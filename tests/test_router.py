@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from changeover import Agent, Person, Profile, Routing, Store, Team, handoff
+from changeover import Agent, Person, Store, Team, handoff
 from changeover.errors import MisconfiguredError, UnknownAgentError
 from changeover.messages import Message
+from changeover.routing import Profile, Routing
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.databases import postgres, shared_store, sqlite_file

@@ -9,19 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from changeover import (
-    Agent,
-    Function,
-    HandoffPackage,
-    Limits,
-    Metadata,
-    Mode,
-    Recorded,
-    RunFinished,
-    RunResult,
-    Task,
-    Team,
-)
+from changeover import Agent, Function, Limits, RunResult, Team
 from changeover.errors import (
     ChangeoverError,
     ConversationNotFound,
@@ -31,8 +19,10 @@ from changeover.errors import (
     UnknownAgentError,
 )
 from changeover.messages import Message
+from changeover.protocol import HandoffPackage, Metadata, Mode, Task
 from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, Started, UserSpoke
 from changeover.stores.memory.log import MemoryLog
+from changeover.stream import Recorded, RunFinished
 from changeover.testing import ManualClock, Reply, ScriptedModel, hands_off, says
 from changeover.tools.tool import ToolDefinition
 

@@ -6,22 +6,9 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Context,
-    Full,
-    HandoffPackage,
-    MessageOnly,
-    Metadata,
-    Recent,
-    Task,
-    Team,
-    Variable,
-    delegate,
-    handoff,
-    tool,
-)
+from changeover import Agent, Full, MessageOnly, Recent, Team, Variable, delegate, handoff, tool
 from changeover.errors import MisconfiguredError, ModelError, PackageError
+from changeover.protocol import Context, HandoffPackage, Metadata, Task
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
 from tests.any_store import any_store, postgres, sqlite_file
 

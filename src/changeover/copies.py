@@ -17,15 +17,16 @@ def copy_of(value: Any) -> Any:
     return tuple(map(copy_of, value)) if type(value) is tuple else value
 
 
-def copied(*fields: str, copy: Callable[[Any], Any] = copy_of) -> Callable[[type[T]], type[T]]:
+def copied(*fields: str, copy: Callable[..., Any] = copy_of, beside: str | None = None) -> Callable[[type[T]], type[T]]:
     """Class decorator for structs: who reads one of these fields gets a copy; `original` gives the value itself.
 
     A copy is made when it is asked for. A struct with a `__dict__` keeps the first copy, any other copies each time.
+    `copy` gets the value, and as its second argument the field `beside` of the struct if one is named.
     """
 
     def decorate(struct: type[T]) -> type[T]:
         for field in fields:
-            setattr(struct, field, _Copied(field, getattr(struct, field), copy))
+            setattr(struct, field, _Copied(field, getattr(struct, field), copy, beside))
         return struct
 
     return decorate
@@ -39,13 +40,14 @@ def original(record: object, field: str) -> Any:
 class _Copied:
     """The descriptor of a field whose readers get a copy. Not a data descriptor: a copy that is kept hides it."""
 
-    def __init__(self, field: str, slot: Any, copy: Callable[[Any], Any]) -> None:
-        self._field, self.read, self._copy = field, slot.__get__, copy
+    def __init__(self, field: str, slot: Any, copy: Callable[..., Any], beside: str | None) -> None:
+        self._field, self.read, self._copy, self._beside = field, slot.__get__, copy, beside
 
     def __get__(self, record: Any, owner: type | None = None) -> Any:
         if record is None:
             return self
-        copy = self._copy(self.read(record))
+        more = () if self._beside is None else (getattr(record, self._beside),)
+        copy = self._copy(self.read(record), *more)
         kept = getattr(record, "__dict__", None)
         if kept is not None:
             kept[self._field] = copy

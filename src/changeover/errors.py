@@ -329,6 +329,22 @@ UNREADABLE = (WrittenByNewer, StoreDamaged)
 """The errors that stop one conversation in this process, and no other."""
 
 
+class DeclarationConflict(ProtocolError):
+    """The declaration `name` of this `kind` is not at the version that the writer `expected` (0 if it must not exist).
+
+    `version` is its current one, which `by` wrote; nothing was changed.
+    """
+
+    def __init__(self, kind: str, name: str, expected: int, version: int, by: str, when: str) -> None:
+        self.kind, self.name, self.expected, self.version, self.by = kind, name, expected, version, by
+        now = (
+            f"is at version {version}, written by {by or 'an unnamed writer'} at {when}"
+            if version
+            else "does not exist"
+        )
+        super().__init__(f"{kind} {name!r} {now}, and version {expected} was expected; read it again, then change it")
+
+
 class KeyConflict(ProtocolError):
     """The idempotency key `key` was used before, with another input."""
 

@@ -120,6 +120,7 @@ class Team(Overseer, Generic[T_co]):
         self._world = world
         self._open, patience = _opener(declared.store)
         self._log: Log | None = None
+        self._is_open = False
         self._opening = threading.Lock()
         hooks = Hooks(declared.hooks, declared.hook_timeout) if declared.hooks else None
         self._engine = (declared.engine or open_engine)(EngineSetup(self._opened, world, hooks, patience))
@@ -291,12 +292,19 @@ class Team(Overseer, Generic[T_co]):
         """The verdicts of the team's experiments so far, by success, tokens, cost, seconds, or your own measure."""
         return await verdicts(self.log.trials, self._declared.experiments, measure)
 
+    @property
+    def is_open(self) -> bool:
+        """True from `open` to `close`."""
+        return self._is_open
+
     async def open(self) -> None:
         """What `async with` does first: take up unfinished work, now and until `close`."""
+        self._is_open = True
         await self._engine.take_up()
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; work under way can be taken up again."""
+        self._is_open = False
         await self._engine.close()
         if self._log is not None:
             await self._log.close()

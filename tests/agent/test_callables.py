@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, RootModel
 
-from changeover import Agent, Approval, Expects, Function, Rejected, Rule, Team, delegate, handoff, tool
+from changeover import Agent, Approval, Function, Team, delegate, handoff, tool
 from changeover.errors import MisconfiguredError
+from changeover.guards import Rule
+from changeover.protocol import Expects, Rejected
 from changeover.testing import ScriptedModel, calls, hands_off, says
 
 SCRIPT = {"triage": [hands_off("billing", "x"), says("Alone.")], "billing": [says("Refunded.")]}

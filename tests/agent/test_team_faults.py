@@ -8,7 +8,6 @@ from pydantic import BaseModel, RootModel
 
 from changeover import (
     Agent,
-    Deadlock,
     Full,
     Function,
     Limits,
@@ -25,6 +24,7 @@ from changeover import (
     tool,
 )
 from changeover.errors import MisconfiguredError
+from changeover.guards import Deadlock
 from changeover.testing import ScriptedModel, says
 
 MODEL = ScriptedModel({"a": [says("Hello.")]})

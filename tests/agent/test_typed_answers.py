@@ -10,21 +10,9 @@ from typing import Any, assert_type
 import pytest
 from pydantic import BaseModel
 
-from changeover import (
-    Agent,
-    Command,
-    Function,
-    HandoffPackage,
-    Member,
-    Metadata,
-    RunContext,
-    RunFinished,
-    RunResult,
-    Send,
-    Task,
-    Team,
-    delegate,
-)
+from changeover import Agent, Command, Function, Member, RunContext, RunResult, Send, Team, delegate
+from changeover.protocol import HandoffPackage, Metadata, Task
+from changeover.stream import RunFinished
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 from tests.public_api import recorded
 

@@ -10,7 +10,8 @@ TEAM = '''
 import asyncio
 from pathlib import Path
 
-from changeover import Agent, Rejected, Store, Team, delegate, handoff
+from changeover import Agent, Store, Team, delegate, handoff
+from changeover.protocol import Rejected
 from changeover.testing import ScriptedModel, delegates, fails, hands_off, says
 
 

@@ -11,7 +11,8 @@ from tests.cli.process import CONTROL, YOU, Done, changeover, json_lines, on_a_t
 TEAM = """
 import asyncio
 
-from changeover import Agent, Command, Conditional, Function, Person, Rejected, Team, Variable, delegate, handoff
+from changeover import Agent, Command, Function, Person, Team, Variable, delegate, handoff
+from changeover.protocol import Conditional, Rejected
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 
 

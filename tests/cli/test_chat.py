@@ -10,7 +10,8 @@ from tests.cli.queues import made, team_at
 ASKED = "Enter for later: "
 
 BROKEN_OFF = """
-from changeover import Agent, Team, TextDelta, tool
+from changeover import Agent, Team, tool
+from changeover.stream import TextDelta
 from changeover.errors import ModelError
 from changeover.testing import ScriptedModel, calls
 

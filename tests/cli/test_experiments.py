@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from changeover import Agent, Experiment, Team
+from changeover import Agent, Team
 from changeover.errors import ModelError
-from changeover.routing.experiment import variant_of
+from changeover.routing import Experiment
 from changeover.testing import ScriptedModel, fails, says
 from tests.cli.process import changeover
 
 DECLARED = """
-from changeover import Agent, Experiment, Team
+from changeover import Agent, Team
+from changeover.routing import Experiment
 
 sizes = Experiment("size", {"small": "offline", "large": "offline"}, on="model", lower_is_better=("complaints",))
 team = Team([Agent("clerk")], model="offline", experiments=[sizes])
@@ -29,7 +30,7 @@ SIZES = Experiment(
     },
     on="model",
 )
-CHOSEN = [variant_of(SIZES, talk) for talk in TALKS]
+CHOSEN = [SIZES.variant_of(talk) for talk in TALKS]
 SMALL, LARGE = CHOSEN.count("small"), CHOSEN.count("large")
 
 

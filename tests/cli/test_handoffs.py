@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from changeover import HandoffPackage, Metadata, Task
+from changeover.protocol import HandoffPackage, Metadata, Task
 from tests.cli.process import CONTROL, Done, Started, changeover, on_a_terminal, one_by_one, wait_for
 from tests.cli.queues import answer, asked, made, team_at
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Rejected, Team, Usage, handoff
+from changeover import Agent, Team, handoff
 from changeover.cli.metrics import duration
+from changeover.models import Usage
+from changeover.protocol import Rejected
 from changeover.testing import ManualClock, ScriptedModel, hands_off, says
 from tests.cli.process import CONTROL, Done, changeover, on_a_terminal, one_by_one
 

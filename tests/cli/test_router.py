@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from changeover import Agent, Team, Usage, specialist
+from changeover import Agent, Team, specialist
 from changeover.messages import Message, ToolResult
+from changeover.models import Usage
 from changeover.testing import Reply, ScriptedModel, calls, fails, says
 from changeover.tools.tool import ToolDefinition
 from tests.cli.process import changeover

@@ -9,7 +9,9 @@ import pytest
 from tests.cli.process import Done, changeover, json_lines, on_a_terminal, one_by_one
 
 BANK = '''
-from changeover import Agent, Approval, Rejected, Rule, Team, tool
+from changeover import Agent, Approval, Team, tool
+from changeover.guards import Rule
+from changeover.protocol import Rejected
 from changeover.testing import ScriptedModel, calls, says
 
 
@@ -28,7 +30,7 @@ def play(agent, messages, tools):
 
 rules = [
     Rule("vip", if_=lambda ctx: ctx.context.get("tier") == "vip", goto="senior"),
-    Rule("odd", if_=lambda ctx: bool(ctx.variables["tier"] == "odd"), goto="senior"),
+    Rule("odd", if_=lambda ctx: bool(ctx.context["tier"] == "odd"), goto="senior"),
     Rule("shy", if_=lambda ctx: ctx.input == "shy", goto="shy"),
 ]
 shy = Agent("shy", accepts=lambda package: Rejected("not I", "teller"))
@@ -37,7 +39,7 @@ agents = [Agent("desk"), Agent("senior"), Agent("teller", tools=[pay], handoffs=
 
 class Closed:
     def check(self, offer, ledger, facts):
-        from changeover import Allow, Deny
+        from changeover.guards import Allow, Deny
 
         return Deny("closed") if offer.receiver == "teller" else Allow()
 

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from changeover import Agent, Rejected, Team, Variable, delegate, handoff, tool
+from changeover import Agent, Team, Variable, delegate, handoff, tool
 from changeover.cli import exits
 from changeover.cli.terminal.page import Page
 from changeover.cli.terminal.session import Session
 from changeover.cli.terminal.transcript import Transcript
 from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve, Decision
+from changeover.protocol import Rejected
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 from tests.cli.process import changeover
 

@@ -11,9 +11,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from changeover import Agent, HandoffPackage, Metadata, Store, Task, Team
+from changeover import Agent, Store, Team
 from changeover.errors import ChangeoverError
 from changeover.messages import Message
+from changeover.protocol import HandoffPackage, Metadata, Task
 from changeover.relay.ports import Request
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.tools.tool import ToolDefinition

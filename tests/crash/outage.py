@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from changeover import Agent, CircuitBreaker, Function, Member, RunContext, Team, handoff
+from changeover import Agent, Function, Member, RunContext, Team, handoff
 from changeover.errors import FunctionError
+from changeover.guards import CircuitBreaker
 from changeover.messages import Message, ToolResult, User
 from changeover.stores.store import Store
 from changeover.testing import Reply, ScriptedModel, hands_off, says

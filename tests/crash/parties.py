@@ -12,24 +12,11 @@ Answers: yes, no, nobody (declined by all), later (after a while), never (not in
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from changeover import (
-    Accepted,
-    Agent,
-    Conditional,
-    Expects,
-    HandoffPackage,
-    Limits,
-    Person,
-    Rejected,
-    Rollback,
-    Team,
-    delegate,
-    handoff,
-    tool,
-)
+from changeover import Agent, Limits, Person, Team, delegate, handoff, tool
 from changeover.agent.agent import Member
 from changeover.errors import ModelError
 from changeover.messages import Assistant, User
+from changeover.protocol import Accepted, Conditional, Expects, HandoffPackage, Rejected, Rollback
 from changeover.relay.ports import Clock, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, assert_valid_history, calls, delegates, hands_off, says

@@ -7,8 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from changeover import Agent, HandoffPackage, Metadata, Mode, Store, Task, Team, TicketClaim, Worker
+from changeover import Agent, Store, Team, Worker
 from changeover.errors import ClaimLost
+from changeover.protocol import HandoffPackage, Metadata, Mode, Task, TicketClaim
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.crash.notes import Notes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from changeover import Agent, Function, RunContext, RunFinished, Team, tool
+from changeover import Agent, Function, RunContext, Team, tool
 from changeover.agent.agent import Member
 from changeover.errors import KeyConflict
 from changeover.messages import Message, ToolResult, User
@@ -19,6 +19,7 @@ from changeover.relay.ports import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, open_log
+from changeover.stream import RunFinished
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, crash, fails, hands_off, says
 from changeover.tools.tool import Tool, ToolDefinition
 

@@ -13,23 +13,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from changeover import (
-    Approve,
-    Context,
-    Edit,
-    Expectations,
-    HandoffPackage,
-    HandoffRecord,
-    Metadata,
-    Mode,
-    Reject,
-    Respond,
-    Store,
-    Task,
-)
+from changeover import Approve, Edit, Reject, Respond, Store
 from changeover.errors import ApprovalError, IllegalTransition
 from changeover.facts import State as HandoffState
 from changeover.guards.approval import Decision
+from changeover.protocol import Context, Expectations, HandoffPackage, HandoffRecord, Metadata, Mode, Task
 from changeover.relay.result import handoffs_of
 from changeover.stores.memory.log import MemoryLog
 from tests.crash.machines import CONVERSATIONS, Living, run_machine

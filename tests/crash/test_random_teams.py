@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeover import END, Agent, Approve, Command, Function, Limits, Recorded, RunContext, Send, Team, delegate, tool
+from changeover import END, Agent, Approve, Command, Function, Limits, RunContext, Send, Team, delegate, tool
 from changeover.agent.agent import Member
 from changeover.errors import ChangeoverError, ModelError
 from changeover.observe.hooks import EVENTS
@@ -18,6 +18,7 @@ from changeover.relay.ports import Request
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores.memory.log import MemoryLog
+from changeover.stream import Recorded
 from changeover.testing import ManualClock, Reply, assert_valid_history, calls, says
 from changeover.testing.crash import Death, MortalLog, _dies_and_resumes, _live
 from changeover.testing.effects import Effects

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Rollback, State, Store, Team, delegate, handoff
+from changeover import Agent, Store, Team, delegate, handoff
 from changeover.errors import IllegalTransition
 from changeover.messages import Message
+from changeover.protocol import Rollback, State
 from changeover.relay.events import HandoffRolledBack, RollbackDone, RollbackRequested, RunCancelled
 from changeover.testing import Reply, ScriptedModel, delegates, hands_off, says
 from changeover.tools.tool import ToolDefinition

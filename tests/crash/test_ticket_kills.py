@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from changeover import Respond, State, Store, Team, Ticket
+from changeover import Respond, Store, Team
+from changeover.protocol import State, Ticket
 from changeover.relay.events import RunCompleted
 from changeover.relay.ports import Log
 from changeover.testing import ScriptedModel

@@ -18,19 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 from msgspec.structs import replace
 
-from changeover import (
-    Approve,
-    Context,
-    Edit,
-    Expectations,
-    HandoffPackage,
-    Metadata,
-    Mode,
-    Reject,
-    Respond,
-    Task,
-    TicketClaim,
-)
+from changeover import Approve, Edit, Reject, Respond
 from changeover.errors import (
     ApprovalError,
     ClaimLost,
@@ -38,6 +26,7 @@ from changeover.errors import (
 )
 from changeover.facts import State as HandoffState
 from changeover.guards.approval import Decision
+from changeover.protocol import Context, Expectations, HandoffPackage, Metadata, Mode, Task, TicketClaim
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
 from changeover.relay.result import handoffs_of

@@ -10,21 +10,9 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Command,
-    Function,
-    HandoffPackage,
-    Member,
-    Metadata,
-    Respond,
-    Task,
-    Team,
-    Worker,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Command, Function, Member, Respond, Team, Worker, delegate, handoff
 from changeover.errors import EngineError
+from changeover.protocol import HandoffPackage, Metadata, Task
 from changeover.relay.ports import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import Store, open_log

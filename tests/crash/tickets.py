@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from changeover import Agent, Limits, Mode, Person, Team, Ticket, TicketClaim, Worker, delegate, handoff
+from changeover import Agent, Limits, Person, Team, Worker, delegate, handoff
 from changeover.agent.agent import Member
 from changeover.facts import State as HandoffState
 from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.protocol import Mode, Ticket, TicketClaim
 from changeover.relay.events import TicketLapsed
 from changeover.relay.ports import Log
 from changeover.relay.queue import Queued

@@ -3,16 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from changeover import ApprovalRequest, HandoffRecord, Mode, Recorded
+from changeover import ApprovalRequest
 from changeover.facts import State as HandoffState
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import call_of
 from changeover.messages import Assistant
+from changeover.protocol import HandoffRecord, Mode
 from changeover.relay.events import HandoffReturned, HandoffRolledBack, RollbackDone, RollbackRequested, RunResumed
 from changeover.relay.result import handoffs_of
 from changeover.relay.run import TURNING, Awaiting, Stopping
 from changeover.relay.state import State
 from changeover.relay.turn import Asked, Delegated, OpenCall
+from changeover.stream import Recorded
 from changeover.testing import assert_valid_history
 
 OPEN = (HandoffState.PENDING, HandoffState.ACCEPTED, HandoffState.WORKING)

@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from changeover import RunFinished, Team
+from changeover import Team
 from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.handoffs.tokens import load
 from changeover.inputs import RunOptions
@@ -33,6 +33,7 @@ from changeover.stores.sql import log
 from changeover.stores.sql.dialects import postgres, sqlite
 from changeover.stores.sql.statements import statements
 from changeover.stores.store import Store, open_log
+from changeover.stream import RunFinished
 from changeover.testing.crash import PassingLog
 from tests.crash.notes import Notes
 from tests.crash.plans import AGENTS, Play, essence

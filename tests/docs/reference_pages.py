@@ -25,7 +25,18 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
 COMMAND = "python -m tests.docs.reference_pages"
 
-MODULES = ("changeover", "changeover.errors", "changeover.events", "changeover.testing")
+MODULES = (
+    "changeover",
+    "changeover.protocol",
+    "changeover.guards",
+    "changeover.routing",
+    "changeover.models",
+    "changeover.stream",
+    "changeover.metrics",
+    "changeover.events",
+    "changeover.errors",
+    "changeover.testing",
+)
 """The modules whose names are public."""
 
 PYTHON = """# Python
@@ -89,7 +100,7 @@ The log is the table `entries`. Each of the others is computed from it or stands
 1970, in UTC. This is version {schema.VERSION} of the schema; `changeover db upgrade` brings an older store to it.
 """
 GROUPS = {
-    "Tables to query": ("conversations", "tasks", "messages", "handoffs", "approvals", "tickets", "ledgers"),
+    "Tables to query": ("conversations", "tasks", "messages", "handoffs", "approvals", "tickets", "ledgers", "tools"),
     "The log": ("entries",),
     "Other tables": (),
 }

@@ -11,7 +11,6 @@ from changeover import (
     Approval,
     Basic,
     Bearer,
-    Expects,
     Full,
     Function,
     HttpTool,
@@ -21,8 +20,6 @@ from changeover import (
     Person,
     Recent,
     Reference,
-    Routing,
-    Rule,
     Skill,
     SqlFunction,
     Summary,
@@ -33,7 +30,9 @@ from changeover import (
     tool,
 )
 from changeover.agent.handoff import Delegate, Handoff
-from changeover.guards.rules import VariablesAre
+from changeover.guards import Rule, VariablesAre
+from changeover.protocol import Expects
+from changeover.routing import Routing
 from changeover.routing.experience import Learning
 from tests.documents import declared_functions as own
 

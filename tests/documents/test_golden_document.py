@@ -8,7 +8,6 @@ from changeover import (
     Approval,
     Basic,
     Bearer,
-    Expects,
     Function,
     HttpTool,
     Limits,
@@ -16,8 +15,6 @@ from changeover import (
     Person,
     Recent,
     Reference,
-    Routing,
-    Rule,
     Skill,
     SqlFunction,
     Summary,
@@ -28,7 +25,9 @@ from changeover import (
     tool,
 )
 from changeover.documents.team_document import read_team
-from changeover.guards.rules import VariablesAre
+from changeover.guards import Rule, VariablesAre
+from changeover.protocol import Expects
+from changeover.routing import Routing
 from changeover.routing.experience import Learning
 from tests.documents import declared_functions as own
 

@@ -5,12 +5,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
-from changeover import Agent, Approval, Deadlock, Function, HttpTool, Member, Skill, Team, handoff, tool
+from changeover import Agent, Approval, Function, HttpTool, Member, Skill, Team, handoff, tool
 from changeover.agent.roster import Roster, Seat
 from changeover.documents.team_document import read_team, team_of
 from changeover.documents.team_export import TeamExport, export_team
 from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import to_yaml
+from changeover.guards import Deadlock
 from changeover.testing import ScriptedModel
 from tests.documents import declared_functions as own
 from tests.documents.random_teams import MEMBERS, SETTINGS

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approve, Expects, Person, Recorded, Respond, RunResult, Store, Team, delegate, tool
+from changeover import Agent, Approve, Person, Respond, RunResult, Store, Team, delegate, tool
 from changeover.errors import ApprovalError, ConversationNotFound
 from changeover.messages import Assistant, Message, User
 from changeover.observe.hooks import EVENTS
+from changeover.protocol import Expects
 from changeover.relay.events import RunCancelled, ToolFinished
 from changeover.relay.state import State
+from changeover.stream import Recorded
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, delegates, hands_off, says
 from changeover.testing.scripted import Line
 from changeover.tools.tool import Tool, ToolDefinition

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from changeover import Agent, Expectations, Function, HandoffPackage, Metadata, RunContext, State, Task, Team, Worker
+from changeover import Agent, Function, RunContext, Team, Worker
 from changeover.errors import ClaimLost, EngineError, HandoffTimeoutError, StoreClosed, StoreDamaged, StoreUnavailable
+from changeover.protocol import Expectations, HandoffPackage, Metadata, State, Task
 from changeover.relay.events import Entry, Unreadable
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.dialects import sqlite as sqlite_store

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approve, Recorded, Reject, RunFinished, Team, TextDelta, delegate, tool
+from changeover import Agent, Approve, Reject, Team, delegate, tool
 from changeover.errors import ApprovalError, ConversationNotFound, ModelError
 from changeover.relay.events import ApprovalDecided, RunCompleted, RunResumed, UserSpoke
+from changeover.stream import Recorded, RunFinished, TextDelta
 from changeover.testing import ScriptedModel, calls, delegates, fails, says
 from tests.relay.world import dispatcher_of
 

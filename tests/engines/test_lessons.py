@@ -5,13 +5,14 @@ from math import inf
 
 import pytest
 
-from changeover import Agent, Routing, Team, specialist
+from changeover import Agent, Team, specialist
 from changeover.engines.lessons import CAPABILITIES, MANY, OVERLAP, PAUSE, folded, reset, standings
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import RollbackRequested
 from changeover.relay.ports import Log
 from changeover.relay.tables import MOST, Lesson
+from changeover.routing import Routing
 from changeover.routing.experience import DEFAULT, Learned
 from changeover.routing.statistics import draw
 from changeover.stores.memory.experience import MemoryLessons

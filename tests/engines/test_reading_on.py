@@ -5,9 +5,10 @@ from typing import Any, get_args
 
 import pytest
 
-import changeover
-from changeover import Agent, AgentChanged, HandoffPackage, Metadata, Task, Team, events
+from changeover import Agent, Team, delegate, events
 from changeover.errors import MisconfiguredError
+from changeover.protocol import HandoffPackage, Metadata, Task
+from changeover.stream import AgentChanged, Recorded, RunFinished
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 
 SCRIPT = {"triage": [hands_off("billing", "x")], "billing": [says("Refunded."), says("Again.")]}
@@ -30,10 +31,10 @@ async def test_follow_begins_after_a_seq(any_store: str | None):
     async with desk(any_store) as team:
         await team.run("hello", conversation="story")
         whole = [item async for item in team.follow("story")]
-        seqs = [item.seq for item in whole if isinstance(item, changeover.Recorded)]
+        seqs = [item.seq for item in whole if isinstance(item, Recorded)]
         rest = [item async for item in team.follow("story", after=seqs[2])]
-        assert [item.seq for item in rest if isinstance(item, changeover.Recorded)] == seqs[3:]
-        assert isinstance(rest[-1], changeover.RunFinished)
+        assert [item.seq for item in rest if isinstance(item, Recorded)] == seqs[3:]
+        assert isinstance(rest[-1], RunFinished)
 
 
 @pytest.mark.parametrize("after", [-1, "3", 1.5])
@@ -65,7 +66,7 @@ async def test_the_active_agent_does_not_change_when_the_next_message_comes():
 
 async def test_a_delegate_is_the_active_agent_of_its_own_conversation_only():
     script = {"boss": [delegates("clerk", "count"), says("Done.")], "clerk": [says("Three.")]}
-    members = [Agent("boss", handoffs=[changeover.delegate("clerk")]), Agent("clerk")]
+    members = [Agent("boss", handoffs=[delegate("clerk")]), Agent("clerk")]
     team = Team(members, model=ScriptedModel(script))
     assert await changes(team.stream("hello", conversation="story")) == [
         *(("", "boss", "story"), ("", "clerk", "story/3.0")),

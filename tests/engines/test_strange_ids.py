@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approve, HandoffPackage, Metadata, Task, Team
+from changeover import Agent, Approve, Team
 from changeover.errors import ChangeoverError, MisconfiguredError, StoreUnavailable
+from changeover.protocol import HandoffPackage, Metadata, Task
 from changeover.testing import ManualClock, ScriptedModel, says
 
 HALF = "half \ud83d"

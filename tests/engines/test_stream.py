@@ -5,11 +5,12 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from changeover import Agent, Limits, Recorded, RunFinished, RunResult, Team, TextDelta, ThinkingDelta
+from changeover import Agent, Limits, RunResult, Team
 from changeover.errors import ChangeoverError, KeyConflict
 from changeover.messages import Message
 from changeover.relay.events import HandoffAccepted, ModelReplied, RunCompleted, RunFailed, RunStarted, UserSpoke
 from changeover.relay.stream import StreamItem
+from changeover.stream import Recorded, RunFinished, TextDelta, ThinkingDelta
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.relay.world import dispatcher_of

@@ -12,22 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from changeover import (
-    Agent,
-    DelegateResult,
-    Limits,
-    Recorded,
-    RunFinished,
-    RunResult,
-    Team,
-    TextDelta,
-    ThinkingDelta,
-    delegate,
-    tool,
-)
+from changeover import Agent, Limits, RunResult, Team, delegate, tool
 from changeover.errors import EconomicLimitExceeded, EngineError, MaxHandoffsExceededError, UnknownAgentError
 from changeover.messages import Message, ToolResult
 from changeover.observe.hooks import EVENTS
+from changeover.protocol import DelegateResult
 from changeover.relay.events import (
     Entry,
     HandoffReturned,
@@ -42,6 +31,7 @@ from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.relay.stream import StreamItem
 from changeover.stores.memory.log import MemoryLog
+from changeover.stream import Recorded, RunFinished, TextDelta, ThinkingDelta
 from changeover.testing import Reply, ScriptedModel, calls, delegates, says
 from changeover.tools.tool import ToolDefinition
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from changeover import CircuitBreaker
+from changeover.guards import CircuitBreaker
 
 BREAKER = CircuitBreaker(threshold=3, cooldown=30)
 QUICK = CircuitBreaker(threshold=1, cooldown=5)

@@ -5,22 +5,10 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Approval,
-    ApprovalRequest,
-    Approve,
-    Edit,
-    Reject,
-    Respond,
-    Rule,
-    RunResult,
-    Team,
-    handoff,
-    tool,
-)
+from changeover import Agent, Approval, ApprovalRequest, Approve, Edit, Reject, Respond, RunResult, Team, handoff, tool
 from changeover.errors import ApprovalError, MisconfiguredError
 from changeover.facts import RequestKind
+from changeover.guards import Rule
 from changeover.guards.approval import Decision, approval_faults, unauthorised
 from changeover.relay.events import ApprovalDecided
 from changeover.testing import ManualClock, ScriptedModel, calls, hands_off, says

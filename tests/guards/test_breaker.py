@@ -2,9 +2,9 @@
 
 import pytest
 
-from changeover import Allow, Circuit, CircuitBreaker, Deny
 from changeover.errors import MisconfiguredError
 from changeover.facts import Ledger
+from changeover.guards import Allow, Circuit, CircuitBreaker, Deny
 from changeover.guards.breaker import Ended, admitted, breaker_among, closed, forced, noted
 from changeover.guards.deadlock import Deadlock
 from changeover.guards.guard import Facts, Offer, Tripped

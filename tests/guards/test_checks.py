@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Allow, Content, Deny, Replace, RunFinished, Team, TextDelta, events
+from changeover import Agent, Team, events
 from changeover.errors import MisconfiguredError
+from changeover.guards import Allow, Content, Deny, Replace
+from changeover.stream import RunFinished, TextDelta
 from changeover.testing import ScriptedModel, calls, says
 
 
@@ -34,7 +36,7 @@ async def test_every_check_judges_what_the_one_before_it_left():
 
 async def test_a_check_reads_the_context_of_the_run():
     def only_gold(content: Content) -> Deny | None:
-        return None if content.context.variables.get("plan") == "gold" else Deny("Not for you.")
+        return None if content.ctx.context.get("plan") == "gold" else Deny("Not for you.")
 
     assert (await desk(only_gold).run("hello", context={"plan": "gold"})).output == "Good day."
     assert (await desk(only_gold).run("hello", context={"plan": "tin"})).output == "Not for you."

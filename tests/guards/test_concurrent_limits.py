@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from changeover import Agent, Ledger, Limits, Team, Usage, delegate, tool
+from changeover import Agent, Limits, Team, delegate, tool
 from changeover.errors import EconomicLimitExceeded
 from changeover.guards.limits import TIERS
+from changeover.metrics import Ledger
+from changeover.models import Usage
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, calls, delegates, hands_off, says

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Allow, Deadlock, Deny, Mode
 from changeover.facts import Ledger
+from changeover.guards import Allow, Deadlock, Deny
 from changeover.guards.guard import Facts, Offer, Passed
+from changeover.protocol import Mode
 
 Walked = tuple[str, str, int]
 """Who handed over what, after how much was achieved: `"a>b"`."""

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from changeover import Approve, Ledger, Limits, Team, Usage
+from changeover import Approve, Limits, Team
 from changeover.errors import ChangeoverError, EconomicLimitExceeded
+from changeover.metrics import Ledger
+from changeover.models import Usage
 from changeover.relay.events import Entry, LimitReached, ModelReplied
 from changeover.relay.ports import Request
 from changeover.stores.memory.log import MemoryLog

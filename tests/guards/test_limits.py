@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Ledger, Limits, Team
+from changeover import Agent, Limits, Team
 from changeover.errors import EconomicLimitExceeded, Exhausted, MisconfiguredError, ModelError
 from changeover.facts import RunResult, Share, Usage
 from changeover.faults import LimitName
 from changeover.guards.limits import Tier, classify
 from changeover.messages import Message
+from changeover.metrics import Ledger
 from changeover.relay.ports import Reserve
 from changeover.relay.projection.admission import Tally
 from changeover.testing import ManualClock, Reply, ScriptedModel, fails, says

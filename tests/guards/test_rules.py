@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approval, Rule, RunContext, Team
+from changeover import Agent, Approval, RunContext, Team
 from changeover.errors import MisconfiguredError
+from changeover.guards import Rule
 from changeover.guards.rules import Misjudged, holds, named_rules, rule_faults
 from changeover.testing import ScriptedModel, calls, says
 
 IDS = ["triage", "senior"]
-NOW = RunContext("c", "c@1", "triage", "2", variables={"tier": "vip"})
+NOW = RunContext("c", "c@1", "triage", "2", context={"tier": "vip"})
 
 
 def is_vip(ctx: RunContext) -> bool:

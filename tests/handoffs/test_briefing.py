@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover import HandoffPackage
 from changeover.handoffs.briefing import TEMPLATE, Brief, brief_of, briefed_by
 from changeover.handoffs.strategies import Chapter
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
+from changeover.protocol import HandoffPackage
 
 PACKAGE = {
     "protocol": "1.0",

@@ -4,21 +4,8 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Context,
-    Expectations,
-    Expects,
-    HandoffPackage,
-    Limits,
-    Metadata,
-    Reference,
-    Task,
-    Team,
-    delegate,
-    handoff,
-    specialist,
-)
+from changeover import Agent, Limits, Reference, Team, delegate, handoff, specialist
+from changeover.protocol import Context, Expectations, Expects, HandoffPackage, Metadata, Task
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 
 WISH = {"specialist_type": "counting", "task": "count the parts", "reason": "you can"}

@@ -21,7 +21,6 @@ from changeover.handoffs.expectations import (
     expected,
     fault,
     judged_later,
-    misfit,
     value_of,
     words_of,
 )
@@ -193,7 +192,7 @@ def test_a_criterion_must_be_a_sentence_or_a_function():
     ],
 )
 def test_a_result_fits_also_inside_fences_and_other_text(expects: Any, text: str, value: Any):
-    assert misfit(expects, text) == ""
+    assert expected(expects).misfit(text) == ""
     if value is not None:
         assert value_of(expects, text) == value
 
@@ -235,7 +234,7 @@ def test_a_result_fits_also_inside_fences_and_other_text(expects: Any, text: str
     ],
 )
 def test_the_text_about_a_misfit_says_why_and_what_would_fit(expects: Any, text: str, wrong: str):
-    told = misfit(expects, text)
+    told = expected(expects).misfit(text)
     assert told.startswith("the result does not have the expected form: ")
     assert wrong in told
     schema = expects if isinstance(expects, dict) else expectations_of(expects).output_schema
@@ -258,14 +257,14 @@ def test_nothing_is_fetched_from_an_address_in_a_schema():
         Thread(target=server.serve_forever, daemon=True).start()
         schema = {"$ref": f"http://127.0.0.1:{server.server_port}/tea"}
         assert "nothing is fetched" in fault(schema)
-        assert "it cannot be checked against the schema (Unresolvable" in misfit(schema, "1")
+        assert "it cannot be checked against the schema (Unresolvable" in expected(schema).misfit("1")
         server.shutdown()
     assert asked == []
 
 
 def test_many_faults_and_long_schemas_are_cut():
     schema = {"type": "array", "items": {"type": "integer"}, "description": "x" * 5_000}
-    told = misfit(schema, json.dumps(["y" * 1_000] * 100))
+    told = expected(schema).misfit(json.dumps(["y" * 1_000] * 100))
     assert len(told) < 6_000
     assert "[9]: " in told
     assert "[10]: " not in told
@@ -275,7 +274,7 @@ def test_many_faults_and_long_schemas_are_cut():
 @given(st.text(st.sampled_from('`~{}[]"\n\\ 1,:aé\ud800'), max_size=60))
 def test_any_text_can_be_checked(text: str):
     for expects in (SCHEMA, list[int], str):
-        assert isinstance(misfit(expects, text), str)
+        assert isinstance(expected(expects).misfit(text), str)
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.dictionaries(st.text(), inner, max_size=3)))
@@ -288,21 +287,21 @@ def test_any_json_in_a_fence_is_found(value: Any):
 
 
 def test_a_criterion_in_words_is_left_to_the_reader():
-    assert misfit(Expects(criteria=["It is in verse."]), "prose") == ""
+    assert Expects(criteria=["It is in verse."]).misfit("prose") == ""
 
 
 def test_a_function_judges_the_text_if_no_form_is_expected():
     expects = Expects(criteria=[is_short, names_the_order])
-    assert misfit(expects, "order 42") == ""
-    assert misfit(expects, "order 17") == "name the order, 42"
+    assert expected(expects).misfit("order 42") == ""
+    assert expected(expects).misfit("order 17") == "name the order, 42"
     wrong = "the result does not meet this: It has at most ten characters.; name the order, 42"
-    assert misfit(expects, "a very long result") == wrong
+    assert expected(expects).misfit("a very long result") == wrong
 
 
 def test_a_function_judges_the_value_if_a_form_is_expected():
     expects = Expects(output=Refund, criteria=[lambda refund: refund.amount <= 20 or "send back 20 at most"])
-    assert misfit(expects, '{"order": "42", "amount": 20}') == ""
-    assert misfit(expects, '{"order": "42", "amount": 21}') == "send back 20 at most"
+    assert expected(expects).misfit('{"order": "42", "amount": 20}') == ""
+    assert expected(expects).misfit('{"order": "42", "amount": 21}') == "send back 20 at most"
 
 
 def test_criteria_are_not_called_for_a_result_of_the_wrong_form():
@@ -313,33 +312,33 @@ def test_criteria_are_not_called_for_a_result_of_the_wrong_form():
         return True
 
     expects = Expects(output=Refund, criteria=[ask])
-    assert misfit(expects, "prose") != ""
+    assert expected(expects).misfit("prose") != ""
     assert asked == []
-    assert misfit(expects, '{"order": "42", "amount": 1}') == ""
+    assert expected(expects).misfit('{"order": "42", "amount": 1}') == ""
     assert asked == [Refund(order="42", amount=1)]
 
 
 def test_a_criterion_that_raises_refuses_the_result():
     broken = Expects(criteria=[lambda text: bool(text[100])])
     told = "a check by the sender: the check raised IndexError: string index out of range"
-    assert misfit(broken, "short") == told
+    assert expected(broken).misfit("short") == told
 
 
 @pytest.mark.parametrize("outcome", [None, 1, 0, [], object()])
 def test_a_criterion_that_returns_no_bool_refuses_the_result(outcome: Any):
-    told = misfit(Expects(criteria=[lambda text: outcome]), "text")
+    told = Expects(criteria=[lambda text: outcome]).misfit("text")
     assert f"the check returned {type(outcome).__name__} and not bool" in told
 
 
 def test_a_coroutine_from_a_plain_function_refuses_the_result():
     hidden: Any = lambda text: is_kind(text)  # noqa: E731, PLW0108
-    assert "the check returned coroutine and not bool" in misfit(Expects(criteria=[hidden]), "text")
+    assert "the check returned coroutine and not bool" in Expects(criteria=[hidden]).misfit("text")
 
 
 async def test_async_criteria_are_returned_for_the_caller_to_await():
     polite = Polite()
     expects = Expects(output=str, criteria=["It is short.", is_short, is_kind, polite, functools.partial(is_kind)])
-    assert misfit(expects, "hello") == ""
+    assert expected(expects).misfit("hello") == ""
     assert [complaint(judge, await judge(value_of(expects, "hello"))) for judge in judged_later(expects)] == [
         "the result does not meet this: is kind",
         "the result does not meet this: Polite",
@@ -369,7 +368,7 @@ def test_expectations_travel_as_a_schema_and_words():
 def test_expectations_of_a_package_hold_for_the_receiver():
     there = expected(expectations_of(Expects(output=SCHEMA, criteria=["It is short."], timeout=5)))
     assert there == Expects(output=SCHEMA, criteria=("It is short.",), timeout=5.0)
-    assert "amount" in misfit(there, "{}")
+    assert "amount" in expected(there).misfit("{}")
 
 
 def test_a_criterion_is_put_in_words():

@@ -14,7 +14,6 @@ from pydantic import Field
 from changeover import (
     Agent,
     Full,
-    Handover,
     MessageOnly,
     Recent,
     Reference,
@@ -32,6 +31,7 @@ from changeover.handoffs.context import BREAKS, METADATA, briefed
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message
 from changeover.models.request import history_for
+from changeover.protocol import Handover
 from changeover.relay.ports import Request
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 from tests.models.nasty_texts import FAKES, TEXTS

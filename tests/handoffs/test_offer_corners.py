@@ -9,28 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from changeover import (
-    Agent,
-    Context,
-    Expectations,
-    HandoffPackage,
-    Limits,
-    Member,
-    Metadata,
-    Mode,
-    Person,
-    Reject,
-    Rejected,
-    Respond,
-    Rollback,
-    Task,
-    Team,
-    delegate,
-    handoff,
-    tool,
-)
+from changeover import Agent, Limits, Member, Person, Reject, Respond, Team, delegate, handoff, tool
 from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, PackageError
 from changeover.messages import Message, ToolResult
+from changeover.protocol import Context, Expectations, HandoffPackage, Metadata, Mode, Rejected, Rollback, Task
 from changeover.relay.events import RollbackDone
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, hands_off, says

@@ -11,19 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from changeover import (
-    Agent,
-    HandoffPackage,
-    HandoffResult,
-    Metadata,
-    Mode,
-    Rejected,
-    State,
-    Task,
-    Team,
-)
+from changeover import Agent, Team
 from changeover.errors import HandoffTimeoutError, KeyConflict, PackageError, UnknownAgentError
 from changeover.messages import Message
+from changeover.protocol import HandoffPackage, HandoffResult, Metadata, Mode, Rejected, State, Task
 from changeover.relay.package import offer_of
 from changeover.testing import ManualClock, Reply, ScriptedModel, says
 from changeover.tools.tool import ToolDefinition

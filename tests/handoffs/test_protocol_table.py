@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Expectations, HandoffPackage, Metadata, Rejected, State, Task, Team, TicketClaim
+from changeover import Agent, Team
 from changeover.errors import ChangeoverError, ClaimLost, HandoffTimeoutError, IllegalTransition
 from changeover.handoffs.protocol import TRANSITIONS, Signal
+from changeover.protocol import Expectations, HandoffPackage, Metadata, Rejected, State, Task, TicketClaim
 from changeover.testing import ManualClock, ScriptedModel, fails, says
 
 MODES = ("delegate", "transfer")

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from changeover import Agent, Handover, Team, delegate
+from changeover import Agent, Team, delegate
 from changeover.errors import MisconfiguredError
 from changeover.handoffs.strategies import ContextStrategy, Effects, PackedContext, as_strategy
 from changeover.messages import Message, Note, ToolResult, User
+from changeover.protocol import Handover
 from changeover.relay.events import ContextPacked, HandoffOffered
 from changeover.testing import Reply, delegates, hands_off, says
 from changeover.testing.scripted import Line

@@ -5,19 +5,9 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Context,
-    Full,
-    HandoffPackage,
-    Metadata,
-    Recent,
-    Task,
-    Team,
-    delegate,
-    specialist,
-)
+from changeover import Agent, Full, Recent, Team, delegate, specialist
 from changeover.messages import Message, ToolResult
+from changeover.protocol import Context, HandoffPackage, Metadata, Task
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 
 LONG = f"BEGIN {'x ' * 3_000} END"

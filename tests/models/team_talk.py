@@ -8,8 +8,9 @@ from google.genai.types import HttpOptions
 from pydantic_ai.models.google import GoogleModel
 from pydantic_ai.providers.google import GoogleProvider
 
-from changeover import RunFinished, RunResult, Team, TextDelta, ThinkingDelta
+from changeover import RunResult, Team
 from changeover.relay.events import ModelFailed, ModelReplied
+from changeover.stream import RunFinished, TextDelta, ThinkingDelta
 from tests.models.aimock import Server
 
 NAMES = {

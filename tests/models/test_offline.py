@@ -341,7 +341,7 @@ async def test_an_agent_that_sees_only_a_note_does_not_hand_on():
 
 async def test_a_task_that_another_agent_gave_is_not_passed_on():
     handed = Handed("a", "blue silk", "ask_b", "", 0, 0.0, 0, ["a", "b"], 2)
-    context = RunContext("c", "c@1", "b", "1", variables={"colour": "blue"}, handed=handed)
+    context = RunContext("c", "c@1", "b", "1", context={"colour": "blue"}, handed=handed)
     for author, calls in (("a", 0), ("user", 1)):
         asked = request(User("blue silk", author), tools=(GENERIC,), instructions="You sew.", context=context)
         assert len((await OfflineModel().reply(asked)).calls) == calls
@@ -349,7 +349,7 @@ async def test_a_task_that_another_agent_gave_is_not_passed_on():
 
 async def test_context_variables_fill_arguments_and_excluded_ones_do_not():
     dye = ToolDefinition("dye", "Dye silk.", {"properties": {"colour": {"type": "string"}}, "required": ["colour"]})
-    context = RunContext("c", "c@1", "b", "1", variables={"colour": "blue ``` red"})
+    context = RunContext("c", "c@1", "b", "1", context={"colour": "blue ``` red"})
     reply = await OfflineModel().reply(request(User("dye silk"), tools=(dye,), context=context))
     assert reply.calls[0].args == {"colour": "blue ``` red"}
     assert reply.calls[0].id == "call_1_0"

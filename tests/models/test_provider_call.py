@@ -14,9 +14,10 @@ from pydantic_ai.models.fallback import FallbackModel as TheirFallback
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.usage import RequestUsage
 
-from changeover import Agent, Function, Team, Usage, delegate
+from changeover import Agent, Function, Team, delegate
 from changeover.errors import ModelError
 from changeover.messages import Assistant, Call, Reply, User
+from changeover.models import Usage
 from changeover.models.provider import PydanticAIModel
 from changeover.models.provider_errors import model_error
 from changeover.models.response import MOST_SEGMENTS

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, LimitedModel, Team
+from changeover import Agent, Team
 from changeover.errors import MisconfiguredError
+from changeover.models import LimitedModel
 from changeover.models.offline import OfflineModel
 from changeover.models.provider import PydanticAIModel
 from changeover.models.resolver import Resolver

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from changeover import Agent, LimitedModel, Team
+from changeover import Agent, Team
 from changeover.errors import MisconfiguredError, ModelError
+from changeover.models import LimitedModel
 from changeover.testing import ScriptedModel, hands_off, says
 from tests.models.aimock import Server
 from tests.models.provider_script import scene

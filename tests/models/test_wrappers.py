@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, LimitedModel, Team
+from changeover import Agent, Team
 from changeover.errors import MisconfiguredError, ModelError
 from changeover.messages import Reply
+from changeover.models import LimitedModel
 from changeover.models.wrappers import FallbackModel
 from changeover.relay.stream import TextDelta
 from changeover.testing import ScriptedModel, fails, says

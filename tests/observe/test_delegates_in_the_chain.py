@@ -2,8 +2,9 @@
 
 import pytest
 
-from changeover import Agent, Limits, RunFinished, Team, delegate
+from changeover import Agent, Limits, Team, delegate
 from changeover.errors import MaxHandoffsExceededError
+from changeover.stream import RunFinished
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 from tests.stories.delegates import cast
 

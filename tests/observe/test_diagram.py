@@ -6,22 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
-from changeover import (
-    Agent,
-    Function,
-    HandoffRecord,
-    Member,
-    Mode,
-    Person,
-    Rejected,
-    State,
-    Team,
-    Variable,
-    delegate,
-    handoff,
-    specialist,
-    tool,
-)
+from changeover import Agent, Function, Member, Person, Team, Variable, delegate, handoff, specialist, tool
 from changeover.observe.diagram import (
     Course,
     Plan,
@@ -33,6 +18,7 @@ from changeover.observe.diagram import (
     team_text,
 )
 from changeover.observe.svg import course_svg, team_svg
+from changeover.protocol import HandoffRecord, Mode, Rejected, State
 from changeover.testing import ScriptedModel, delegates, hands_off, says
 
 NASTY = 'a "quoted" <b>&amp;; #35; | end\x1b[31m\nnext'

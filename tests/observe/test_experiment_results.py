@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from changeover import Agent, Approve, Experiment, Function, Member, Person, Summary, Team, Usage, delegate, tool
+from changeover import Agent, Approve, Function, Member, Person, Summary, Team, delegate, tool
 from changeover.errors import ConversationNotFound, MisconfiguredError, ModelError
 from changeover.messages import Message, ToolResult
+from changeover.models import Usage
 from changeover.relay.events import VariantChosen
 from changeover.relay.ports import Log
-from changeover.routing.experiment import variant_of
+from changeover.routing import Experiment
 from changeover.routing.statistics import Measured, draw
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, fails, says
@@ -76,16 +77,16 @@ async def test_results_of_experiments_are_the_same_on_every_store(team: Team):
     await team.measure("a", "content", 4.5)
     await team.measure("c", "polite", 1)
     expected = [
-        Measured(variant_of(WORDS, "a"), True, 360, 0.75, 2.0, {"content": 4.5}),
-        Measured(variant_of(WORDS, "b"), False, 0, 0.0, 0.0),
-        Measured(variant_of(WORDS, "c"), True, 720, 1.5, 4.0, {"polite": 1.0}),
-        Measured(variant_of(WORDS, "d"), False, 360, 0.75, 2.0),
+        Measured(WORDS.variant_of("a"), True, 360, 0.75, 2.0, {"content": 4.5}),
+        Measured(WORDS.variant_of("b"), False, 0, 0.0, 0.0),
+        Measured(WORDS.variant_of("c"), True, 720, 1.5, 4.0, {"polite": 1.0}),
+        Measured(WORDS.variant_of("d"), False, 360, 0.75, 2.0),
     ]
     assert await measured(team) == expected
     [request] = await team.approvals()
     await team.decide(request, Approve(), by="ana@example.org")
     await team.resume("e")
-    assert await measured(team) == [*expected, Measured(variant_of(WORDS, "e"), True, 240, 0.5, 0.0)]
+    assert await measured(team) == [*expected, Measured(WORDS.variant_of("e"), True, 240, 0.5, 0.0)]
 
 
 async def test_an_unknown_cost_is_left_out(team: Team):
@@ -96,7 +97,7 @@ async def test_an_unknown_cost_is_left_out(team: Team):
 async def test_conversations_outside_an_experiment_are_not_counted(team: Team):
     await team.run("plain", conversation="a")
     assert await measured(team, "another") == []
-    assert await team.log.trials.variants() == {"words": [variant_of(WORDS, "a")]}
+    assert await team.log.trials.variants() == {"words": [WORDS.variant_of("a")]}
 
 
 async def test_a_root_that_is_not_there_cannot_be_measured(team: Team):

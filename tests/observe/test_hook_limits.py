@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Recorded, Team, Variable, handoff
+from changeover import Agent, Team, Variable, handoff
 from changeover.errors import ChangeoverError
+from changeover.stream import Recorded
 from changeover.testing import ScriptedModel, hands_off, says
 
 SCRIPT = {"triage": [hands_off("billing", "charged twice", order=7)], "billing": [says("Refunded."), says("Again.")]}

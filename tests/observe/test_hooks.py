@@ -9,20 +9,12 @@ import pytest
 
 from changeover import (
     Agent,
-    Allow,
     Approve,
-    Deny,
-    Experiment,
     Function,
-    Handover,
     Limits,
-    Recorded,
-    Rejected,
-    Rule,
     RunResult,
     Skill,
     Team,
-    TicketClaim,
     Variable,
     delegate,
     handoff,
@@ -31,9 +23,13 @@ from changeover import (
 )
 from changeover.errors import ChangeoverError, EconomicLimitExceeded, MisconfiguredError
 from changeover.facts import Ledger
+from changeover.guards import Allow, Deny, Rule
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.observe.hooks import ALIASES, EVENTS, hook_faults
+from changeover.protocol import Handover, Rejected, TicketClaim
 from changeover.relay.events import Event, HandoffAccepted, RunCompleted
+from changeover.routing import Experiment
+from changeover.stream import Recorded
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
 
 SCRIPT = {
@@ -172,7 +168,7 @@ async def is_ruled(hooks: dict[str, Any]) -> None:
             return Deny("enough") if offer.attempt > 1 else Allow()
 
     rules = [
-        Rule("odd", if_=lambda ctx: bool(ctx.variables["x"]), goto="b"),
+        Rule("odd", if_=lambda ctx: bool(ctx.context["x"]), goto="b"),
         Rule("on", if_=lambda ctx: True, goto="b"),
     ]
     members = [Agent("a"), Agent("b", accepts=lambda package: Rejected("no", "c")), Agent("c")]

@@ -10,26 +10,14 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec import Struct
 
-from changeover import (
-    Agent,
-    Allow,
-    Command,
-    Deny,
-    Function,
-    HandoffPackage,
-    Ledger,
-    Metrics,
-    Rejected,
-    Team,
-    Times,
-    Usage,
-    delegate,
-    handoff,
-    tool,
-)
+from changeover import Agent, Command, Function, Team, delegate, handoff, tool
 from changeover.errors import ChangeoverError, MisconfiguredError, ModelError
+from changeover.guards import Allow, Deny
 from changeover.guards.guard import Answer, Facts, Offer
+from changeover.metrics import Ledger, Metrics, Times
+from changeover.models import Usage
 from changeover.observe.metrics import times_of
+from changeover.protocol import HandoffPackage, Rejected
 from changeover.relay.events import CallRefused, HandoffExpired, HandoffOffered, HandoffRejected, ModelReplied
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
 from tests.databases import KINDS, postgres, sqlite_file

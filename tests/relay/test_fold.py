@@ -17,13 +17,10 @@ from changeover import (
     Edit,
     Function,
     Limits,
-    Mode,
     Person,
     Reject,
     Respond,
-    Rule,
     Send,
-    Usage,
     Variable,
     delegate,
     handoff,
@@ -44,10 +41,13 @@ from changeover.faults import (
     RefusalFault,
     WorkerFault,
 )
+from changeover.guards import Rule
 from changeover.guards.approval import Decision
 from changeover.handoffs.package import HandoffPackage, Metadata, Task
 from changeover.handoffs.strategies import Chapter
 from changeover.messages import Call, Note, User
+from changeover.models import Usage
+from changeover.protocol import Mode
 from changeover.relay.commands import Record
 from changeover.relay.decide.decision import awaits, decide, settle
 from changeover.relay.events import (
@@ -132,7 +132,7 @@ MEMBERS: list[Agent | Function | Person] = [
 ]
 RULES = [
     Rule("on", if_=lambda ctx: ctx.input == "how?", goto="b", approval=True),
-    Rule("odd", if_=lambda ctx: bool(ctx.variables["n"]), goto="fn", agents=["b"]),
+    Rule("odd", if_=lambda ctx: bool(ctx.context["n"]), goto="fn", agents=["b"]),
     Rule("no", if_=lambda ctx: ctx.input == "no!", deny="not in this tone"),
     Rule("ask", if_=lambda ctx: ctx.agent == "a", approval=True),
 ]

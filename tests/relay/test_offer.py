@@ -15,10 +15,10 @@ from changeover.facts import Mode
 from changeover.guards.guard import Deny
 from changeover.guards.limits import Limits
 from changeover.messages import Call
-from changeover.relay.commands import Record, SeekApproval
+from changeover.relay.commands import CallModel, Record, SeekApproval
 from changeover.relay.decide.decision import settle
 from changeover.relay.decide.offer import Proposal, propose
-from changeover.relay.events import CallRefused, HandoffOffered, ModelReplied, RunFailed, Started, UserSpoke
+from changeover.relay.events import CallRefused, Event, HandoffOffered, ModelReplied, RunFailed, Started, UserSpoke
 from changeover.relay.run import Acting
 from changeover.relay.state import State
 from changeover.relay.turn import Turn
@@ -113,3 +113,17 @@ def test_a_person_is_asked_before_limits_and_guards():
     due = propose(state, state.run, proposal, team)
     assert isinstance(due, SeekApproval)
     assert (due.receiver, due.message) == ("expert", "Look.")
+
+
+def test_settling_needs_no_engine_and_leaves_only_effects():
+    state, team = State("ada"), roster()
+    happened = []
+    reply = ModelReplied("triage", task=2, calls=(Call("c1", "handoff_to_billing", {}),))
+    begun: list[Event] = [Started(), UserSpoke("I was charged twice!")]
+    for events in (begun, [reply]):
+        recorded, outstanding = settle(state, team, 0.0, events)
+        happened.append(([type(each).__name__ for each in recorded], [(type(each), each.id) for each in outstanding]))
+    assert happened == [
+        (["Started", "UserSpoke", "RunStarted"], [(CallModel, "2")]),
+        (["ModelReplied", "HandoffOffered", "HandoffAccepted"], [(CallModel, "5")]),
+    ]

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from changeover import Agent, Approve, Expects, Function, Team, Usage, delegate
+from changeover import Agent, Approve, Function, Team, delegate
 from changeover.errors import ChangeoverError, FunctionError, ModelError
 from changeover.messages import Call
+from changeover.models import Usage
+from changeover.protocol import Expects
 from changeover.relay.ports import Request
 from changeover.testing import ManualClock, Reply, ScriptedModel, assert_valid_history, calls, delegates, fails, says
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from changeover.handoffs.strategies import Full, Recent
 from changeover.handoffs.summary import Summary
-from changeover.routing.experiment import Experiment, variant_of
+from changeover.routing.experiment import Experiment
 from changeover.routing.statistics import draw, draws
 
 TWO = Experiment("summary-or-full", variants={"summary": Summary(), "full": Full()})
@@ -25,7 +25,7 @@ def split(**weights: float) -> Experiment:
 @pytest.mark.parametrize("weights", [{"a": 1, "b": 1}, {"a": 9, "b": 1}, {"a": 0.2, "b": 0.3, "c": 0.5}])
 def test_each_variant_gets_its_share_of_the_conversations(weights):
     experiment = split(**weights)
-    found = Counter(variant_of(experiment, each) for each in MANY)
+    found = Counter(experiment.variant_of(each) for each in MANY)
     for variant, share in experiment.shares.items():
         error = sqrt(share * (1 - share) / len(MANY))
         assert found[variant] / len(MANY) == pytest.approx(share, abs=3.5 * error)
@@ -36,15 +36,15 @@ def test_without_a_split_all_shares_are_equal():
 
 
 def test_a_variant_without_weight_gets_no_conversation():
-    assert {variant_of(split(a=0, b=1), each) for each in MANY[:200]} == {"b"}
+    assert {split(a=0, b=1).variant_of(each) for each in MANY[:200]} == {"b"}
 
 
 def test_a_conversation_has_the_same_variant_in_every_process():
-    here = [variant_of(TWO, each) for each in MANY[:40]]
+    here = [TWO.variant_of(each) for each in MANY[:40]]
     code = (
-        "from changeover.routing.experiment import Experiment, variant_of\n"
+        "from changeover.routing.experiment import Experiment\n"
         "experiment = Experiment('summary-or-full', variants={'full': None, 'summary': None})\n"
-        "print(*(variant_of(experiment, f'conversation-{number}') for number in range(40)))"
+        "print(*(experiment.variant_of(f'conversation-{number}') for number in range(40)))"
     )
     there = subprocess.run([sys.executable, "-c", code], check=True, timeout=30, capture_output=True, text=True)
     assert there.stdout.split() == here
@@ -52,32 +52,32 @@ def test_a_conversation_has_the_same_variant_in_every_process():
 
 def test_variants_stay_what_they_are_in_later_versions():
     expected = ["summary", "summary", "full", "full", "summary", "full"]
-    assert [variant_of(TWO, each) for each in MANY[:6]] == expected
+    assert [TWO.variant_of(each) for each in MANY[:6]] == expected
 
 
 def test_experiments_are_independent_of_each_other():
     other = Experiment("another", variants=TWO.variants)
-    both = Counter((variant_of(TWO, each), variant_of(other, each)) for each in MANY)
+    both = Counter((TWO.variant_of(each), other.variant_of(each)) for each in MANY)
     assert len(both) == 4
     assert all(count == pytest.approx(1_000, abs=110) for count in both.values())
 
 
 def test_when_the_split_changes_as_few_conversations_as_possible_move():
     before, after = split(a=1, b=1), split(a=1, b=3)
-    moves = Counter((variant_of(before, each), variant_of(after, each)) for each in MANY)
+    moves = Counter((before.variant_of(each), after.variant_of(each)) for each in MANY)
     assert moves["b", "a"] == 0
     assert moves["a", "b"] == pytest.approx(1_000, abs=110)
 
 
 def test_when_a_variant_is_added_no_conversation_moves_between_the_others():
     before, after = split(a=1, b=1), split(a=1, b=1, c=1)
-    moved = {variant_of(after, each) for each in MANY if variant_of(after, each) != variant_of(before, each)}
+    moved = {after.variant_of(each) for each in MANY if after.variant_of(each) != before.variant_of(each)}
     assert moved == {"c"}
 
 
 @given(st.text(), st.text())
 def test_any_conversation_and_any_name_get_a_variant(name, conversation):
-    assert variant_of(Experiment(name, variants={"a": None, "b": None}), conversation) in ("a", "b")
+    assert Experiment(name, variants={"a": None, "b": None}).variant_of(conversation) in ("a", "b")
 
 
 def test_a_draw_depends_on_every_part_of_its_seed_and_on_nothing_else():

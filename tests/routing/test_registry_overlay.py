@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from changeover import Agent, Function, Person, Profile, delegate, handoff
+from changeover import Agent, Function, Person, delegate, handoff
 from changeover.agent.roster import Roster, Seat, seat
+from changeover.routing import Profile
 from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry, overruled, registry_over, roster_over
 

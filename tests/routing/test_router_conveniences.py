@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, HandoffPackage, Metadata, Task, Team, specialist
+from changeover import Agent, Team, specialist
+from changeover.protocol import HandoffPackage, Metadata, Task
 from changeover.testing import ScriptedModel, calls, says
 from tests.any_store import any_store, postgres, sqlite_file
 

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from changeover import Profile
 from changeover.relay.ports import Log
 from changeover.relay.tables import KeptAgent
+from changeover.routing import Profile
 from changeover.stores.sql.log import SqlLog
 from tests.stores.entries import query
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from changeover import Circuit
 from changeover.errors import CircuitsOpen, Conflict, Exhausted
+from changeover.guards import Circuit
 from changeover.guards.breaker import Ended
 from changeover.relay.ports import Circuits, Log, Reserve
 from changeover.relay.tables import Opened

@@ -22,7 +22,7 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0003", "0002"
+revision, down_revision = "0004", "0003"
 
 def upgrade():
     op.add_column("conversations", sa.Column("title", sa.Text))
@@ -36,9 +36,9 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     def become() -> None:
         migrations = tmp_path / "migrations"
         shutil.copytree(upgrade.MIGRATIONS, migrations)
-        (migrations / "versions" / "0003_title.py").write_text(NEXT)
+        (migrations / "versions" / "0004_title.py").write_text(NEXT)
         monkeypatch.setattr(upgrade, "MIGRATIONS", migrations)
-        monkeypatch.setattr(upgrade, "VERSION", "0003")
+        monkeypatch.setattr(upgrade, "VERSION", "0004")
 
     return become
 
@@ -65,8 +65,13 @@ def layout(store: str) -> list[tuple[object, ...]]:
         " collation_name FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2",
     )
     indexes = query(store, "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1")
+    checks = query(
+        store,
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE contype = 'c' AND connamespace = current_schema()::regnamespace ORDER BY 1",
+    )
     schema = store.rpartition("=")[2]
-    return [tuple(str(value).replace(schema, "…") for value in row) for row in (*columns, *indexes)]
+    return [tuple(str(value).replace(schema, "…") for value in row) for row in (*columns, *indexes, *checks)]
 
 
 async def test_the_tables_are_the_same_whether_made_at_once_or_by_migrations(bare_store: str, opened: Opened):
@@ -143,7 +148,7 @@ async def test_an_older_file_is_brought_up_to_date_when_it_is_opened(
     newer_code()
     log = opened(store)
     assert len(await log.read("c")) == 1
-    assert version(store) == "0003"
+    assert version(store) == "0004"
     assert query(store, "SELECT id, title FROM conversations") == [("c", None)]
 
 
@@ -154,12 +159,12 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
     await opened(store).close()
     before = layout(store)
     newer_code()
-    broken = upgrade.MIGRATIONS / "versions" / "0003_title.py"
+    broken = upgrade.MIGRATIONS / "versions" / "0004_title.py"
     broken.write_text(NEXT + '    op.execute("SELECT * FROM nowhere")\n')
     with pytest.raises(StoreUnavailable, match="nowhere"):
         open_log(Store(store))
     assert layout(store) == before
-    assert version(store) == "0002"
+    assert version(store) == "0003"
 
 
 async def test_an_older_server_is_refused_with_the_command_to_type(
@@ -171,10 +176,10 @@ async def test_an_older_server_is_refused_with_the_command_to_type(
     with pytest.raises(StoreUnavailable) as caught:
         open_log(Store(secret))
     assert "changeover db upgrade --store postgresql://postgres:***@" in str(caught.value)
-    assert version(bare_postgres) == "0002"
-    assert upgrade_store(Store(bare_postgres)) == ("0002", "0003")
+    assert version(bare_postgres) == "0003"
+    assert upgrade_store(Store(bare_postgres)) == ("0003", "0004")
     await opened(bare_postgres).append(opening(), WORKING)
-    assert upgrade_store(Store(bare_postgres)) == ("0003", "0003")
+    assert upgrade_store(Store(bare_postgres)) == ("0004", "0004")
 
 
 def test_a_newer_store_is_refused(bare_store: str, opened: Opened):

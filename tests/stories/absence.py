@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Command, Function, HandoffPackage, Metadata, Profile, Send, Task, Team, delegate, handoff
+from changeover import Agent, Command, Function, Send, Team, delegate, handoff
 from changeover.errors import HandoffTargetNotFoundError
 from changeover.messages import Message
+from changeover.protocol import HandoffPackage, Metadata, Task
 from changeover.relay.events import CallRefused, HandoffAccepted, HandoffRejected
+from changeover.routing import Profile
 from changeover.testing import Reply, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import came_back

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Allow, Approve, Ask, Deny, Edit, Function, Limits, Rule, Team, delegate, handoff
+from changeover import Agent, Approve, Edit, Function, Limits, Team, delegate, handoff
 from changeover.facts import Ledger
+from changeover.guards import Allow, Ask, Deny, Rule
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.relay.events import AlternativeRefused, ApprovalRequested, FellBack, HandoffOffered, RuleFired
 from changeover.testing import delegates, hands_off, says

@@ -4,20 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changeover import (
-    AUTO,
-    Accepted,
-    Agent,
-    HandoffPackage,
-    HandoffRecord,
-    Rejected,
-    RunResult,
-    Team,
-    Variable,
-    delegate,
-    handoff,
-)
+from changeover import AUTO, Agent, RunResult, Team, Variable, delegate, handoff
 from changeover.messages import Assistant, Message, ToolResult
+from changeover.protocol import Accepted, HandoffPackage, HandoffRecord, Rejected
 from changeover.relay.events import CallRefused, HandoffAccepted
 from changeover.testing import Reply, delegates, hands_off, says
 from tests.stories.delegates import Says, asks, boss, came_back, cast, read

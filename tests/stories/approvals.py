@@ -17,9 +17,7 @@ from changeover import (
     Reject,
     Respond,
     RunContext,
-    RunFinished,
     RunResult,
-    State,
     Team,
     Variable,
     delegate,
@@ -29,6 +27,7 @@ from changeover import (
 from changeover.errors import ApprovalError
 from changeover.guards.approval import Decision
 from changeover.messages import Assistant, Message, ToolResult
+from changeover.protocol import State
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -41,6 +40,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.fold.approvals import request_of
 from changeover.stores.memory.log import MemoryLog
+from changeover.stream import RunFinished
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.tool import Tool, ToolDefinition
 from tests.stories.stage import CONVERSATION, Stage, events, story

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from changeover import Agent, Expects, Person, Respond, TicketClaim, delegate, handoff
+from changeover import Agent, Person, Respond, delegate, handoff
 from changeover.errors import ChangeoverError, ExpectationError
 from changeover.messages import Message
+from changeover.protocol import Expects, TicketClaim
 from changeover.testing import Reply, delegates, hands_off, says
 from tests.public_api import recorded
 from tests.stories.answers import tries

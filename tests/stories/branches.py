@@ -5,19 +5,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
-    END,
-    Agent,
-    Command,
-    Function,
-    Limits,
-    RunContext,
-    RunResult,
-    Send,
-    Usage,
-)
+from changeover import END, Agent, Command, Function, Limits, RunContext, RunResult, Send
 from changeover.errors import MaxHandoffsExceededError
 from changeover.messages import Message, ToolResult
+from changeover.models import Usage
 from changeover.testing import Reply, ScriptedModel, calls, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.commands import gives, goes, plays, tells

@@ -3,23 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    CircuitBreaker,
-    Command,
-    Deny,
-    Function,
-    Limits,
-    Member,
-    Rejected,
-    RunContext,
-    Send,
-    Team,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Command, Function, Limits, Member, RunContext, Send, Team, delegate, handoff
 from changeover.errors import CircuitBreakerOpen, EconomicLimitExceeded, FunctionError, ModelError
+from changeover.guards import CircuitBreaker, Deny
 from changeover.messages import Message, User
+from changeover.protocol import Rejected
 from changeover.relay.events import CallRefused, CircuitFound, HandoffOffered
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.stories.answers import chain, triage, tries

@@ -5,27 +5,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from changeover import (
-    Accepted,
-    Agent,
-    Approve,
-    Conditional,
-    Context,
-    HandoffPackage,
-    HandoffResult,
-    Reject,
-    Rejected,
-    Routing,
-    Task,
-    Team,
-    Ticket,
-    Variable,
-)
+from changeover import Agent, Approve, Reject, Team, Variable
 from changeover.errors import KeyConflict, MisconfiguredError, PackageError
 from changeover.guards.approval import Decision
 from changeover.handoffs.tokens import count
 from changeover.messages import Message
+from changeover.protocol import Accepted, Conditional, Context, HandoffPackage, HandoffResult, Rejected, Task, Ticket
 from changeover.relay.events import HandoffConditional, HandoffOffered, HandoffRejected, ReceiverChosen
+from changeover.routing import Routing
 from changeover.testing import ManualClock, Reply, says
 from tests.stories.answers import Accepts, declines, follow_each_other
 from tests.stories.cancellation import Hold, assert_at_rest

@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover import Agent, Approve, Limits, RunResult, Team, Usage, delegate, tool
+from changeover import Agent, Approve, Limits, RunResult, Team, delegate, tool
 from changeover.errors import EconomicLimitExceeded
 from changeover.messages import Message
+from changeover.models import Usage
 from changeover.relay.events import CallRefused, LimitReached, RunFailed, TierChosen
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition

@@ -6,20 +6,10 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Approve,
-    Function,
-    Limits,
-    RunContext,
-    RunResult,
-    State,
-    Team,
-    delegate,
-    tool,
-)
+from changeover import Agent, Approve, Function, Limits, RunContext, RunResult, Team, delegate, tool
 from changeover.errors import ApprovalError, ConversationNotFound, EconomicLimitExceeded, MisconfiguredError
 from changeover.messages import Message, ToolResult, User
+from changeover.protocol import State
 from changeover.relay import state
 from changeover.relay.events import (
     CancelRequested,

@@ -3,7 +3,8 @@
 from typing import Any
 
 import changeover
-from changeover import Agent, Content, Deny, Replace, Team
+from changeover import Agent, Team
+from changeover.guards import Content, Deny, Replace
 from changeover.testing import delegates, hands_off, says
 from tests.public_api import recorded
 from tests.stories.answers import tries

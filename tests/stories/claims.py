@@ -4,23 +4,9 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from changeover import (
-    Agent,
-    Approve,
-    Context,
-    Edit,
-    Expectations,
-    Expects,
-    Person,
-    Reject,
-    Respond,
-    Team,
-    TicketClaim,
-    Variable,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Approve, Edit, Person, Reject, Respond, Team, Variable, delegate, handoff
 from changeover.errors import ClaimLost, ExpectationError, IllegalTransition, WorkerError
+from changeover.protocol import Context, Expectations, Expects, TicketClaim
 from changeover.relay.events import (
     HandoffAccepted,
     HandoffConditional,

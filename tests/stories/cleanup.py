@@ -4,16 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    HandoffRecord,
-    Rollback,
-    Team,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Team, delegate, handoff
 from changeover.errors import IllegalTransition
 from changeover.messages import Message
+from changeover.protocol import HandoffRecord, Rollback
 from changeover.relay.events import (
     CancelRequested,
     HandoffRolledBack,

@@ -5,21 +5,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
-    END,
-    Agent,
-    Command,
-    Function,
-    Limits,
-    MessageOnly,
-    RunContext,
-    RunResult,
-    Usage,
-    delegate,
-    tool,
-)
+from changeover import END, Agent, Command, Function, Limits, MessageOnly, RunContext, RunResult, delegate, tool
 from changeover.errors import FunctionError, HandoffTargetNotFoundError, MaxHandoffsExceededError
 from changeover.messages import Message, Note, ToolResult, User
+from changeover.models import Usage
 from changeover.relay.events import CallRefused, HandoffOffered, HandoffReturned, ToolFinished
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.tool import Tool, ToolDefinition
@@ -73,7 +62,8 @@ def shows(ctx: RunContext) -> str:
     assert received is not None
     own = {name: value for name, value in received.context.items() if not name.startswith("_handoff_")}
     parcel = {"context": own, "artifacts": received.artifacts, "workflow_state": received.workflow_state}
-    assert (ctx.variables, ctx.artifacts, ctx.workflow_state) == tuple(parcel.values())
+    assert ctx.context == received.context
+    assert (ctx.artifacts, ctx.workflow_state) == (received.artifacts, received.workflow_state)
     return json.dumps({"sender": received.sender, "message": received.message, **parcel})
 
 

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, HandoffPackage, Limits, RunResult, State, delegate, tool
+from changeover import Agent, Limits, RunResult, delegate, tool
 from changeover.errors import MaxHandoffsExceededError
 from changeover.messages import Message
+from changeover.protocol import HandoffPackage, State
 from changeover.relay.events import HandoffAccepted, HandoffOffered, HandoffRejected, HandoffReturned, ToolFinished
 from changeover.testing import Reply, calls, delegates, hands_off, says
 from tests.stories.answers import REFUND, chain, declines, tells, triage, tries

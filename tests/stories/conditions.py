@@ -5,14 +5,10 @@ from typing import Any
 
 from changeover import (
     Agent,
-    Allow,
     Approve,
     Command,
-    Conditional,
-    Deny,
     Edit,
     Function,
-    HandoffPackage,
     Reject,
     Respond,
     RunResult,
@@ -22,8 +18,10 @@ from changeover import (
     handoff,
 )
 from changeover.facts import Ledger
+from changeover.guards import Allow, Deny
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message
+from changeover.protocol import Conditional, HandoffPackage
 from changeover.relay.events import CallRefused, HandoffConditional, HandoffOffered
 from changeover.testing import Reply, calls, delegates, hands_off, says
 from tests.stories.answers import chain, follow_each_other, tells, triage, tries

@@ -3,24 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    File,
-    Full,
-    Handover,
-    MessageOnly,
-    Recent,
-    Reference,
-    RunResult,
-    Summary,
-    Team,
-    Usage,
-    delegate,
-    handoff,
-)
+from changeover import Agent, File, Full, MessageOnly, Recent, Reference, RunResult, Summary, Team, delegate, handoff
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import count
 from changeover.messages import Message, ToolResult, User
+from changeover.models import Usage
+from changeover.protocol import Handover
 from changeover.relay.events import ContextPacked, HandoffOffered
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.testing.scripted import Line

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from changeover import Agent, Approve, Expectations, Team, Ticket, TicketClaim, delegate, handoff
+from changeover import Agent, Approve, Team, delegate, handoff
 from changeover.errors import ClaimLost, ConversationNotFound, HandoffTimeoutError
+from changeover.protocol import Expectations, Ticket, TicketClaim
 from changeover.relay.events import HandoffAccepted, HandoffExpired, HandoffOffered, RunStarted
 from changeover.testing import ManualClock, delegates, hands_off
 from tests.stories.answers import chain, triage, tries

@@ -8,26 +8,15 @@ from typing import Any
 
 import msgspec
 
-from changeover import (
-    Agent,
-    Command,
-    DelegateResult,
-    Full,
-    Function,
-    Limits,
-    MessageOnly,
-    Recorded,
-    RunContext,
-    RunResult,
-    Team,
-    Usage,
-    delegate,
-)
+from changeover import Agent, Command, Full, Function, Limits, MessageOnly, RunContext, RunResult, Team, delegate
 from changeover.agent.agent import Member
 from changeover.errors import ConversationNotFound, ModelError
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message, Note, ToolResult, User
+from changeover.models import Usage
+from changeover.protocol import DelegateResult
 from changeover.relay.events import CallRefused, HandoffAccepted, HandoffOffered, RunStarted, ToolFinished
+from changeover.stream import Recorded
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.testing.scripted import Line
 from changeover.tools.tool import ToolDefinition

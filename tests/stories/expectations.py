@@ -6,24 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from changeover import (
-    Agent,
-    Command,
-    Expectations,
-    Expects,
-    Function,
-    Person,
-    Respond,
-    RunContext,
-    RunResult,
-    State,
-    Team,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Command, Function, Person, Respond, RunContext, RunResult, Team, delegate, handoff
 from changeover.agent.agent import Member
 from changeover.errors import ExpectationError
 from changeover.messages import Message, Note
+from changeover.protocol import Expectations, Expects, State
 from changeover.relay.events import RepairAsked, ResultJudged
 from changeover.testing import ManualClock, Reply, delegates, hands_off, says
 from tests.stories.answers import chain, tells, triage, tries

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Allow, Deny, Routing, Team, delegate, specialist
+from changeover import Agent, Team, delegate, specialist
 from changeover.engines.lessons import reset, standings
 from changeover.facts import Ledger
+from changeover.guards import Allow, Deny
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import HandoffOffered, ReceiverChosen
+from changeover.routing import Routing
 from changeover.routing.experience import Standing
 from changeover.testing import ManualClock, Reply, ScriptedModel, calls, fails, says
 from changeover.tools.tool import ToolDefinition

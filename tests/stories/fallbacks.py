@@ -3,23 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    Command,
-    Deny,
-    Function,
-    Limits,
-    Member,
-    Rejected,
-    RunContext,
-    Team,
-    Variable,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Command, Function, Limits, Member, RunContext, Team, Variable, delegate, handoff
 from changeover.errors import EconomicLimitExceeded, ModelError
+from changeover.guards import Deny
 from changeover.ids import split_handoff
 from changeover.messages import Message
+from changeover.protocol import Rejected
 from changeover.relay.events import FellBack
 from changeover.testing import Reply, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition

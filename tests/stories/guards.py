@@ -3,25 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    Allow,
-    Approve,
-    Ask,
-    Command,
-    Deadlock,
-    Deny,
-    Function,
-    Limits,
-    Reject,
-    RunContext,
-    Variable,
-    delegate,
-    handoff,
-    tool,
-)
+from changeover import Agent, Approve, Command, Function, Limits, Reject, RunContext, Variable, delegate, handoff, tool
 from changeover.errors import HandoffRefusedError
 from changeover.facts import ApprovalRequest, Ledger
+from changeover.guards import Allow, Ask, Deadlock, Deny
 from changeover.guards.approval import Decision
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import Message, ToolResult
@@ -274,7 +259,7 @@ async def a_function_that_gets_nowhere_fails_with_the_cycle(stage: Stage) -> Non
 
 
 def only_gold(ctx: RunContext) -> bool:
-    return bool(ctx.variables["tier"] == "gold")
+    return bool(ctx.context["tier"] == "gold")
 
 
 @story

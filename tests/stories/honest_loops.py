@@ -149,7 +149,7 @@ async def delegates_that_ask_each_other_with_new_variables_are_no_cycle(stage: S
     def down(ctx: RunContext) -> Command | str:
         if ctx.returned:
             return ctx.returned[0].response
-        left = ctx.variables["left"]
+        left = ctx.context["left"]
         onwards = Send("b", {"left": left - 1}) if ctx.agent == "a" else Send("a", {})
         return Command(goto=[onwards]) if left else "Lift-off."
 

@@ -17,7 +17,6 @@ from changeover import (
     Reject,
     Respond,
     RunResult,
-    State,
     Team,
     delegate,
     handoff,
@@ -25,6 +24,7 @@ from changeover import (
 from changeover.agent.agent import Member
 from changeover.errors import ApprovalError
 from changeover.guards.approval import Decision
+from changeover.protocol import State
 from changeover.relay.events import ApprovalRequested
 from changeover.testing import calls, delegates, hands_off, says
 from tests.stories.answers import chain, triage, tries

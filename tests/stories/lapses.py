@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any
 
-from changeover import Agent, Edit, Reject, Respond, RunResult, Team, TicketClaim
+from changeover import Agent, Edit, Reject, Respond, RunResult, Team
 from changeover.guards.approval import Decision
+from changeover.protocol import TicketClaim
 from changeover.relay.events import HandoffAccepted, TicketLapsed, TicketTaken
 from changeover.testing import delegates, hands_off, says
 from tests.stories.answers import chain, triage, tries

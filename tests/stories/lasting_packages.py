@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
+from changeover import Team, delegate
+from changeover.messages import ToolResult
+from changeover.protocol import (
     Context,
     Expectations,
     FileReference,
@@ -13,11 +15,8 @@ from changeover import (
     Progress,
     Step,
     Task,
-    Team,
     TicketClaim,
-    delegate,
 )
-from changeover.messages import ToolResult
 from changeover.testing import Reply, calls, delegates
 from tests.stories.cancellation import Hold
 from tests.stories.delegates import asks, boss, cast

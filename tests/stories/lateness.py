@@ -5,18 +5,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from changeover import (
-    Agent,
-    Context,
-    Expectations,
-    HandoffPackage,
-    State,
-    Team,
-)
+from changeover import Agent, Team
 from changeover.errors import (
     HandoffTimeoutError,
 )
 from changeover.messages import Message
+from changeover.protocol import Context, Expectations, HandoffPackage, State
 from changeover.relay.events import HandoffOffered
 from changeover.testing import ManualClock, Reply, says
 from tests.stories.approvals import same_store

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from changeover import Agent, Routing, RunResult, Team, specialist
+from changeover import Agent, RunResult, Team, specialist
 from changeover.messages import Message
 from changeover.relay.events import HandoffOffered, ReceiverChosen
+from changeover.routing import Routing
 from changeover.routing.load import WhenBusy
 from changeover.testing import Reply, ScriptedModel, calls, says
 from changeover.tools.tool import ToolDefinition

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changeover import Agent, RunContext, Usage
+from changeover import Agent, RunContext
 from changeover.errors import ModelError
 from changeover.messages import Message
+from changeover.models import Usage
 from changeover.relay.events import ModelFailed, ModelReplied
 from changeover.testing import Reply, ScriptedModel, calls, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition

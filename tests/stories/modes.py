@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Command, Function, Rule, delegate, tool
+from changeover import Agent, Command, Function, delegate, tool
 from changeover.errors import FunctionError
+from changeover.guards import Rule
 from changeover.guards.switch import place_of
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import CallRefused, HandoffOffered, RuleFired

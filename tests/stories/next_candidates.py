@@ -3,15 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import (
-    Agent,
-    Command,
-    Member,
-    Reject,
-    Rejected,
-)
+from changeover import Agent, Command, Member, Reject
 from changeover.errors import HandoffRefusedError
 from changeover.messages import Message, ToolResult
+from changeover.protocol import Rejected
 from changeover.testing import Reply, calls, delegates, hands_off, says
 from tests.stories.answers import chain, declines, tries
 from tests.stories.delegates import boss, cast

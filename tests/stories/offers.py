@@ -4,27 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changeover import (
-    Accepted,
-    Agent,
-    ApprovalRequest,
-    Approve,
-    Conditional,
-    Context,
-    Edit,
-    Expectations,
-    HandoffPackage,
-    HandoffResult,
-    Metadata,
-    Person,
-    Reject,
-    Rejected,
-    Respond,
-    State,
-    Task,
-    Team,
-    Variable,
-)
+from changeover import Agent, ApprovalRequest, Approve, Edit, Person, Reject, Respond, Team, Variable
 from changeover.agent.agent import Member
 from changeover.errors import (
     HandoffRefusedError,
@@ -32,6 +12,18 @@ from changeover.errors import (
 )
 from changeover.guards.approval import Decision
 from changeover.messages import Message
+from changeover.protocol import (
+    Accepted,
+    Conditional,
+    Context,
+    Expectations,
+    HandoffPackage,
+    HandoffResult,
+    Metadata,
+    Rejected,
+    State,
+    Task,
+)
 from changeover.relay.events import HandoffAccepted, RunCompleted, RunStarted, UserSpoke
 from changeover.testing import Reply, fails, hands_off, says
 from tests.stories.answers import declines, follow_each_other, later

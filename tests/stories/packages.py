@@ -8,18 +8,7 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Context,
-    Expectations,
-    Function,
-    HandoffPackage,
-    Limits,
-    RunContext,
-    State,
-    Team,
-    Variable,
-)
+from changeover import Agent, Function, Limits, RunContext, Team, Variable
 from changeover.errors import (
     ConversationNotFound,
     KeyConflict,
@@ -30,6 +19,7 @@ from changeover.errors import (
 )
 from changeover.inputs import RunOptions
 from changeover.messages import Assistant, File, Message
+from changeover.protocol import Context, Expectations, HandoffPackage, State
 from changeover.relay.events import HandoffOffered, UserSpoke
 from changeover.testing import ManualClock, Reply, hands_off, says
 from tests.handoffs.sample_packages import by_hand

@@ -5,23 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from changeover import (
-    Agent,
-    Approve,
-    Conditional,
-    Edit,
-    HandoffPackage,
-    Person,
-    Respond,
-    RunResult,
-    Team,
-    delegate,
-    handoff,
-)
+from changeover import Agent, Approve, Edit, Person, Respond, RunResult, Team, delegate, handoff
 from changeover.agent.agent import Member
 from changeover.errors import EngineError
 from changeover.guards.approval import Decision
 from changeover.messages import Message
+from changeover.protocol import Conditional, HandoffPackage
 from changeover.relay.events import ModelReplied
 from changeover.testing import ManualClock, Reply, ScriptedModel, delegates, hands_off, says
 from tests.stories.answers import chain, declines, tells, triage, tries

@@ -8,10 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 import changeover
-from changeover import Agent, Approve, Rule, RunContext, delegate, handoff
+from changeover import Agent, Approve, RunContext, delegate, handoff
 from changeover.errors import EconomicLimitExceeded, HandoffTimeoutError, IllegalTransition
 from changeover.events import CancelRequested
+from changeover.guards import CircuitBreaker, Rule
 from changeover.messages import Message, ToolResult
+from changeover.protocol import Acceptance, Expectations, Rollback, TicketClaim
 from changeover.testing import ManualClock, Reply, calls, delegates, fails, hands_off, says
 from tests.public_api import recorded, soon
 from tests.stories.answers import tries
@@ -28,7 +30,7 @@ from tests.stories.timeouts import keeps_thinking, keeps_working, runs_out
 def undone(stage: Stage) -> Any:
     """What cleans up after a rollback."""
 
-    def clean(rollback: changeover.Rollback) -> None:
+    def clean(rollback: Rollback) -> None:
         stage.effects.append(f"undone: {rollback.handoff.receiver}: {rollback.reason}")
 
     return clean
@@ -112,7 +114,7 @@ async def what_a_delegate_said_before_it_failed_comes_back_with_the_rollback(sta
         counted = isinstance(messages[-1], ToolResult)
         return fails("torn", retryable=False) if counted else calls(("count", {}), text="One moment.")
 
-    def clean(rollback: changeover.Rollback) -> None:
+    def clean(rollback: Rollback) -> None:
         stage.effects.append(rollback.partial_result)
 
     for policy in ("rollback", "tell"):
@@ -130,7 +132,7 @@ async def a_failure_that_is_rolled_back_counts_for_the_circuit_breaker(stage: St
         asked = hands_off(clerk, "count") if way is handoff else delegates(clerk, "count")
         boss = Agent("boss", handoffs=[way(clerk, on_failure="rollback")])
         model = cast(boss=tries(asked), **{clerk: fails("torn", retryable=False)})
-        team = stage.team([boss, Agent(clerk)], model, guards=[changeover.CircuitBreaker(threshold=1)])
+        team = stage.team([boss, Agent(clerk)], model, guards=[CircuitBreaker(threshold=1)])
         await stage.say(team, "how many?", conversation=clerk)
         assert (clerk, "open") in [(each.receiver, str(each.state)) for each in await team.breakers()]
         assert [str(each.state) for each in await team.handoffs(clerk)] == ["RETURNED"]
@@ -166,7 +168,7 @@ async def a_transfer_that_its_worker_gives_up_is_rolled_back_by_policy(stage: St
     team = stage.team(members, cast(triage=sends_once(hands_off("billing", "refund"))))
     await stage.say(team, "charged twice")
 
-    async def gives_up(claim: changeover.TicketClaim) -> None:
+    async def gives_up(claim: TicketClaim) -> None:
         await claim.fail("no form")
 
     result = await served(stage, team, "charged twice", billing=gives_up)
@@ -234,7 +236,7 @@ async def what_is_claimed_and_never_answered_times_out_from_the_claim_on(stage: 
     for mode in MODES:
         clock = ManualClock()
         team = stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock)
-        wishes = changeover.Expectations(timeout=60.0)
+        wishes = Expectations(timeout=60.0)
         ticket = await team.submit(package(mode=mode, conversation=mode, expectations=wishes))
         await clock.advance(600)  # in the queue nothing runs out
         await stage.claim(team, "clerk")
@@ -350,7 +352,7 @@ async def a_run_that_waits_for_a_person_says_so_while_a_follow_up_goes_on(stage:
         """Send money back."""
         return "sent"
 
-    async def slowly(acceptance: changeover.Acceptance) -> None:
+    async def slowly(acceptance: Acceptance) -> None:
         await hold.on()
         stage.effects.append(acceptance.handoff.receiver)
 
@@ -415,7 +417,7 @@ async def a_turn_that_gives_the_answer_completes_the_run_though_it_was_to_be_can
 
 
 def night(ctx: RunContext) -> bool:
-    return bool(ctx.variables.get("hour", 12) < 6)
+    return bool(ctx.context.get("hour", 12) < 6)
 
 
 @story
@@ -483,7 +485,7 @@ async def a_rollback_of_several_handoffs_restores_what_each_of_them_replaced(sta
 
 @story
 async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    way = delegate("clerk", when=lambda ctx: ctx.variables.get("tier") == "gold")
+    way = delegate("clerk", when=lambda ctx: ctx.context.get("tier") == "gold")
     team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
     for tier, offered in {"gold": ["delegate_to_clerk"], "tin": []}.items():
         await stage.say(team, "go", context={"tier": tier}, conversation=tier)
@@ -494,7 +496,7 @@ async def a_delegate_is_offered_only_while_its_condition_holds(stage: Stage) -> 
 
 @story
 async def a_specialist_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    way = changeover.specialist(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    way = changeover.specialist(when=lambda ctx: ctx.context.get("tier") == "gold")
     team = stage.team([Agent("boss", handoffs=[way]), Agent("clerk")], cast(boss=says("Done."), clerk=says("Three.")))
     for tier, offered in {"gold": ["handoff_to_specialist"], "tin": []}.items():
         await stage.say(team, "go", context={"tier": tier}, conversation=tier)
@@ -522,7 +524,7 @@ class Shelf(BaseModel):
 @story
 async def a_delegate_takes_a_pydantic_model_as_variables(stage: Stage) -> None:
     way = delegate("clerk", variables=Shelf)
-    clerk = changeover.Function("clerk", lambda ctx: f"{ctx.variables['row']}{ctx.variables['number']}")
+    clerk = changeover.Function("clerk", lambda ctx: f"{ctx.context['row']}{ctx.context['number']}")
     bad = calls(("delegate_to_clerk", {"task": "count", "row": "z"}))
     good = calls(("delegate_to_clerk", {"task": "count", "context": "all of them", "row": "b"}))
     team = stage.team([Agent("boss", handoffs=[way]), clerk], cast(boss=tries(bad, good)))
@@ -540,7 +542,7 @@ async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
     way = delegate("clerk", variables=[changeover.Variable("shelf", "integer")])
     members: list[changeover.Member] = [
         Agent("boss", handoffs=[way]),
-        changeover.Function("clerk", lambda ctx: f"shelf {ctx.variables['shelf']}"),
+        changeover.Function("clerk", lambda ctx: f"shelf {ctx.context['shelf']}"),
     ]
     turn = calls(("delegate_to_clerk", {"task": "count", "shelf": 4}))
     [back] = came_back(await stage.say(stage.team(members, cast(boss=tries(turn))), "how many?"))
@@ -549,7 +551,7 @@ async def a_delegate_takes_variables_as_a_handoff_does(stage: Stage) -> None:
 
 @story
 async def a_tool_is_offered_only_while_its_condition_holds(stage: Stage) -> None:
-    @changeover.tool(when=lambda ctx: ctx.variables.get("tier") == "gold")
+    @changeover.tool(when=lambda ctx: ctx.context.get("tier") == "gold")
     def refund() -> str:
         """Send money back."""
         stage.effects.append("refunded")

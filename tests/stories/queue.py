@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from changeover import Agent, Team, TicketClaim, delegate
+from changeover import Agent, Team, delegate
 from changeover.agent.agent import Member
+from changeover.protocol import TicketClaim
 from changeover.relay.events import FunctionReturned, HandoffAccepted, RunStarted
 from changeover.testing import delegates, hands_off, says
 from tests.stories.answers import chain, triage, tries

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from changeover import Agent, Command, Function, HandoffPackage, Rejected, RunContext, Send, Team, delegate, handoff
+from changeover import Agent, Command, Function, RunContext, Send, Team, delegate, handoff
 from changeover.messages import Message
+from changeover.protocol import HandoffPackage, Rejected
 from changeover.relay.events import CallRefused, HandoffOffered
 from changeover.testing import Reply, calls, delegates, hands_off, says
 from tests.stories.answers import chain, declines, follow_each_other, tells, triage, tries

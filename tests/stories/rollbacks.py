@@ -6,21 +6,10 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    HandoffPackage,
-    HandoffRecord,
-    Person,
-    Respond,
-    RunResult,
-    State,
-    Team,
-    delegate,
-    handoff,
-    tool,
-)
+from changeover import Agent, Person, Respond, RunResult, Team, delegate, handoff, tool
 from changeover.errors import HandoffNotFound, IllegalTransition, ModelError
 from changeover.messages import Message, Note, ToolResult
+from changeover.protocol import HandoffPackage, HandoffRecord, State
 from changeover.relay.events import (
     HandoffRolledBack,
     ModelReplied,

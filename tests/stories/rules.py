@@ -8,16 +8,13 @@ from changeover import (
     Approval,
     Approve,
     Command,
-    Deny,
     Edit,
     Function,
     Limits,
     MessageOnly,
     Person,
     Reject,
-    Rejected,
     Respond,
-    Rule,
     RunContext,
     Team,
     Variable,
@@ -25,8 +22,10 @@ from changeover import (
     tool,
 )
 from changeover.agent.agent import Member
+from changeover.guards import Deny, Rule
 from changeover.guards.approval import Decision
 from changeover.messages import Message, ToolResult
+from changeover.protocol import Rejected
 from changeover.relay.events import (
     ApprovalDecided,
     ApprovalWaived,
@@ -56,7 +55,7 @@ def is_always(ctx: RunContext) -> bool:
 
 
 def cannot_say(ctx: RunContext) -> bool:
-    return bool(ctx.variables["tier"] == "vip")
+    return bool(ctx.context["tier"] == "vip")
 
 
 def gives_a_word(ctx: RunContext) -> Any:

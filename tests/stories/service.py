@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from changeover import Agent, HandoffResult, RunResult, Team, Ticket, TicketClaim, Worker
+from changeover import Agent, RunResult, Team, Worker
 from changeover.errors import ClaimLost
 from changeover.guards.approval import Decision
+from changeover.protocol import HandoffResult, Ticket, TicketClaim
 from changeover.ticket import retry
 from tests.stories.approvals import Rule, must_wait
 from tests.stories.stage import Stage

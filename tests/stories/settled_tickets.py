@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from changeover import Agent, Context, Rejected, RunResult, Team, TicketClaim, delegate
+from changeover import Agent, RunResult, Team, delegate
 from changeover.errors import ClaimLost, IllegalTransition
 from changeover.messages import Message
+from changeover.protocol import Context, Rejected, TicketClaim
 from changeover.testing import ManualClock, Reply, delegates, hands_off, says
 from tests.public_api import recorded, soon
 from tests.stories.answers import triage, tries

@@ -3,13 +3,9 @@
 import asyncio
 from typing import Any
 
-from changeover import (
-    Agent,
-    Context,
-    Rejected,
-    State,
-)
+from changeover import Agent
 from changeover.errors import MisconfiguredError
+from changeover.protocol import Context, Rejected, State
 from changeover.relay.events import TicketLapsed
 from changeover.testing import says
 from changeover.worker import News

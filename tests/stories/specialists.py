@@ -5,9 +5,12 @@ from typing import Any
 
 import msgspec
 
-from changeover import Agent, HandoffPackage, Rejected, Routing, Team, Usage, specialist
+from changeover import Agent, Team, specialist
 from changeover.messages import Message
+from changeover.models import Usage
+from changeover.protocol import HandoffPackage, Rejected
 from changeover.relay.events import HandoffOffered, HandoffRejected, ReceiverChosen
+from changeover.routing import Routing
 from changeover.testing import Reply, ScriptedModel, calls, fails, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import came_back, read

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from changeover import Agent, RunResult, Team, TicketClaim, Worker
+from changeover import Agent, RunResult, Team, Worker
 from changeover.agent.agent import Member
 from changeover.errors import ChangeoverError
+from changeover.protocol import TicketClaim
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Request
 from changeover.testing import ManualClock, ScriptedModel

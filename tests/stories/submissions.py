@@ -4,21 +4,10 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-from changeover import (
-    Agent,
-    Context,
-    Function,
-    Person,
-    Priority,
-    Respond,
-    RunContext,
-    State,
-    Team,
-    Ticket,
-    TicketClaim,
-)
+from changeover import Agent, Function, Person, Respond, RunContext, Team
 from changeover.errors import Busy, HandoffNotFound, KeyConflict, UnknownAgentError
 from changeover.guards.approval import Decision, Reject
+from changeover.protocol import Context, Priority, State, Ticket, TicketClaim
 from changeover.relay.events import HandoffAccepted
 from changeover.relay.queue import SPACING
 from changeover.testing import ManualClock, delegates

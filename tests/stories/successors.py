@@ -1,6 +1,7 @@
 """Stories of specialists that refuse: the next one that has the capability is asked, before the sender falls back."""
 
-from changeover import Agent, Rejected, specialist
+from changeover import Agent, specialist
+from changeover.protocol import Rejected
 from changeover.testing import says
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.fallbacks import alone

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from changeover import RunFinished, RunResult, Team
+from changeover import RunResult, Team
 from changeover.errors import ChangeoverError
 from changeover.relay.ports import Log
 from changeover.stores.memory.log import MemoryLog
+from changeover.stream import RunFinished
 from changeover.testing import assert_valid_history
 from tests.stories.book import STORIES, STRESS, Stage, Story
 

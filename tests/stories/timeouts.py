@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from changeover import Agent, HandoffPackage, Rejected, RunResult, State, Team, delegate, handoff, tool
+from changeover import Agent, RunResult, Team, delegate, handoff, tool
 from changeover.agent.agent import Member
 from changeover.messages import Message
+from changeover.protocol import HandoffPackage, Rejected, State
 from changeover.relay.events import (
     CancelRequested,
     HandoffAccepted,

@@ -292,7 +292,7 @@ async def each_call_has_an_idempotency_key_of_its_own(stage: Stage) -> None:
 async def what_a_tool_does_to_its_copy_of_the_context_changes_nothing(stage: Stage) -> None:
     def meddle(ctx: RunContext) -> str:
         """Try to change things."""
-        ctx.context["order"] = "18"
+        ctx.context["order"] = "18"  # type: ignore[index]
         ctx.context["address"]["city"] = "Rome"
         return "tried"
 

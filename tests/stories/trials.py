@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from changeover import Agent, Deny, Experiment, Full, MessageOnly, Rule, Team, delegate
+from changeover import Agent, Full, MessageOnly, Team, delegate
 from changeover.facts import Ledger
+from changeover.guards import Deny, Rule
 from changeover.guards.guard import ALLOW, Answer, Facts, Offer
 from changeover.messages import Message
 from changeover.relay.events import CallRefused, HandoffOffered, VariantChosen
-from changeover.routing.experiment import variant_of
+from changeover.routing import Experiment
 from changeover.testing import Reply, ScriptedModel, delegates, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.delegates import asks, cast
@@ -22,7 +23,7 @@ STAND_INS = Experiment("who", {"old": "billing", "new": "billing-2"}, on="receiv
 def conversations(experiment: Experiment) -> dict[str, str]:
     """One conversation for each variant."""
     names = [f"talk-{number}" for number in range(50)]
-    return {name: next(each for each in names if variant_of(experiment, each) == name) for name in experiment.variants}
+    return {name: next(each for each in names if experiment.variant_of(each) == name) for name in experiment.variants}
 
 
 def says_its_name(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:

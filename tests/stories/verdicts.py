@@ -6,19 +6,18 @@ from changeover import (
     Agent,
     Approval,
     Approve,
-    Ask,
     Command,
     Edit,
     Function,
     Reject,
     Respond,
-    Rule,
     RunContext,
     Send,
     delegate,
     handoff,
 )
 from changeover.errors import HandoffRefusedError
+from changeover.guards import Ask, Rule
 from changeover.guards.approval import Decision
 from changeover.relay.events import (
     ApprovalRequested,

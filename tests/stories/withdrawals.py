@@ -1,6 +1,7 @@
 """Stories of tickets that are cancelled or rolled back while they wait to be claimed, or under a claim."""
 
-from changeover import State, Team, Ticket
+from changeover import Team
+from changeover.protocol import State, Ticket
 from changeover.relay.events import CancelRequested, RollbackRequested
 from changeover.testing import delegates, hands_off
 from tests.stories.answers import chain

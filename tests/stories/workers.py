@@ -1,16 +1,7 @@
 """Stories of workers: they claim every kind of ticket and have their agents work on it."""
 
-from changeover import (
-    Agent,
-    Approve,
-    Function,
-    Member,
-    Reject,
-    RunContext,
-    State,
-    Team,
-    delegate,
-)
+from changeover import Agent, Approve, Function, Member, Reject, RunContext, Team, delegate
+from changeover.protocol import State
 from changeover.relay.events import HandoffAccepted, TicketTaken
 from changeover.testing import delegates, fails, hands_off, says
 from tests.stories.answers import chain, triage, tries

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-import changeover
 from changeover import Agent, Team, testing
 from changeover.testing import ManualClock, ScriptedModel, says
 from tests.public_api import public
@@ -56,4 +55,4 @@ async def test_a_call_may_have_an_id():
 async def test_the_name_of_the_generic_tool_is_a_constant():
     model = ScriptedModel({"a": [says("Hello.")]})
     await Team([Agent("a"), Agent("b")], model=model).run("hello")
-    assert [tool.name for tool in model.requests[0].tools] == [public(changeover, "GENERIC_TOOL")]
+    assert [tool.name for tool in model.requests[0].tools] == [testing.GENERIC_TOOL]

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, McpServer, Recorded, Team
+from changeover import Agent, McpServer, Team
 from changeover.agent.roster import Seat
 from changeover.errors import MisconfiguredError
 from changeover.messages import File, Message, ToolResult
 from changeover.models.files import attached
 from changeover.relay.events import CallRefused, ToolFinished
 from changeover.relay.ports import ToolOutcome
+from changeover.stream import Recorded
 from changeover.testing import Reply, ScriptedModel, calls, says
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit

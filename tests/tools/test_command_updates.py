@@ -16,7 +16,10 @@ def team_of(update: dict[str, Any], store: str | None = None) -> Team:
     def goes(ctx: RunContext) -> Command:
         return Command(goto="writer", update=update)
 
-    return Team([Function("plan", goes), Function("writer", lambda ctx: repr(dict(ctx.variables)))], store=store)
+    def says_which(ctx: RunContext) -> str:
+        return repr({name: value for name, value in ctx.context.items() if not name.startswith("_handoff_")})
+
+    return Team([Function("plan", goes), Function("writer", says_which)], store=store)
 
 
 async def test_other_keys_of_an_update_are_context_variables(any_store: str | None):
@@ -52,7 +55,7 @@ async def test_branches_get_them_too():
             return " | ".join(each.response for each in ctx.returned)
         return Command(goto=[Send("a"), Send("b")], update=MORE)
 
-    members = [Function("plan", plans), *(Function(id, lambda ctx: str(ctx.variables["next_task"])) for id in "ab")]
+    members = [Function("plan", plans), *(Function(id, lambda ctx: str(ctx.context["next_task"])) for id in "ab")]
     assert (await Team(members).run("go")).output == "write | write"
 
 

@@ -6,21 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from changeover import (
-    Agent,
-    Allow,
-    Approval,
-    Command,
-    Function,
-    Handover,
-    Member,
-    Rule,
-    RunContext,
-    Team,
-    Variable,
-    handoff,
-    tool,
-)
+from changeover import Agent, Approval, Command, Function, Member, RunContext, Team, Variable, handoff, tool
+from changeover.guards import Allow, Rule
+from changeover.protocol import Handover
 from changeover.relay.ports import Request
 from changeover.testing import Assistant, Reply, ScriptedModel, calls, hands_off, says
 from tests.public_api import recorded
@@ -40,7 +28,7 @@ def spoils(answer: Any) -> Callable[..., Any]:
     """A function of the run's context that spoils what it is given."""
 
     def look(ctx: RunContext, *_: Any) -> Any:
-        spoil(ctx.variables)
+        spoil(ctx.context)
         return answer
 
     return look
@@ -49,7 +37,7 @@ def spoils(answer: Any) -> Callable[..., Any]:
 @tool
 def spoiling(ctx: RunContext) -> str:
     """Spoil what the tool is given."""
-    spoil(ctx.variables)
+    spoil(ctx.context)
     return "done"
 
 
@@ -108,7 +96,7 @@ async def test_the_variables_are_the_same_after_a_restart(place: str, shared_sto
 
 async def test_a_function_member_gets_a_copy():
     def looks(ctx: RunContext) -> Command | str:
-        spoil(ctx.variables)
+        spoil(ctx.context)
         return "done"
 
     result = await Team([Function("look", looks)]).run("go", context=BEFORE)
@@ -245,7 +233,7 @@ async def test_a_model_cannot_change_what_it_is_asked_with():
 
 def test_a_context_copies_only_what_is_asked_for_and_once():
     variables = {"seen": ["a"]}
-    context = RunContext("c", "c@1", "desk", "1", variables=variables)
-    assert context == RunContext("c", "c@1", "desk", "1", variables={"seen": ["a"]})
-    context.variables["seen"].append("b")
-    assert (context.variables, variables) == ({"seen": ["a", "b"]}, {"seen": ["a"]})
+    context = RunContext("c", "c@1", "desk", "1", context=variables)
+    assert context == RunContext("c", "c@1", "desk", "1", context={"seen": ["a"]})
+    context.context["seen"].append("b")
+    assert (context.context, variables) == ({"seen": ["a", "b"]}, {"seen": ["a"]})

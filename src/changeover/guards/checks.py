@@ -19,7 +19,7 @@ class Content(Struct, frozen=True):
     text: str
     direction: Direction
     """"input" for what a user or a sender says to the agent, "output" for the agent's answer."""
-    context: Any
+    ctx: Any
     """The RunContext."""
 
 

@@ -35,6 +35,14 @@ class Expects:
     criteria: Sequence[Criterion] = ()
     timeout: float | None = None
 
+    def misfit(self, text: str) -> str:
+        """What is wrong with the result `text`, for its author to correct; empty if it fits. Async criteria are not
+        called."""
+        value, wrong = _read(self, text)
+        if wrong:
+            return wrong
+        return "; ".join(filter(None, (_ask(judge, value) for judge in _judges(self, later=False))))
+
 
 def expected(expects: Any) -> Expects:
     """The declaration `expects=…` as an Expects: a schema or a type becomes its `output`."""
@@ -62,15 +70,6 @@ def fault(expects: Any) -> str:
     if wrong := _timeout_fault(whole.timeout):
         return wrong
     return form_of(whole.output).fault() if whole.output is not None else ""
-
-
-def misfit(expects: Any, text: str) -> str:
-    """What is wrong with this result, for its author to correct; empty if it fits. Async criteria are not called."""
-    whole = expected(expects)
-    value, wrong = _read(whole, text)
-    if wrong:
-        return wrong
-    return "; ".join(filter(None, (_ask(judge, value) for judge in _judges(whole, later=False))))
 
 
 def value_of(expects: Any, text: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from changeover.copies import copy_of, original
 from changeover.errors import UnknownAgentError
 from changeover.facts import DelegateResult, Expected, HandoffRecord, HandoffResult, Mode, RunResult, dated
 from changeover.facts import State as HandoffState
@@ -39,7 +40,7 @@ def package_of(command: AskReceiver) -> HandoffPackage:
             current_state=offer.about,
             history=history_of(said),
             reference=packed.chapter.ref if packed is not None and packed.chapter else "",
-            variables=merge_variables(dict(context.variables), offer.variables, offer.merge),
+            variables=merge_variables(copy_of(original(context, "context")), offer.variables, offer.merge),
             artifacts=dict(context.artifacts),
             workflow_state=Progress.from_dict(dict(context.workflow_state)),
         ),

@@ -17,10 +17,11 @@ from changeover.guards.approval import Decision
 from changeover.guards.breaker import Ended
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import File, Message, Reply, own_messages
+from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
-from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.relay.stream import Delta, Deltas, Recorded
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.routing.experience import Learned
 from changeover.routing.load import Load
@@ -61,7 +62,7 @@ class Model(Protocol):
 
     async def reply(self, request: Request) -> Reply: ...
 
-    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+    def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
         """The reply in pieces, then the whole reply."""
         ...
 
@@ -288,6 +289,11 @@ class Log(Protocol):
         ...
 
     @property
+    def declarations(self) -> Declarations:
+        """Agents, tools, skills and team settings that are declared as data."""
+        ...
+
+    @property
     def breakers(self) -> Breakers:
         """Circuit breaker state per receiver."""
         ...
@@ -295,6 +301,11 @@ class Log(Protocol):
     @property
     def lists(self) -> Lists:
         """The read models: conversations, tasks, messages, handoffs, approvals, and their figures."""
+        ...
+
+    @property
+    def deltas(self) -> Deltas:
+        """Pieces of replies on their way to readers, which are not stored."""
         ...
 
     @property
@@ -342,7 +353,7 @@ class Observer(Protocol):
     async def noticed(self, recorded: Sequence[Recorded]) -> None: ...
 
 
-Emit = Callable[[TextDelta | ThinkingDelta], None]
+Emit = Callable[[Delta], None]
 Intend = Callable[[Event], Awaitable[None]]
 """Commits the intent of an effect that must not happen twice, before it begins."""
 

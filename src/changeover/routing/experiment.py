@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import combinations
 from math import isfinite, log1p
 from typing import Any, Literal, TypeAlias, get_args
@@ -57,6 +56,20 @@ class Experiment(Struct, frozen=True):
         """True if this agent takes part."""
         return not self.agents or agent in self.agents
 
+    def variant_of(self, conversation: str) -> str:
+        """The variant of a root conversation, by its id: the same in every process, and independent of other
+        experiments.
+
+        When the split changes or a variant is added, as few conversations as possible change their variant.
+        """
+        shares = self.shares
+
+        def arrival(variant: str) -> float:
+            # An exponential arrival time for each variant, with its share as the rate; the first to arrive is chosen.
+            return -log1p(-draw(self.name, variant, conversation)) / shares[variant]
+
+        return min((variant for variant in shares if shares[variant]), key=arrival)
+
     def faults(self) -> list[str]:
         """What is wrong with this declaration, one text for each fault."""
         if not isinstance(self.name, str) or not SLUG.fullmatch(self.name):
@@ -69,20 +82,6 @@ class Experiment(Struct, frozen=True):
             if not isinstance(names, tuple) or not all(isinstance(each, str) for each in names):
                 found.append(f"has {field}={names!r}; give a list of names")
         return [f"experiment {self.name!r} {fault}" for fault in found]
-
-
-def variant_of(experiment: Experiment, conversation: str) -> str:
-    """The variant of a root conversation: the same in every process, and independent of other experiments.
-
-    When the split changes or a variant is added, as few conversations as possible change their variant.
-    """
-    shares = experiment.shares
-
-    def arrival(variant: str) -> float:
-        # An exponential arrival time for each variant, with its share as the rate; the first to arrive is chosen.
-        return -log1p(-draw(experiment.name, variant, conversation)) / shares[variant]
-
-    return min((variant for variant in shares if shares[variant]), key=arrival)
 
 
 def _variant_faults(experiment: Experiment) -> Iterator[str]:
@@ -161,7 +160,7 @@ def trials_of(experiments: Sequence[Experiment], members: Sequence[Member]) -> T
     """The experiments as a Roster holds them."""
     found: Trials = {}
     for each in experiments:
-        trial = Trial(each.name, each.variants, partial(variant_of, each))
+        trial = Trial(each.name, each.variants, each.variant_of)
         found |= {(each.on, agent): trial for agent in concerned(each, members)}
     return found
 

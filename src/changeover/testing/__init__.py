@@ -15,6 +15,7 @@ async def test_a_refund_ends_at_billing():
 ```
 """
 
+from changeover.agent.moves import GENERIC_TOOL
 from changeover.facts import Usage
 from changeover.messages import Assistant, Call, Note, Reply, ToolResult, User
 from changeover.testing import crash
@@ -23,6 +24,7 @@ from changeover.testing.clock import ManualClock
 from changeover.testing.scripted import ScriptedModel, calls, delegates, fails, hands_off, says
 
 __all__ = [
+    "GENERIC_TOOL",
     "Assistant",
     "Call",
     "ManualClock",

@@ -19,11 +19,13 @@ from msgspec import Struct
 
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
+from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry
 from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim, Queue
+from changeover.relay.stream import Deltas
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.stores.memory.log import MemoryLog
 from changeover.team import Team
@@ -112,6 +114,10 @@ class PassingLog:
         return self._log.agents
 
     @property
+    def declarations(self) -> Declarations:
+        return self._log.declarations
+
+    @property
     def breakers(self) -> Breakers:
         return self._log.breakers
 
@@ -122,6 +128,10 @@ class PassingLog:
     @property
     def lists(self) -> Lists:
         return self._log.lists
+
+    @property
+    def deltas(self) -> Deltas:
+        return self._log.deltas
 
     @property
     def measures(self) -> Measures:

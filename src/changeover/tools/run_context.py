@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
@@ -34,7 +33,8 @@ class Received(Struct, frozen=True, kw_only=True):
     metrics: Metrics = Metrics()
 
 
-@copied("variables", "artifacts", "workflow_state")
+@copied("artifacts", "workflow_state")
+@copied("context", copy=whole_context, beside="handed")
 class RunContext(Struct, frozen=True, dict=True):
     """The run as a tool, a rule or a Function member sees it: a snapshot, which never changes the run."""
 
@@ -48,17 +48,13 @@ class RunContext(Struct, frozen=True, dict=True):
     """What the user said last."""
     user: str = ""
     correlation_id: str = ""
-    variables: Mapping[str, Any] = {}
+    context: Mapping[str, Any] = {}
+    """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
     handed: Handed | None = None
     artifacts: Mapping[str, str | None] = {}
     workflow_state: Mapping[str, Any] = {}
     returned: tuple[DelegateResult, ...] = ()
     """The results of the branches (`Send`) that this Function member started last, in their order."""
-
-    @cached_property
-    def context(self) -> dict[str, Any]:
-        """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
-        return whole_context(original(self, "variables"), self.handed)
 
     @property
     def idempotency_key(self) -> str:
@@ -74,7 +70,7 @@ class RunContext(Struct, frozen=True, dict=True):
         return Received(
             sender=handed.sender,
             message=handed.message,
-            context=self.context,
+            context=whole_context(original(self, "context"), handed),
             artifacts=copy_of(original(self, "artifacts")),
             workflow_state=copy_of(original(self, "workflow_state")),
             metrics=metrics,

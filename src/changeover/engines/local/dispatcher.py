@@ -100,7 +100,7 @@ class Dispatcher:
         refuse_in_hook(input.conversation)
         live = await self._opened(input.conversation)
         if reading is not None and isinstance(input, Say):
-            live.readers.append(reading.put)
+            reading.join(live, self.log.deltas)
         try:
             async with live.lock:
                 ref = await self.recorder.put(live, input)
@@ -113,7 +113,7 @@ class Dispatcher:
             return typed(result, self.directory.world.roster)
         finally:
             if reading is not None:
-                live.leave(reading.put)
+                reading.part()
 
     async def _opened(self, conversation: str) -> Conversation:
         return await self.conversations.get(conversation) if conversation else self.conversations.new()

@@ -96,7 +96,7 @@ class LocalEngine:
             return await self.result(input, reading)
         finally:
             if isinstance(input, Resume):
-                await self._leave(input.conversation, reading)
+                await self._leave(reading)
 
     @at_home
     async def _attach(self, conversation: str, reading: Reading) -> None:
@@ -104,9 +104,8 @@ class LocalEngine:
         await reading.attach(await here.conversations.get(conversation), here.log)
 
     @at_home
-    async def _leave(self, conversation: str, reading: Reading) -> None:
-        if live := self._here().conversations.cached(conversation):
-            live.leave(reading.put)
+    async def _leave(self, reading: Reading) -> None:
+        reading.part()
 
     @at_home
     async def take_up(self) -> None:

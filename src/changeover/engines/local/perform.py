@@ -54,6 +54,7 @@ class Performer:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher, self._directory = dispatcher, dispatcher.directory
+        self._deltas = dispatcher.log.deltas
         self._approvals = Approvals(dispatcher)
 
     def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
@@ -78,7 +79,9 @@ class Performer:
         intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
         if live.overrides and (override := live.override) is not None:
             world = override.applied_to(world)
-        return perform(world, command, intend, live.emit if live.readers else None)
+        root = live.state.root
+        wanted = isinstance(command, CallModel) and self._deltas.wanted(root)
+        return perform(world, command, intend, partial(self._deltas.send, root) if wanted else None)
 
     async def _effect_after_look(self, live: Conversation, command: Effect) -> Event:
         """Tools have changed since the last decision: the model is offered those that there are now."""

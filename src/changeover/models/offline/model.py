@@ -229,8 +229,8 @@ def _variables(context: RunContext | None) -> Mapping[str, Any]:
     """The context variables that this agent may see."""
     if context is None:
         return {}
-    handed = context.handed
-    return select_variables(context.variables, handed.include, handed.exclude) if handed else context.variables
+    variables, handed = original(context, "context"), context.handed
+    return select_variables(variables, handed.include, handed.exclude) if handed else variables
 
 
 def _plain(result: ToolResult) -> str:

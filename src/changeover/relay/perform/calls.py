@@ -131,7 +131,7 @@ def _guided(world: World, seat: Seat) -> str:
 
 def _request(seat: Seat, command: CallModel, instructions: str, tools: tuple[ToolDefinition, ...]) -> Request:
     context, own_instructions = command.context, instructions
-    variables = original(context, "variables")
+    variables = original(context, "context")
     if context.handed or variables:
         instructions = briefed(instructions, variables, context.handed)
     if command.last:

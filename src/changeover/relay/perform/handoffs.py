@@ -61,11 +61,11 @@ def answered(command: AskReceiver, answer: Answer, by: str = "", own: bool = Fal
 
 async def judge_result(world: World, command: JudgeResult) -> ResultJudged:
     """Check an answer against its expectations."""
-    from changeover.handoffs.expectations import complaint, judged_later, misfit, value_of
+    from changeover.handoffs.expectations import complaint, expected, judged_later, value_of
 
     expects = _expects(world.roster, command)
     try:
-        problem: str = await in_thread(partial(misfit, expects, command.text))
+        problem: str = await in_thread(partial(expected(expects).misfit, command.text))
         for judge in () if problem else judged_later(expects):
             problem = problem or complaint(judge, await judge(value_of(expects, command.text)))
     except TROUBLE as error:  # the user's code: a result on which it fails is not accepted

@@ -19,6 +19,8 @@ from changeover.relay.projection.approvals import PendingApprovals
 from changeover.relay.queue import Claim
 from changeover.relay.tables import Measures
 from changeover.stores.breakers import MemoryBreakers
+from changeover.stores.declarations import MemoryDeclarations, StoredDeclarations
+from changeover.stores.deltas import LocalDeltas
 from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.queue import MemoryQueue
 from changeover.stores.memory.table import MemoryTable
@@ -61,7 +63,9 @@ class MemoryLog:
         self._measures = MemoryTable(MEASURES, self._lock)
         self._breakers = MemoryBreakers(self._lock)
         self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
+        self.deltas = LocalDeltas()
         self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
+        self.declarations = StoredDeclarations(MemoryDeclarations(self._lock, now))
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:

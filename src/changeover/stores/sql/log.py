@@ -17,9 +17,12 @@ from changeover.relay.projection.admission import forgotten
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of, log_of
+from changeover.stores.declarations import StoredDeclarations
+from changeover.stores.deltas import LocalDeltas
 from changeover.stores.feed import Feed
 from changeover.stores.sql.breakers import SqlBreakers
 from changeover.stores.sql.database import Database, Row, Session
+from changeover.stores.sql.declarations import SqlDeclarations
 from changeover.stores.sql.erasure import Erasure, Forget
 from changeover.stores.sql.experience import SqlLessons
 from changeover.stores.sql.jobs import Append, OpenStore, Own, Release
@@ -81,6 +84,7 @@ class SqlLog:
         self._reader = Reader(database)
         self._together = _together(self._sql, self._reader)
         self._feed = Feed(database)
+        self.deltas = database.deltas()
         self._writer = Writer(database, session, self._sql, self._lease, self._feed)
         # No side table refers to the log: the log is finalized as soon as its last user drops it.
         store = self._store = OpenStore(database, self._reader, self._writer.put)
@@ -92,9 +96,10 @@ class SqlLog:
         self.measures = self.lists.measures
         self.experience = SqlLessons(self._sql.lessons, store, SqlTable(self._sql.resets, store))
         self.trials = SqlTrials(self._sql.trials, store)
+        self.declarations = StoredDeclarations(SqlDeclarations(self._sql.declarations, store))
         self._erasure = Erasure(self._sql)
         # Also if it is never closed: at the end of the process, or when its last user drops it.
-        self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader)
+        self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader, self.deltas)
 
     @property
     def epoch(self) -> int:
@@ -240,8 +245,9 @@ def _pending_of(row: Row) -> ApprovalRequest:
     )
 
 
-def _finish(pid: int, writer: Writer, feed: Feed, reader: Reader) -> None:
+def _finish(pid: int, writer: Writer, feed: Feed, reader: Reader, deltas: LocalDeltas) -> None:
     if os.getpid() == pid:  # threads and connections are the parent's, not those of a fork
+        deltas.close()
         writer.stop()
         feed.close()
         reader.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from msgspec.structs import fields
 from sqlalchemy import (
     Boolean,
+    CheckConstraint,
     Column,
     Double,
     Index,
@@ -24,9 +26,10 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from changeover.ids import DEFAULT_TEAM
+from changeover.relay.declarations import KINDS, STANDINGS, TOOL_TYPES
 from changeover.stores.tables import AGENTS, BREAKERS, CONTEXTS, MEASURES, RESETS, TableSpec
 
-VERSION = "0002"
+VERSION = "0003"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
@@ -343,6 +346,47 @@ breaker_openings = Table(
 agents = _declared(AGENTS)
 """Changes to agents beside their declarations: a profile as JSON, NULL if as declared. `version` counts the changes of
 the row, which is never deleted."""
+
+
+def _among(column: str, values: Sequence[str], table: str) -> CheckConstraint:
+    """The condition that a column holds one of these words."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=f"{table}_{column}_check")
+
+
+declarations = Table(
+    "declarations",
+    METADATA,
+    _text("kind", key=True),
+    _text("name", key=True),
+    _number("version", key=True),
+    _number("edition"),
+    _text("state"),
+    _text("document"),
+    _time("written_at"),
+    _text("written_by"),
+    _among("kind", KINDS, "declarations"),
+    _among("state", STANDINGS, "declarations"),
+)
+"""Agents, tools, skills and team settings that are declared as data: one row for each version, the document as JSON.
+Rows are never changed. `edition` numbers the changes of the whole store."""
+
+Index("declarations_edition", declarations.c.edition)
+
+tools = Table(
+    "tools",
+    METADATA,
+    _text("name", key=True),
+    _text("type"),
+    _number("version"),
+    _text("state"),
+    _text("document"),
+    _time("written_at"),
+    _text("written_by"),
+    _among("type", TOOL_TYPES, "tools"),
+    _among("state", STANDINGS, "tools"),
+)
+"""The current version of each tool in `declarations`."""
 
 forgotten = Table("forgotten", METADATA, _number("number", key=True))
 """The highest number of a removed conversation. SQLite would reuse it, and a process that cached the old conversation

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from changeover.relay.projection.rows import FIELDS, TALLY, Name
 from changeover.stores.sql.breakers import BreakerStatements
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind, now, of_team
+from changeover.stores.sql.declarations import DeclarationStatements
 from changeover.stores.sql.experience import LessonStatements
 from changeover.stores.sql.measures import MeasureStatements
 from changeover.stores.sql.schema import (
@@ -188,7 +189,7 @@ class Statements:
         self.agents, self.contexts = TableStatements(AGENTS, say), TableStatements(CONTEXTS, say)
         self.resets, self.forget = TableStatements(RESETS, say), ForgetStatements(say)
         self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
-        self.trials = TrialStatements(say)
+        self.trials, self.declarations = TrialStatements(say), DeclarationStatements(say)
         self.lessons = LessonStatements(say)
 
 

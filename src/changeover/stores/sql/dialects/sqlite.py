@@ -17,6 +17,7 @@ from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.event import listen
 
 from changeover.errors import StoreUnavailable
+from changeover.stores.deltas import LocalDeltas
 from changeover.stores.sql.database import Call, Row, Trouble, Write
 
 PATIENCE = 10.0
@@ -173,6 +174,9 @@ class Sqlite:
 
     def watch(self) -> SqliteWatch:
         return SqliteWatch(self.connect())
+
+    def deltas(self) -> LocalDeltas:
+        return LocalDeltas()
 
     def trouble(self, error: Exception) -> Trouble | None:
         if isinstance(error, OverflowError) or (isinstance(error, sqlite3.Error) and code(error) == TOO_BIG):

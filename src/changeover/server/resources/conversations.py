@@ -1,0 +1,241 @@
+"""Conversations: talk to the team, read what happened, and control what is under way."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import uuid4
+
+from fastapi import Depends, Header, Query
+from fastapi.responses import Response
+from msgspec import Struct
+from msgspec.structs import replace
+
+from changeover.errors import ConversationNotFound
+from changeover.facts import HandoffRecord
+from changeover.guards.limits import Limits
+from changeover.ids import run_id
+from changeover.inputs import message
+from changeover.observe.diagram import Course, course_of
+from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
+from changeover.relay.requests import Resume, Say
+from changeover.server.problems import Problem
+from changeover.server.resource import DEFAULT_LIMIT, Id, Key, Limit, Resource, Served, Who, given, own_key
+from changeover.server.resources.drawings import MEDIA_TYPES, Format, drawn
+from changeover.server.resources.runs import Outcome, ended_within
+from changeover.server.wire import Json, Shown, body, shown
+from changeover.team import Team
+
+resource = Resource("conversations")
+
+NOT_FOUND = {404: "There is no such conversation"}
+PATIENCE = 300.0
+"""Seconds that a caller may wait for an outcome."""
+
+
+class NewMessage(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a user says."""
+
+    text: str
+    agent: str | None = None
+    """The agent that answers; by default the active one."""
+    context: dict[str, Any] | None = None
+    """Context variables to start with."""
+    limits: Limits | None = None
+
+
+class NewConversation(NewMessage, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a user says first."""
+
+    id: str | None = None
+    """The id of the new conversation; by default one is made."""
+
+
+class Begun(Struct, frozen=True):
+    """A run that was begun; its events and its outcome can be read."""
+
+    conversation: str
+    run: str
+
+
+class Cancelled(Struct, frozen=True):
+    """Whether anything was under way."""
+
+    cancelled: bool
+
+
+class Reason(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why something is done."""
+
+    reason: str = ""
+
+
+class Export(Struct, frozen=True):
+    """A conversation with its delegates, as it was recorded."""
+
+    conversation: ConversationRow
+    events: list[Shown]
+    handoffs: list[HandoffRecord]
+
+
+Wait = Annotated[bool, Query(description="Answer when the run has ended or waits, at most after five minutes.")]
+Prefer = Annotated[str | None, Header(max_length=200, description="`wait=SECONDS` waits for the outcome that long.")]
+
+
+def _patience(wait: Wait = False, prefer: Prefer = None) -> float:
+    """Seconds to wait for an outcome, by the query and by the header Prefer of RFC 7240."""
+    for each in (prefer or "").split(","):
+        name, _, value = each.strip().partition("=")
+        if name.lower() == "wait" and value.isdecimal():
+            return min(float(value), PATIENCE)
+    return PATIENCE if wait else 0.0
+
+
+Patience = Annotated[float, Depends(_patience)]
+"""Seconds to wait for the outcome of a run; 0 answers at once."""
+After = Annotated[int, Query(ge=0, le=2**53, description="Leave out events up to this seq.")]
+RUN = {202: Begun, 200: Outcome}
+
+
+@resource.route("GET /conversations", list[ConversationRow])
+async def list_conversations(
+    team: Served,
+    status: str | None = None,
+    agent: str | None = None,
+    limit: Limit = DEFAULT_LIMIT,
+    delegates: bool = False,
+) -> Json:
+    """The newest conversations."""
+    wanted = given(status=status, agent=agent)
+    return Json(await team.log.lists.listed(ConversationRow, wanted, limit=limit, roots=not delegates))
+
+
+@resource.route("POST /conversations", RUN, body=NewConversation, refusals={409: "The id or the key is taken"})
+async def begin_conversation(
+    team: Served,
+    who: Who,
+    said: Annotated[NewConversation, body(NewConversation)],
+    patience: Patience,
+    key: Key = None,
+) -> Response:
+    """Begin a conversation. Answers at once, or waits for the outcome."""
+    if said.id and not key and await team.log.lists.one(ConversationRow, said.id) is not None:
+        raise Problem(409, f"the conversation {said.id!r} exists; say it there", kind="exists")
+    say = _message(team, said, said.id, who.user, own_key(key, who))
+    return await _said(team, say, patience)
+
+
+@resource.route(
+    "POST /conversations/{id:path}/messages", RUN, body=NewMessage, refusals={**NOT_FOUND, 409: "Key reused"}
+)
+async def say(
+    id: Id,
+    team: Served,
+    who: Who,
+    said: Annotated[NewMessage, body(NewMessage)],
+    patience: Patience,
+    key: Key = None,
+) -> Response:
+    """Say something in a conversation. Answers at once, or waits for the outcome."""
+    await found(team, id)
+    return await _said(team, _message(team, said, id, who.user, own_key(key, who)), patience)
+
+
+def _message(team: Team, said: NewMessage, id: str | None, user: str, key: str | None) -> Say:
+    return message(
+        team.roster,
+        said.text,
+        conversation=id,
+        key=key,
+        agent=said.agent,
+        context=said.context,
+        limits=said.limits,
+        user=user or None,
+    )
+
+
+async def _said(team: Team, input: Say | Resume, patience: float) -> Response:
+    if patience:
+        if isinstance(input, Say) and not input.given_key:
+            # A key, so that the input can be put again when the time is over, and is recorded once.
+            input = replace(input, conversation=input.conversation or uuid4().hex[:16], given_key=uuid4().hex)
+        if (outcome := await ended_within(patience, team, input)) is not None:
+            return Json(outcome)
+    ref = await team.engine.put(input)
+    return Json(Begun(ref.conversation, run_id(ref.conversation, ref.run)), 202)
+
+
+@resource.route("GET /conversations/{id:path}/events", list[Shown], refusals=NOT_FOUND)
+async def list_events(id: Id, team: Served, after: After = 0) -> Json:
+    """The events of a conversation and its delegates, in order."""
+    return Json([shown(each) for each in await team.history(id, after=after)])
+
+
+@resource.route("GET /conversations/{id:path}/tasks", list[TaskRow], refusals=NOT_FOUND)
+async def conversation_tasks(id: Id, team: Served, limit: Limit = DEFAULT_LIMIT) -> Json:
+    """The newest tasks of a conversation and its delegates."""
+    await found(team, id)
+    return Json(await team.log.lists.listed(TaskRow, within=id, limit=limit))
+
+
+@resource.route("GET /conversations/{id:path}/messages", list[MessageRow], refusals=NOT_FOUND)
+async def conversation_messages(id: Id, team: Served, limit: Limit = DEFAULT_LIMIT) -> Json:
+    """The messages of a conversation and its delegates, in order."""
+    await found(team, id)
+    return Json(await team.log.lists.listed(MessageRow, within=id, limit=limit))
+
+
+@resource.route("GET /conversations/{id:path}/handoffs", list[HandoffRecord], refusals=NOT_FOUND)
+async def conversation_handoffs(id: Id, team: Served) -> Json:
+    """All handoffs of a conversation and its delegates, in order."""
+    return Json(await team.handoffs(id))
+
+
+@resource.route("GET /conversations/{id:path}/graph", Course, refusals=NOT_FOUND, media=MEDIA_TYPES)
+async def conversation_graph(id: Id, team: Served, format: Format = "json") -> Response:
+    """The handoffs of a conversation, drawn."""
+    row = await found(team, id)
+    return drawn(course_of(id, row.agent, await team.handoffs(id)), format)
+
+
+@resource.route("GET /conversations/{id:path}/export", Export, refusals=NOT_FOUND)
+async def export_conversation(id: Id, team: Served) -> Json:
+    """A conversation with its delegates, as a file."""
+    row = await found(team, id)
+    answer = Json(Export(row, [shown(each) for each in await team.history(id)], await team.handoffs(id)))
+    answer.headers["Content-Disposition"] = 'attachment; filename="conversation.json"'
+    return answer
+
+
+@resource.route("POST /conversations/{id:path}/cancel", Cancelled, body=Reason, refusals=NOT_FOUND)
+async def cancel_conversation(id: Id, team: Served, who: Who, why: Annotated[Reason, body(Reason)]) -> Json:
+    """End what is under way in a conversation, with all delegates; answers when it has ended."""
+    await found(team, id)
+    return Json(Cancelled(await team.cancel(id, by=who.user, reason=why.reason)))
+
+
+@resource.route("POST /conversations/{id:path}/resume", RUN, refusals=NOT_FOUND)
+async def resume_conversation(id: Id, team: Served, patience: Patience) -> Response:
+    """Go on with a conversation: a run that failed tries its failed step again."""
+    await found(team, id)
+    return await _said(team, Resume(id), patience)
+
+
+@resource.route("GET /conversations/{id:path}", ConversationRow, refusals=NOT_FOUND)
+async def read_conversation(id: Id, team: Served) -> Json:
+    """A conversation."""
+    return Json(await found(team, id))
+
+
+@resource.route("DELETE /conversations/{id:path}", {204: None}, refusals={**NOT_FOUND, 409: "It is not over"})
+async def forget_conversation(id: Id, team: Served) -> Response:
+    """Remove a conversation with its log, delegates, handoffs and stored contexts."""
+    if not await team.forget(id):
+        raise ConversationNotFound(id)
+    return Response(status_code=204)
+
+
+async def found(team: Team, id: str) -> ConversationRow:
+    """The conversation with this id; raises ConversationNotFound."""
+    if (row := await team.log.lists.one(ConversationRow, id)) is None:
+        raise ConversationNotFound(id)
+    return row
