@@ -39,7 +39,10 @@ def team_schema() -> dict[str, Any]:
     listed = {"type": "array", "items": LISTED.schema, "minItems": 1}
     properties = {
         **{key: field.schema for key, field in {**SETTINGS.fields, **STORE.fields}.items()},
-        "agents": {"description": "The members, under their ids; or a list of members with ids.", "anyOf": [by_id, listed]},
+        "agents": {
+            "description": "The members, under their ids; or a list of members with ids.",
+            "anyOf": [by_id, listed],
+        },
         "tools": _section("Tools and handoffs that agents name.", reference["tool"]),
         "skills": _section("Skills that agents name.", reference["skill"]),
     }
