@@ -137,6 +137,10 @@ def _run(team: Team, settings: Settings, store: str, where: dict[str, Any]) -> N
                 for each, handler in before.items():
                     signal.signal(each, handler)
 
+        async def shutdown(self, sockets: Any = None) -> None:
+            app.state.live.stop()
+            await super().shutdown(sockets)
+
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
@@ -144,8 +148,9 @@ def _run(team: Team, settings: Settings, store: str, where: dict[str, Any]) -> N
                 shown = f"[{name}]" if ":" in name else name
                 tell(f"Serving {team.name} on {store}: http://{shown}:{port}{where['root_path']}/api/v1")
 
+    app = create_app(team, settings)
     config = uvicorn.Config(
-        create_app(team, settings),
+        app,
         **where,
         log_config=None,
         access_log=False,

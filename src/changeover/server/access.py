@@ -187,5 +187,7 @@ ROUTES: dict[str, Role] = {
     "POST /breakers/{id}/force": Role.OPERATOR,
     "POST /breakers/{id}/reset": Role.OPERATOR,
     "GET /metrics": Role.VIEWER,
+    # a WebSocket
+    "WS /live": Role.VIEWER,
 }
 """The role that each route needs, in the order in which paths are matched; a route that is not here cannot be made."""

@@ -6,11 +6,12 @@ from changeover.server.resources import (
     conversations,
     drawings,
     handoffs,
+    live,
     runs,
     service,
     tasks,
     tickets,
 )
 
-MODULES = (service, runs, conversations, tasks, handoffs, tickets, approvals, agents, drawings)
+MODULES = (service, runs, live, conversations, tasks, handoffs, tickets, approvals, agents, drawings)
 RESOURCES = [each.resource for each in MODULES]

@@ -180,7 +180,7 @@ async def ended_within(seconds: float, team: Team, input: Say | Resume) -> Outco
 async def conversation_runs(id: Id, team: Served) -> Json:
     """The runs of a conversation, the first one first."""
     state = await _state(team, id)
-    return Json([_outcome(state, each) for each in _runs(state)])
+    return Json([outcome_in(state, each) for each in _runs(state)])
 
 
 @resource.route("GET /runs/{id:path}", Outcome, refusals={404: "There is no such run"})
@@ -190,7 +190,7 @@ async def read_run(id: Id, team: Served) -> Json:
     state = await _state(team, conversation)
     if not position.isdecimal() or int(position) not in _runs(state):
         raise Problem(404, f"no run has the id {id!r}", kind="run-not-found")
-    return Json(_outcome(state, int(position)))
+    return Json(outcome_in(state, int(position)))
 
 
 async def _state(team: Team, conversation: str) -> State:
@@ -205,7 +205,8 @@ def _runs(state: State) -> list[int]:
     return [*state.outcomes, *current, *(run for run, _ in state.inbox)]
 
 
-def _outcome(state: State, run: int) -> Outcome:
+def outcome_in(state: State, run: int) -> Outcome:
+    """The outcome of a run of this conversation, or how far it has come."""
     if (outcome := state.outcomes.get(run)) is not None:
         result = result_of(state.id, outcome)
         return outcome_of(result, str(error_of(outcome.fault, result)) if outcome.fault else "")
