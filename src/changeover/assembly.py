@@ -133,7 +133,11 @@ def _faults(declared: Declared) -> list[str]:
     """Faults of the declarations, except models, tools and experiments."""
     ids = [member.id for member in _members(declared.members)]
     return [
-        *team_faults(declared.members, declared.start, bool(declared.handoffs_enabled)),
+        *(
+            []
+            if _may_be_empty(declared)
+            else team_faults(declared.members, declared.start, bool(declared.handoffs_enabled))
+        ),
         *_name_faults(declared.name),
         *rule_faults(declared.rules, ids),
         *switch_faults(declared.handoffs_enabled, ids),
@@ -154,6 +158,11 @@ def _faults(declared: Declared) -> list[str]:
     ]
 
 
+def _may_be_empty(declared: Declared) -> bool:
+    """True if the store alone declares the members; whether it has some is seen when a run begins."""
+    return declared.store is not None and declared.members in ((), [])
+
+
 def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
     members = declared.members
     by_id = {member.id: member for member in members}
@@ -163,7 +172,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
     seats = {id: _seat(member, by_id, toolkits, not switch.is_off) for id, member in by_id.items()}
     return Roster(
         seats,
-        declared.start or members[0].id,
+        declared.start or (members[0].id if members else ""),
         declared.limits or Limits(),
         declared.strategy,
         not switch.is_off,

@@ -53,7 +53,8 @@ class Worker:
         name: str = "",
         news: Callable[[News], None] | None = None,
     ) -> None:
-        faults = [*_faults(team, agents), *_number_faults(concurrency, lease, grace)]
+        stored = team.declared.store is not None  # then agents may be declared there
+        faults = [*_faults(team, agents, open_ended=stored), *_number_faults(concurrency, lease, grace)]
         if faults:
             raise MisconfiguredError(*faults)
         self._team, self._agents, self._concurrency = team, tuple(agents), concurrency
@@ -64,8 +65,15 @@ class Worker:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until `stop` is called; then finish what was begun, or give it back when `grace` is over."""
+        """Work until `stop` is called; then finish what was begun, or give it back when `grace` is over.
+
+        Raises MisconfiguredError if an agent to serve is declared neither in code nor in the store.
+        """
         await self._team.open()
+        if _faults(self._team, self._agents):
+            await self._engine.world()  # the store may have declared it since
+            if faults := _faults(self._team, self._agents):
+                raise MisconfiguredError(*faults)
         renewing = asyncio.ensure_future(self._renew())
         try:
             with self._team.log.queue.listening(self._agents) as bell:
@@ -167,16 +175,16 @@ def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
     ]
 
 
-def _faults(team: Team, agents: Sequence[str]) -> list[str]:
-    """Faults of the agents that a worker is to serve."""
+def _faults(team: Team, agents: Sequence[str], open_ended: bool = False) -> list[str]:
+    """Faults of the agents that a worker is to serve; if `open_ended`, those that are not known may be yet."""
     if isinstance(agents, str) or not agents:
         return [f"agents={agents!r} must name the agents to serve, for example ['billing']"]
     found, seats = [], team.roster.seats
     for agent in agents:
         seat = seats.get(agent)
-        if seat is None:
+        if seat is None and not open_ended:
             found.append(str(UnknownAgentError(agent, list(seats))))
-        elif not isinstance(seat, Seat | Function):
+        elif not isinstance(seat, Seat | Function | None):
             found.append(f"{agent!r} is a person, whom no worker can serve")
         elif isinstance(seat, Seat) and not team.thinks(agent):
             found.append(f"agent {agent!r} has no model to work with; claim its tickets by Team.claim")

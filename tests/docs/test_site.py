@@ -108,6 +108,6 @@ def test_every_page_is_in_the_navigation():
     assert sorted(listed) == sorted(pages)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_of_the_reference_is_generated_from_the_code_as_it_is(page: str):
-    assert (FOLDER / f"{page}.md").read_text() == generated(page), f"the code has changed: run {COMMAND}"
+@pytest.mark.parametrize("document", PAGES)
+def test_a_page_of_the_reference_is_generated_from_the_code_as_it_is(document: str):
+    assert (FOLDER / f"{document}.md").read_text() == generated(document), f"the code has changed: run {COMMAND}"

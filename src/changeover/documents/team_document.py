@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import inf
 from typing import Any, get_args
 
+import msgspec
 from msgspec.structs import fields
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
@@ -56,6 +57,27 @@ def read_team(text: str, source: str, importer: Importer = no_imports) -> TeamDo
     options = {key: partial(reader.team[key], value) for key, value in values.items() if key != "agents"}
     members = {index: partial(reader.read_member, value) for index, value in enumerate(agents)}
     found = read_all({**options, **members}, faults)
+    return TeamDocument([found[index] for index in members], {key: found[key] for key in options})
+
+
+def team_of(
+    data: Mapping[str, Any],
+    source: str,
+    importer: Importer = no_imports,
+    beside: Sequence[Member] = (),
+    absent: Mapping[str, Collection[str]] | None = None,
+) -> TeamDocument:
+    """The team that a document describes which is there as JSON, such as the rows of a store."""
+    reader = _TeamReader(importer)
+    settings = {key: value for key, value in data.items() if key not in ("agents", "tools", "skills")}
+    listed = [{"id": id, **document} for id, document in data.get("agents", {}).items()]
+    document = parse_yaml(msgspec.json.encode({**settings, "agents": listed}).decode(), source)
+    values = document.look("a mapping with agents", reader.team)[0]
+    agents = values.pop("agents").items("a list of agents")
+    reader.ids = [*(member.id for member in beside), *(id for value in agents if (id := reader.id_of(value)))]
+    options = {key: partial(reader.team[key], value) for key, value in values.items()}
+    members = {index: partial(reader.read_member, value) for index, value in enumerate(agents)}
+    found = read_all({**options, **members}, [])
     return TeamDocument([found[index] for index in members], {key: found[key] for key in options})
 
 

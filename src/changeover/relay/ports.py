@@ -23,6 +23,7 @@ from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Delta, Deltas, Recorded
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
+from changeover.relay.tokens import Audit, Tokens
 from changeover.routing.experience import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import Registry
@@ -323,6 +324,16 @@ class Log(Protocol):
         """Outcomes of tasks for which the router chose the receiver."""
         ...
 
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of a server's callers."""
+        ...
+
+    @property
+    def audit(self) -> Audit:
+        """Who changed declarations and tokens."""
+        ...
+
     async def forget(self, root: str) -> bool:
         """Remove a root conversation, its delegates, and all their rows, so that its id can be used again. False if
         there is no such root. Raises UnderWay if work in it is under way or waits in the queue."""
@@ -361,11 +372,6 @@ Intend = Callable[[Event], Awaitable[None]]
 class Directory(Protocol):
     """Facts about agents that are not in a conversation's log. Only effects read them; their choices are events."""
 
-    @property
-    def registry(self) -> Registry:
-        """The profiles of all agents, with the overrides of the store."""
-        ...
-
     async def loads(self, agents: Sequence[str]) -> Mapping[str, Load]:
         """The current load of these agents."""
         ...
@@ -397,9 +403,9 @@ class World(Struct, frozen=True):
     contexts: Contexts | None = None
     """Where contexts are stored that a package only refers to."""
     registry: Registry = Registry()
-    """The declared profiles of all members."""
+    """The profiles of all members: the declared ones, in an engine with the overrides of the store."""
     directory: Directory | None = None
-    """Current profiles, loads and experience; None outside an engine."""
+    """Current loads and experience; None outside an engine."""
     routing: Routing = Routing()
     connections: Connections | None = None
     """What the toolkits reach out with, if the team has tools that do."""

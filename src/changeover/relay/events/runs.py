@@ -30,6 +30,13 @@ class Started(Recordable, frozen=True, tag="started"):
     """The team that works on it."""
 
 
+class Renamed(Recordable, frozen=True, tag="renamed"):
+    """A person gave the conversation another title; by default it is the beginning of the first message."""
+
+    title: str
+    by: str = ""
+
+
 class Hop(Struct, frozen=True, omit_defaults=True, gc=False):
     """A handoff on the way to a delegate."""
 
@@ -68,6 +75,8 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     """Variants that the tree has so far, by experiment."""
     trail: tuple[Hop, ...] = ()
     """The handoffs that led to this one, oldest first, as far back as nothing happened in between."""
+    edition: int = 0
+    """The edition with which the sender's run began; the delegate works with the same."""
 
 
 class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
@@ -101,6 +110,10 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     """Whether workers claim the agent's work."""
     name: str = ""
     """Display name of the agent, if it has one."""
+    edition: int = 0
+    """The edition of the store's declarations that the run works with; 0 if code alone declares the team."""
+    withdrawn: tuple[str, ...] = ()
+    """What the store has ceased to declare since the last run, such as "agent 'billing'"; the model is told."""
 
 
 class Checked(Struct, frozen=True, omit_defaults=True, gc=False):
