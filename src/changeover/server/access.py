@@ -222,5 +222,7 @@ ROUTES: dict[str, Role] = {
     "POST /tokens": Role.ADMIN,
     "DELETE /tokens/{id}": Role.ADMIN,
     "GET /audit": Role.ADMIN,
+    # a WebSocket
+    "WS /live": Role.VIEWER,
 }
 """The role that each route needs, in the order in which paths are matched; a route that is not here cannot be made."""

@@ -16,9 +16,12 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 
 from changeover.server.access import CSRF_HEADER, Doorkeeper
+from changeover.server.live import Live
 from changeover.server.middleware import Envelope, Gate
 from changeover.server.problems import problem_of
 from changeover.server.resources import RESOURCES
+from changeover.server.resources.runs import outcome_in
+from changeover.server.resources.watches import Watches
 from changeover.server.settings import API, Settings
 from changeover.server.wire import SCHEMAS
 from changeover.team import Team
@@ -57,6 +60,7 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.team, app.state.settings, app.state.doorkeeper = team, chosen, Doorkeeper(chosen, lambda: team.log.tokens)
+    app.state.live, app.state.watches = Live(lambda: team.log, outcome_in), Watches(team)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
     _describe(app)

@@ -68,9 +68,10 @@ class PatientProtocol(H11Protocol):
 class Process(uvicorn.Server):
     """Serves until a signal stops it; then its exit code is 0, because the signal is no failure."""
 
-    def __init__(self, config: uvicorn.Config, listens: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, listens: Callable[[str], None], stops: Callable[[], None]) -> None:
+        """`listens` gets the address of the server, `stops` is called before connections are closed."""
         super().__init__(config)
-        self._listens = listens
+        self._listens, self._stops = listens, stops
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -80,6 +81,10 @@ class Process(uvicorn.Server):
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        self._stops()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
@@ -102,4 +107,4 @@ async def serve(app: FastAPI, settings: Settings, listens: Callable[[str], None]
         timeout_graceful_shutdown=GRACE,
         **options,
     )
-    await Process(config, listens).serve()
+    await Process(config, listens, app.state.live.stop).serve()

@@ -138,11 +138,14 @@ async def listed(
     team: Team, who: Caller, kind: type[R], wanted: Mapping[str, str | None], part: Paging, **more: Unpack[Where]
 ) -> Json:
     """A page of the records of this team that the caller may see; filters that are None are not used."""
-    filters = {name: value for name, value in wanted.items() if value is not None} | {"team": team.name}
-    if not who.sees_all:
-        filters["user"] = who.user
-    found = await team.log.lists.listed(kind, filters, **more, **part)
+    found = await team.log.lists.listed(kind, visible(team, who, wanted), **more, **part)
     return Json(Page(found, found.next))
+
+
+def visible(team: Team, who: Caller, wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """The filters of a list, narrowed to what the caller may see."""
+    filters = {name: value for name, value in wanted.items() if value is not None} | {"team": team.name}
+    return filters if who.sees_all else filters | {"user": who.user}
 
 
 async def seen(team: Team, who: Caller, id: str, missing: Exception | None = None) -> ConversationRow:

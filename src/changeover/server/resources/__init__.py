@@ -9,6 +9,7 @@ from changeover.server.resources import (
     drawings,
     figures,
     handoffs,
+    live,
     routing,
     runs,
     service,
@@ -18,5 +19,5 @@ from changeover.server.resources import (
 )
 
 # Conversations after what has longer paths below them: their ids may contain slashes.
-MODULES = (service, docs, runs, contents, figures, conversations, tasks, handoffs, tickets, approvals, agents)
+MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
 RESOURCES = [each.resource for each in (*MODULES, drawings, routing, tokens)]

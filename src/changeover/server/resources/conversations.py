@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import uuid4
 
-from fastapi import Depends, Header, Query
+from fastapi import Depends, Header, Query, Request
 from fastapi.responses import Response
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,10 +19,12 @@ from changeover.messages import File
 from changeover.observe.diagram import Course, course_of
 from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
 from changeover.relay.requests import Resume, Say
+from changeover.server.live import Live
 from changeover.server.problems import Problem
 from changeover.server.resource import Filter, Id, Key, Part, Resource, Served, Who, free_or_seen, listed, own_key, seen
 from changeover.server.resources.drawings import MEDIA_TYPES, Format, drawn
 from changeover.server.resources.runs import Outcome, ended_within
+from changeover.server.resources.streams import EVENT_STREAM, streamed
 from changeover.server.wire import Json, Page, Shown, body, shown
 from changeover.team import Team
 
@@ -100,7 +102,21 @@ Wait = Annotated[bool, Query(description="Answer when the run has ended or waits
 Prefer = Annotated[str | None, Header(max_length=200, description="`wait=SECONDS` waits for the outcome that long.")]
 
 
-def _patience(wait: Wait = False, prefer: Prefer = None) -> float:
+class Answering(Struct, frozen=True):
+    """How a caller wants to be answered."""
+
+    patience: float
+    """Seconds to wait for the outcome of a run; 0 answers at once."""
+    live: Live | None
+    """Streams the run, if the caller wants that."""
+
+
+def _answering(request: Request, wait: Wait = False, prefer: Prefer = None) -> Answering:
+    streams = EVENT_STREAM in request.headers.get("accept", "")
+    return Answering(_patience(wait, prefer), request.app.state.live if streams else None)
+
+
+def _patience(wait: bool, prefer: str | None) -> float:
     """Seconds to wait for an outcome, by the query and by the header Prefer of RFC 7240."""
     for each in (prefer or "").split(","):
         name, _, value = each.strip().partition("=")
@@ -109,8 +125,7 @@ def _patience(wait: Wait = False, prefer: Prefer = None) -> float:
     return PATIENCE if wait else 0.0
 
 
-Patience = Annotated[float, Depends(_patience)]
-"""Seconds to wait for the outcome of a run; 0 answers at once."""
+Manner = Annotated[Answering, Depends(_answering)]
 After = Annotated[int, Query(ge=0, le=2**53, description="Leave out events up to this seq.")]
 RUN = {202: Begun, 200: Outcome}
 
@@ -142,14 +157,14 @@ async def begin_conversation(
     team: Served,
     who: Who,
     said: Annotated[NewConversation, body(NewConversation)],
-    patience: Patience,
+    manner: Manner,
     key: Key = None,
 ) -> Response:
-    """Begin a conversation. Answers at once, or waits for the outcome."""
+    """Begin a conversation. Answers at once, waits for the outcome, or streams the run."""
     if said.id and not await free_or_seen(team, who, said.id) and not key:
         raise Problem(409, f"the conversation {said.id!r} exists; say it there", kind="exists")
     say = _message(said, said.id, who.user, own_key(key, who))
-    return await _said(team, say, patience)
+    return await _said(team, say, manner)
 
 
 @resource.route(
@@ -160,12 +175,12 @@ async def say(
     team: Served,
     who: Who,
     said: Annotated[NewMessage, body(NewMessage)],
-    patience: Patience,
+    manner: Manner,
     key: Key = None,
 ) -> Response:
-    """Say something in a conversation. Answers at once, or waits for the outcome."""
+    """Say something in a conversation. Answers at once, waits for the outcome, or streams the run."""
     await seen(team, who, id)
-    return await _said(team, _message(said, id, who.user, own_key(key, who)), patience)
+    return await _said(team, _message(said, id, who.user, own_key(key, who)), manner)
 
 
 def _message(said: NewMessage, id: str | None, user: str, key: str | None) -> Say:
@@ -181,12 +196,14 @@ def _message(said: NewMessage, id: str | None, user: str, key: str | None) -> Sa
     )
 
 
-async def _said(team: Team, input: Say | Resume, patience: float) -> Response:
-    if patience:
+async def _said(team: Team, input: Say | Resume, manner: Answering) -> Response:
+    if manner.live is not None:
+        return await streamed(manner.live, team, input)
+    if manner.patience:
         if isinstance(input, Say) and not input.given_key:
             # A key, so that the input can be put again when the time is over, and is recorded once.
             input = replace(input, conversation=input.conversation or uuid4().hex[:16], given_key=uuid4().hex)
-        if (outcome := await ended_within(patience, team, input)) is not None:
+        if (outcome := await ended_within(manner.patience, team, input)) is not None:
             return Json(outcome)
     ref = await team.engine.put(input)
     return Json(Begun(ref.conversation, run_id(ref.conversation, ref.run)), 202)
@@ -244,10 +261,10 @@ async def cancel_conversation(id: Id, team: Served, who: Who, why: Annotated[Rea
 
 
 @resource.route("POST /conversations/{id:path}/resume", RUN, refusals=NOT_FOUND)
-async def resume_conversation(id: Id, team: Served, who: Who, patience: Patience) -> Response:
+async def resume_conversation(id: Id, team: Served, who: Who, manner: Manner) -> Response:
     """Go on with a conversation: a run that failed tries its failed step again."""
     await seen(team, who, id)
-    return await _said(team, Resume(id), patience)
+    return await _said(team, Resume(id), manner)
 
 
 @resource.route("GET /conversations/{id:path}", ConversationRow, refusals=NOT_FOUND)

@@ -190,7 +190,7 @@ async def conversation_runs(id: Id, team: Served, who: Who) -> Json:
     """The runs of a conversation, the first one first."""
     await seen(team, who, id)
     state = await state_of(team, id)
-    return Json(Page([run_outcome(state, each) for each in _runs(state)]))
+    return Json(Page([outcome_in(state, each) for each in _runs(state)]))
 
 
 @resource.route("GET /runs/{id:path}", Outcome, refusals={404: "There is no such run"})
@@ -202,7 +202,7 @@ async def read_run(id: Id, team: Served, who: Who) -> Json:
     state = await state_of(team, conversation)
     if not position.isdecimal() or len(position) > 9 or int(position) not in _runs(state):
         raise missing
-    return Json(run_outcome(state, int(position)))
+    return Json(outcome_in(state, int(position)))
 
 
 async def state_of(team: Team, conversation: str) -> State:
@@ -218,7 +218,7 @@ def _runs(state: State) -> list[int]:
     return [*state.outcomes, *current, *(run for run, _ in state.inbox)]
 
 
-def run_outcome(state: State, run: int) -> Outcome:
+def outcome_in(state: State, run: int) -> Outcome:
     """The outcome of a run for clients, or how far it has come."""
     if (outcome := state.outcomes.get(run)) is not None:
         result = result_of(state.id, outcome)

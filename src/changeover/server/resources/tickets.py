@@ -120,9 +120,14 @@ class Return(Held, frozen=True, forbid_unknown_fields=True, kw_only=True):
 @resource.route("GET /tickets", Page[InQueue])
 async def list_tickets(team: Served, who: Who, agent: Filter = None) -> Json:
     """The tickets that wait or are claimed, in the order in which they are claimed."""
+    found = await waiting_tickets(team, who)
+    return Json(Page([each for each in found if agent in (None, each.ticket.agent)]))
+
+
+async def waiting_tickets(team: Team, who: Caller) -> list[InQueue]:
+    """The tickets that wait or are claimed, as far as the caller may see them."""
     found = [each for each in await team.log.queue.tickets() if each.ticket.team == team.name]
-    found = [each for each in found if agent in (None, each.ticket.agent)]
-    return Json(Page([in_queue(each) for each in found if await _sees(team, who, each.ticket.root)]))
+    return [_in_queue(each) for each in found if await _sees(team, who, each.ticket.root)]
 
 
 async def _sees(team: Team, who: Caller, root: str) -> bool:
@@ -132,7 +137,7 @@ async def _sees(team: Team, who: Caller, root: str) -> bool:
     return row is not None and who.sees(row.user)
 
 
-def in_queue(queued: Queued) -> InQueue:
+def _in_queue(queued: Queued) -> InQueue:
     """A ticket for clients: without the token of its claim."""
     worker = worker_of(queued.owner) if queued.owner else ""
     return InQueue(
