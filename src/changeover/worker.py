@@ -17,7 +17,7 @@ from changeover.facts import Ticket
 from changeover.relay.claims import End
 from changeover.relay.queue import Bell, Taken
 from changeover.team import Team
-from changeover.ticket import LEASE, lease_faults, worker_name
+from changeover.ticket import LEASE, lease_faults, whole_faults, worker_name
 
 logger = logging.getLogger("changeover.worker")
 
@@ -167,16 +167,18 @@ class Worker:
 
 
 def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
-    whole = isinstance(concurrency, int) and concurrency >= 1
+    graceful = isinstance(grace, int | float) and grace >= 0
     return [
-        *([] if whole else [f"concurrency={concurrency!r} must be a whole number, 1 or more"]),
+        *whole_faults(concurrency=concurrency),
         *lease_faults(lease),
-        *([] if grace >= 0 else [f"grace={grace!r} must be a number of seconds, 0 or more"]),
+        *([] if graceful else [f"grace={grace!r} must be a number of seconds, 0 or more"]),
     ]
 
 
 def _faults(team: Team, agents: Sequence[str], open_ended: bool = False) -> list[str]:
     """Faults of the agents that a worker is to serve; if `open_ended`, those that are not known may be yet."""
+    if not isinstance(team, Team):
+        return [f"team={team!r} is not a Team(…)"]
     if isinstance(agents, str) or not agents:
         return [f"agents={agents!r} must name the agents to serve, for example ['billing']"]
     found, seats = [], team.roster.seats
