@@ -12,6 +12,7 @@ from rich.table import Table
 from bench import core, durable, models, page, queue, routing, trees
 from bench.grid import Grid
 from bench.measure import Figure
+from bench.peers import report
 
 BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "handoffs": core.handoffs,
@@ -30,18 +31,21 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "imports": lambda: asyncio.to_thread(core.imports),
 }
 
-GRIDS: dict[str, Callable[[], Awaitable[list[Grid]]]] = {"context": page.all_grids}
-"""Benches that print whole tables, equal on every machine; the tests check their bounds."""
+GRIDS: dict[str, Callable[[], Awaitable[list[Grid]]]] = {"context": page.all_grids, "peers": report.grids}
+"""Benches that print whole tables. That of the context is equal on every machine; the tests check its bounds."""
+
+ON_REQUEST = {"peers"}
+"""Benches that run only when they are named: they install other libraries."""
 
 
 async def main(names: Sequence[str]) -> int:
-    """Run these benches, or all of them; return the number of figures that miss their bound."""
+    """Run these benches, or all but those on request; return the number of figures that miss their bound."""
     if unknown := set(names) - BENCHES.keys() - GRIDS.keys():
         sys.exit(f"no bench is called {', '.join(sorted(unknown))}; there are: {', '.join([*BENCHES, *GRIDS])}")
     console = Console()
     table = Table("figure", "value", "bound", "", "", box=None)
     missed = 0
-    for name in names or [*BENCHES, *GRIDS]:
+    for name in names or [each for each in [*BENCHES, *GRIDS] if each not in ON_REQUEST]:
         if name in GRIDS:
             await _show(console, name)
             continue

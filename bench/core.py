@@ -11,7 +11,8 @@ from statistics import median
 
 from bench import floor
 from bench.measure import Figure, interleaved
-from bench.script import ASKED, LEFT, Lenient, ring
+from bench.ring import ASKED
+from bench.script import LEFT, Lenient, ring
 from changeover import Team
 from changeover.assembly import DEFAULT
 from changeover.guards.breaker import CircuitBreaker

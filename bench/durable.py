@@ -14,7 +14,8 @@ from statistics import median
 
 from bench import floor
 from bench.measure import Figure, interleaved
-from bench.script import ASKED, LEFT, ring
+from bench.ring import ASKED
+from bench.script import LEFT, ring
 from changeover import Team
 from changeover.relay.state import State
 from tests.postgres import server

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from bench.script import ANSWER, ASKED, LEFT, NEXT, REASON, RING
+from bench.ring import ANSWER, ASKED, NEXT, REASON, RING
+from bench.script import LEFT
 
 
 @dataclass(slots=True)

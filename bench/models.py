@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.measure import Figure, interleaved
-from bench.script import ANSWER, ASKED, INSTRUCTIONS, REASON
+from bench.ring import ANSWER, ASKED, INSTRUCTIONS, REASON
 from changeover.messages import Assistant, Call, Message, ToolResult, User
 from changeover.models.provider import PydanticAIModel
 from changeover.models.request import history_for, tools_of

@@ -1,4 +1,4 @@
-"""The work of every contender: a ring of three agents that hand over `left` times, then answer."""
+"""The ring of three agents as a team of Changeover, with the cheapest possible model."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar
 
+from bench.ring import ANSWER, INSTRUCTIONS, NEXT, REASON, RING
 from changeover import Agent, Limits, Team
 from changeover.facts import Ledger
 from changeover.guards import Guard
 from changeover.guards.guard import ALLOW, Answer, Facts, Offer
 from changeover.messages import Call, Reply
 from changeover.relay.ports import Request
-
-RING = ("front", "billing", "refunds")
-NEXT = dict(zip(RING, (*RING[1:], RING[0]), strict=True))
-ASKED = "The parcel came twice and I paid for both; please take one of them back and return the money."
-REASON = "The customer paid for two parcels and wants to give one of them back."
-ANSWER = "One parcel is picked up tomorrow, and its price goes back to your card within five days."
-INSTRUCTIONS = "You work at the desk of a mail-order shop. Answer the customer, or hand on to a colleague."
 
 LEFT: ContextVar[list[int]] = ContextVar("left")
 

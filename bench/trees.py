@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from bench.durable import folder
 from bench.measure import Figure, interleaved
-from bench.script import ANSWER, ASKED, INSTRUCTIONS
+from bench.ring import ANSWER, ASKED, INSTRUCTIONS
 from changeover import Agent, Limits, Team, delegate
 from changeover.messages import Assistant, Call, Reply
 from changeover.relay.ports import Request

@@ -113,8 +113,8 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[ChangeoverError], str]] = {
     ),
     "a package without a receiver": (
         lambda desk: desk.submit(HandoffPackage(Task("Refund"))),
-        UnknownAgentError,
-        "no agent is called ''; this team has: a, b",
+        PackageError,
+        "$.metadata.receiver: is empty; name one of a, b, or let Team.broker find one by a capability",
     ),
     "a capability without a name": (
         lambda desk: desk.broker("", HandoffPackage(Task("Refund"))),

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import product
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import SLUG, Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
+from changeover.documents.tool_modules import module_faults
 from changeover.engines.clock import CheckedClock, SystemClock
 from changeover.errors import MisconfiguredError
 from changeover.guards.breaker import CircuitBreaker, breaker_among
@@ -71,6 +73,7 @@ class Declared:
     experiments: Sequence[Experiment] = ()
     model_retries: int = 2
     tool_retries: int = 0
+    tool_modules: Sequence[str | ModuleType] = ()
 
 
 logger = logging.getLogger("changeover.team")
@@ -133,7 +136,11 @@ def _faults(declared: Declared) -> list[str]:
     """Faults of the declarations, except models, tools and experiments."""
     ids = [member.id for member in _members(declared.members)]
     return [
-        *team_faults(declared.members, declared.start, bool(declared.handoffs_enabled)),
+        *(
+            []
+            if _may_be_empty(declared)
+            else team_faults(declared.members, declared.start, bool(declared.handoffs_enabled))
+        ),
         *_name_faults(declared.name),
         *rule_faults(declared.rules, ids),
         *switch_faults(declared.handoffs_enabled, ids),
@@ -144,6 +151,7 @@ def _faults(declared: Declared) -> list[str]:
         *_retry_faults(model_retries=declared.model_retries, tool_retries=declared.tool_retries),
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
+        *module_faults(declared.tool_modules),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
         *hook_timeout_faults(declared.hook_timeout),
@@ -155,6 +163,11 @@ def _faults(declared: Declared) -> list[str]:
     ]
 
 
+def _may_be_empty(declared: Declared) -> bool:
+    """True if the store alone declares the members; whether it has some is seen when a run begins."""
+    return declared.store is not None and declared.members in ((), [])
+
+
 def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
     members = declared.members
     by_id = {member.id: member for member in members}
@@ -164,7 +177,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
     seats = {id: _seat(member, by_id, toolkits, not switch.is_off) for id, member in by_id.items()}
     return Roster(
         seats,
-        declared.start or members[0].id,
+        declared.start or (members[0].id if members else ""),
         declared.limits or Limits(),
         declared.strategy,
         not switch.is_off,

@@ -13,12 +13,14 @@ from changeover.ids import below, split_request
 from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
-from changeover.relay.control import Cancel, Decide, RollBack
+from changeover.relay.control import Cancel, Decide, Rename, RollBack
 from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
 from changeover.relay.ports import Clock, Log
 from changeover.relay.stream import Recorded
+
+LONGEST_TITLE = 200
 
 
 class Overseer(ABC):
@@ -110,6 +112,16 @@ class Overseer(ABC):
         check_texts(reason=reason, by=by)
         check_id(handoff=id)
         return await self.engine.put(RollBack(id, reason, by))
+
+    async def rename(self, conversation: str, title: str, *, by: str = "") -> None:
+        """Give a `conversation` another `title` than the first words of its first message; `by` names who does, and is
+        recorded. Raises ConversationNotFound, and MisconfiguredError if the title is empty or too long."""
+        check_texts(title=title, by=by)
+        title = " ".join(title.split())
+        if not title or len(title) > LONGEST_TITLE:
+            raise MisconfiguredError(f"a title has 1 to {LONGEST_TITLE} characters, not {len(title)}")
+        check_id(conversation=conversation, title=title, by=by)
+        await self.engine.put(Rename(conversation, title, by))
 
     async def forget(self, conversation: str) -> bool:
         """Remove a conversation with its log, delegates, handoffs and stored contexts; False if there is none.

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from changeover.agent.agent import Person
 from changeover.agent.roster import Roster
-from changeover.errors import MisconfiguredError, PackageError, UnknownAgentError
+from changeover.errors import MisconfiguredError, PackageError
 from changeover.facts import NoTakers
 from changeover.guards.limits import Limits, limit_faults
 from changeover.handoffs.context import METADATA
@@ -159,20 +159,14 @@ def with_options(method: F) -> F:
 
 
 def message(
-    roster: Roster,
-    text: str,
-    *,
-    conversation: str | None = None,
-    key: str | None = None,
-    files: Any = None,
-    **options: Any,
+    text: str, *, conversation: str | None = None, key: str | None = None, files: Any = None, **options: Any
 ) -> Say:
-    """The input of a run; raises MisconfiguredError, UnknownAgentError, or TypeError for an unknown option."""
+    """The input of a run; raises MisconfiguredError, or TypeError for an unknown option."""
     if unknown := options.keys() - RunOptions.__annotations__.keys():
         known = ", ".join(RunOptions.__annotations__)
         raise TypeError(f"a run has no option {', '.join(sorted(unknown))}; it has: {known}")
-    if (agent := options.get("agent")) is not None and not (isinstance(agent, str) and agent in roster.seats):
-        raise UnknownAgentError(agent, list(roster.seats))
+    if (agent := options.get("agent")) is not None and not (isinstance(agent, str) and agent):
+        raise MisconfiguredError(f"agent={agent!r} is not the id of an agent")
     if key is not None:
         check_texts(key=key)
     event = spoken(text, **options)
@@ -212,6 +206,9 @@ def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None
     if reserved := METADATA & package.context.variables.keys():
         raise PackageError("$.context.variables", f"{', '.join(sorted(reserved))} is reserved; rename it")
     metadata = package.metadata
+    if available is not None and not metadata.receiver:
+        wrong = f"is empty; name one of {', '.join(sorted(available))}, or let Team.broker find one by a capability"
+        raise PackageError("$.metadata.receiver", wrong)
     # With a prefix: a run may have the same key.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""
     where = _conversation(metadata.conversation or None, key)

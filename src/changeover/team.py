@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import replace as redeclare
 from functools import partial
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from msgspec.structs import replace
@@ -44,6 +44,8 @@ from changeover.inputs import (
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks
 from changeover.relay.claims import Submit
+from changeover.relay.declarations import Declaration, Declarations
+from changeover.relay.editions import Editions
 from changeover.relay.engine import Engine, EngineFactory, EngineSetup
 from changeover.relay.history import ActiveAgents
 from changeover.relay.package import handoff_of
@@ -65,6 +67,7 @@ from changeover.ticket import (
     whole_faults,
     worker_name,
 )
+from changeover.union import Union
 
 if TYPE_CHECKING:
     from changeover.stores.store import Store
@@ -89,11 +92,12 @@ class Team(Overseer, Generic[T_co]):
     - `routing`: Routing(…), how specialists are found. `experiments` try variants in shares of the conversations.
     - `model_retries` and `tool_retries`: how often a call that fails is tried again; `tool(retries=…)` wins.
     - `clock`: a ManualClock() in tests. `engine` makes the engine from an `EngineSetup` (default: this process works).
+    - `tool_modules`: the modules whose functions declarations in the store may name; data never names other code.
     """
 
     def __init__(
         self,
-        members: Sequence[Agent[T_co] | Function | Person],
+        members: Sequence[Agent[T_co] | Function | Person] = (),
         *,
         name: str = DEFAULT_TEAM,
         start: str | None = None,
@@ -116,6 +120,7 @@ class Team(Overseer, Generic[T_co]):
         experiments: Sequence[Experiment] = (),
         model_retries: int = 2,
         tool_retries: int = 0,
+        tool_modules: Sequence[str | ModuleType] = (),
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -140,17 +145,32 @@ class Team(Overseer, Generic[T_co]):
             experiments=tuple(experiments) if isinstance(experiments, list) else experiments,
             model_retries=model_retries,
             tool_retries=tool_retries,
+            tool_modules=tuple(tool_modules) if isinstance(tool_modules, list) else tool_modules,
         )
         self._set_up(assemble(self._declared))
 
-    def _set_up(self, world: World) -> None:
-        declared = self._declared
-        self._world = world
+    def _set_up(self, world: World, watch: Callable[[World], World] | None = None) -> None:
+        declared, self._watch = self._declared, watch
+        self._declare(world)
+        world = self._watched(world)
+        self._editions = Editions(world, self._united)
         self._open, patience = _opener(declared.store)
         self._log: Log | None = None
+        self._is_open = False
         self._opening = threading.Lock()
         hooks = Hooks(declared.hooks, declared.hook_timeout) if declared.hooks else None
-        self._engine = (declared.engine or open_engine)(EngineSetup(self._opened, world, hooks, patience))
+        setup = EngineSetup(self._opened, world, hooks, patience, self._editions)
+        self._engine = (declared.engine or open_engine)(setup)
+
+    def _declare(self, world: World) -> None:
+        """Code declares this world from now on."""
+        self._world, self._union = world, Union(self._declared, world, self._watch)
+
+    def _united(self, edition: int, rows: Sequence[Declaration]) -> World:
+        return self._union.world(edition, rows)
+
+    def _watched(self, world: World) -> World:
+        return self._watch(world) if self._watch else world
 
     def _opened(self) -> Log:
         """The log, opened when it is first needed; calls may come from several threads."""
@@ -184,7 +204,8 @@ class Team(Overseer, Generic[T_co]):
         """The same team on another store; `watch` may wrap the world that its effects act upon."""
         twin = object.__new__(type(self))
         twin._declared = redeclare(self._declared, store=store)
-        twin._set_up(watch(self._world) if watch else self._world)
+        first = self._watch
+        twin._set_up(self._world, (lambda world: watch(first(world))) if watch and first else watch or first)
         return twin
 
     @property
@@ -194,25 +215,33 @@ class Team(Overseer, Generic[T_co]):
 
     @property
     def roster(self) -> Roster:
-        """The members of the team, and the handoffs that lead from one to another."""
-        return self._world.roster
+        """The members of the team, and the handoffs that lead from one to another, as far as this process knows them:
+        what another process has declared in the store is read when the next run begins."""
+        return self._editions.newest.roster
 
     @property
     def router(self) -> Router:
         """Finds members for tasks, and changes their profiles in the store."""
         return Router(self._engine, self._opened)
 
+    @property
+    def declarations(self) -> Declarations:
+        """The agents, tools, skills and settings that the store declares for this team. What is written here is checked
+        together with the code first, and holds from the next run on, in every process."""
+        return self.log.declarations.checked_by(self._union.check)
+
     def register(self, *members: Member) -> None:
         """Add `members`, as if they had been declared from the start; work under way goes on.
 
         Raises MisconfiguredError, and then adds none of them.
         """
-        self._declared, self._world = joined(self._declared, members, self._world)
-        self._engine.declare(self._world)
+        self._declared, world = joined(self._declared, members, self._world)
+        self._declare(world)
+        self._engine.declare(self._watched(world))
 
     def thinks(self, agent: str) -> bool:
         """True if an agent has a model; one whose tickets only other programs claim may have none."""
-        return agent in self._world.models
+        return agent in self._editions.newest.models
 
     @with_options
     async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult[T_co]:
@@ -249,7 +278,8 @@ class Team(Overseer, Generic[T_co]):
         the same package with the same idempotency key gives the result later.
         """
         whole = package_of(package)
-        return await self._handed(offered(self.roster, whole, self.clock.now()), whole)
+        roster = await self._roster_with(whole.metadata.receiver)
+        return await self._handed(offered(roster, whole, self.clock.now()), whole)
 
     async def broker(
         self, capability: str, package: HandoffPackage | Mapping[str, Any] | str, *, no_takers: NoTakers | None = None
@@ -268,13 +298,14 @@ class Team(Overseer, Generic[T_co]):
         """
         whole = package_of(package)
         whole = replace(whole, metadata=replace(whole.metadata, idempotency_key=key)) if key else whole
-        say = offered(self.roster, whole, self.clock.now(), queued=True)
+        roster = await self._roster_with(whole.metadata.receiver)
+        say = offered(roster, whole, self.clock.now(), queued=True)
         return await self._engine.put(Submit(replace(say, alone=True)))
 
     async def claim(self, agent: str, *, limit: int = 1, lease: float = LEASE, by: str = "") -> list[TicketClaim]:
         """Claim up to `limit` tickets of an `agent`, the most urgent first, each for `lease` seconds and as long as it
         is renewed; none if none waits. `by` names the worker (default: host and process). Raises UnknownAgentError."""
-        if agent not in self.roster.seats:
+        if agent not in (await self._roster_with(agent)).seats:
             raise UnknownAgentError(agent, list(self.roster.seats))
         check_texts(by=by)
         if faults := [*lease_faults(lease), *whole_faults(limit=limit)]:
@@ -328,12 +359,19 @@ class Team(Overseer, Generic[T_co]):
         check_texts(measure=measure)
         return await verdicts(self.log.trials, self._declared.experiments, measure)
 
+    @property
+    def is_open(self) -> bool:
+        """True from `open` to `close`."""
+        return self._is_open
+
     async def open(self) -> None:
         """What `async with` does first: take up unfinished work, now and until `close`."""
+        self._is_open = True
         await self._engine.take_up()
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; work under way can be taken up again."""
+        self._is_open = False
         await self._engine.close()
         if self._log is not None:
             await self._log.close()
@@ -350,10 +388,16 @@ class Team(Overseer, Generic[T_co]):
     ) -> None:
         await self.close()
 
+    async def _roster_with(self, agent: str) -> Roster:
+        """The roster; the store is asked for new declarations if it lacks this agent."""
+        if agent not in self.roster.seats:
+            await self._engine.world()
+        return self.roster
+
     def _message(self, text: str, options: RunOptions) -> Say:
         """The input of a run with these options."""
         strategy, model = options.pop("strategy", None), options.pop("model", None)
-        say = message(self.roster, text, **options)
+        say = message(text, **options)
         if strategy is None and model is None:
             return say
         return replace(say, override=override_of(self._declared, strategy, model))

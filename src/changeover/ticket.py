@@ -7,7 +7,8 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from math import inf
+from hmac import compare_digest
+from math import inf, isfinite
 
 from msgspec.structs import replace
 
@@ -34,33 +35,25 @@ LEASE = 60.0
 """Seconds for which a claim holds unless it is renewed."""
 
 
-class TicketClaim:
-    """The right to work on a ticket, for as long as it is renewed. Its methods raise ClaimLost once it has run out, and
-    IllegalTransition for what the state of the handoff does not allow."""
+class HeldTicket:
+    """A ticket that a worker holds, by the token of its claim. The methods raise ClaimLost once the claim has run out,
+    and IllegalTransition for what the state of the handoff does not allow."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        log: Callable[[], Log],
-        taken: Taken,
-        package: Callable[[], HandoffPackage],
-        by: str,
-        lease: float,
-    ) -> None:
+    def __init__(self, engine: Engine, log: Callable[[], Log], taken: Taken, by: str, lease: float) -> None:
         self._engine, self._log, self._taken = engine, log, taken
-        self._package, self._by, self._lease = package, by, lease
+        self._by, self._lease = by, lease
         self.ticket: Ticket = taken.ticket
         self.attempt = taken.attempt
         """Claim number of this ticket, from 1."""
         self._accepted = False
 
-    @cached_property
-    def package(self) -> HandoffPackage:
-        """The task, with all that the sender hands over."""
-        return self._package()
-
     def __repr__(self) -> str:
-        return f"TicketClaim({self.ticket.id!r}, attempt={self.attempt})"
+        return f"{type(self).__name__}({self.ticket.id!r}, attempt={self.attempt})"
+
+    @property
+    def handle(self) -> str:
+        """A text with which a worker in another process shows that it holds the ticket; see `held`."""
+        return f"{self._taken.at!r}~{self._taken.token}"
 
     async def accept(self, *, estimated_completion: float | None = None) -> None:
         """Accept the task. One that was accepted under an earlier claim is continued; a second call records nothing.
@@ -108,6 +101,55 @@ class TicketClaim:
     async def _answer(self, answer: Answer) -> None:
         _check(answer)
         await self._engine.put(AnswerOffer(self._taken, answer, self._by))
+
+
+class TicketClaim(HeldTicket):
+    """The right to work on a ticket, for as long as it is renewed, and the package of its task."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        log: Callable[[], Log],
+        taken: Taken,
+        package: Callable[[], HandoffPackage],
+        by: str,
+        lease: float,
+    ) -> None:
+        super().__init__(engine, log, taken, by, lease)
+        self._package = package
+
+    @cached_property
+    def package(self) -> HandoffPackage:
+        """The task, with all that the sender hands over."""
+        return self._package()
+
+
+async def held(engine: Engine, log: Callable[[], Log], id: str, handle: str, lease: float = LEASE) -> HeldTicket:
+    """The ticket that a worker claimed by any process on the store, by the `handle` of its claim.
+
+    Raises ClaimLost if the claim does not hold any more, and MisconfiguredError if the lease is no length of time.
+    """
+    if faults := lease_faults(lease):
+        raise MisconfiguredError(*faults)
+    at, _, token = handle.partition("~")
+    found = await log().queue.tickets(id)
+    if not found or not token or not compare_digest(*map(_bytes, (found[0].owner, token))):
+        raise ClaimLost(id, "the lease ran out, or there is nothing left to do")
+    taken = Taken(found[0].ticket, token, found[0].attempts, _seconds(at))
+    return HeldTicket(engine, log, taken, worker_of(token), lease)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _seconds(text: str) -> float:
+    """A time of a handle; 0 if a client has changed it, which makes every answer late."""
+    try:
+        found = float(text)
+    except ValueError:
+        return 0.0
+    return found if isfinite(found) else 0.0
 
 
 def _check(answer: Answer) -> None:

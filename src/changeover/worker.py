@@ -66,8 +66,15 @@ class Worker:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until `stop` is called; then finish what was begun, or give it back when `grace` is over."""
+        """Work until `stop` is called; then finish what was begun, or give it back when `grace` is over.
+
+        Raises MisconfiguredError if an agent to serve is declared neither in code nor in the store.
+        """
         await self._team.open()
+        if _faults(self._team, self._agents):
+            await self._engine.world()  # the store may have declared it since
+            if faults := _faults(self._team, self._agents):
+                raise MisconfiguredError(*faults)
         renewing = asyncio.ensure_future(self._renew())
         try:
             with self._team.log.queue.listening(self._agents) as bell:
@@ -170,7 +177,7 @@ def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
 
 
 def _faults(team: Team, agents: Sequence[str]) -> list[str]:
-    """Faults of the agents that a worker is to serve."""
+    """Faults of the agents that a worker is to serve. An agent that is not known yet may be declared in the store."""
     if not isinstance(team, Team):
         return [f"team={team!r} is not a Team(…)"]
     if isinstance(agents, str) or not agents:
@@ -178,9 +185,9 @@ def _faults(team: Team, agents: Sequence[str]) -> list[str]:
     found, seats = [], team.roster.seats
     for agent in agents:
         seat = seats.get(agent)
-        if seat is None:
+        if seat is None and team.declared.store is None:
             found.append(str(UnknownAgentError(agent, list(seats))))
-        elif not isinstance(seat, Seat | Function):
+        elif not isinstance(seat, Seat | Function | None):
             found.append(f"{agent!r} is a person, whom no worker can serve")
         elif isinstance(seat, Seat) and not team.thinks(agent):
             found.append(f"agent {agent!r} has no model to work with; claim its tickets by Team.claim")

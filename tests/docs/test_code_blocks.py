@@ -40,38 +40,44 @@ def blocks(page: str) -> list[Block]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_python_block_runs_and_prints_what_the_page_says(page: Path, capsys: pytest.CaptureFixture[str]):
-    names: dict[str, Any] = {"__name__": page.stem}
-    for block in blocks(page.read_text()):
+@pytest.mark.parametrize("document", PAGES, ids=name)
+def test_every_python_block_runs_and_prints_what_the_page_says(document: Path, capsys: pytest.CaptureFixture[str]):
+    names: dict[str, Any] = {"__name__": document.stem}
+    for block in blocks(document.read_text()):
         known = list(names)
         # Blank lines before the code: a traceback then shows the line of the page.
-        exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), names)
+        exec(compile("\n" * (block.line - 1) + block.code, str(document), "exec"), names)
         for name in [name for name in names if name.startswith("test_") and name not in known]:
             outcome = names[name]()
             if inspect.iscoroutine(outcome):
                 asyncio.run(outcome)
         printed = capsys.readouterr().out
         if block.output is not None:
-            assert printed == block.output, f"{page.name}, line {block.line}"
+            assert printed == block.output, f"{document.name}, line {block.line}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_no_promise_of_output_is_overlooked(page: Path):
-    text = page.read_text()
+@pytest.mark.parametrize("document", PAGES, ids=name)
+def test_no_promise_of_output_is_overlooked(document: Path):
+    text = document.read_text()
     assert text.count("<!-- prints -->") == sum(block.output is not None for block in blocks(text))
     assert text.count("```python") == len(blocks(text))
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=name)
-def test_every_link_to_a_file_leads_somewhere(page: Path):
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+@pytest.mark.parametrize("document", PAGES, ids=name)
+def test_a_sentence_names_who_acts(document: Path):
+    prose = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.M | re.S)
+    assert re.findall(r"\b(?:(?:who|whom|what|which)ever|(?:some|any|every|no)body|someone)\b", prose, re.I) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_source_file_that_is_named_exists(page: Path):
-    named = set(re.findall(r"`([a-z_/]+\.py)`", page.read_text()))
+@pytest.mark.parametrize("document", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=name)
+def test_every_link_to_a_file_leads_somewhere(document: Path):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", PAGES, ids=name)
+def test_every_source_file_that_is_named_exists(document: Path):
+    named = set(re.findall(r"`([a-z_/]+\.py)`", document.read_text()))
     assert [file for file in sorted(named) if not ((PACKAGE / file).is_file() or (ROOT / file).is_file())] == []
 
 

@@ -58,9 +58,9 @@ def _is_public(dotted: str) -> bool:
     return dotted in PUBLIC or dotted == "changeover.__version__" or name in PUBLIC.get(module, ())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_page_shows_public_names_only(page: Path):
-    assert [each for code in blocks(page.read_text()) for each in internals(code)] == []
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_shows_public_names_only(document: Path):
+    assert [each for code in blocks(document.read_text()) for each in internals(code)] == []
 
 
 def test_examples_docstrings_and_the_scaffold_show_public_names_only():

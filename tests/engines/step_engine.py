@@ -56,7 +56,7 @@ class StepDirectory:
     """Everybody who was declared, without a load."""
 
     def __init__(self, setup: EngineSetup) -> None:
-        self.registry, self._clock = setup.world.registry, setup.world.clock
+        self._clock = setup.world.clock
         self._recollection = Recollection(setup.log())
 
     async def loads(self, agents: Sequence[str]) -> Mapping[str, Load]:

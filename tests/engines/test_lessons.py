@@ -9,6 +9,7 @@ from changeover import Agent, Team, specialist
 from changeover.engines.lessons import CAPABILITIES, MANY, OVERLAP, PAUSE, folded, reset, standings
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.messages import Message, ToolResult
+from changeover.relay.editions import Editions
 from changeover.relay.events import RollbackRequested
 from changeover.relay.ports import Log
 from changeover.relay.tables import MOST, Lesson
@@ -139,7 +140,7 @@ def tasks(found: Learned) -> int:
 @pytest.fixture
 async def engine() -> Dispatcher:
     """An engine on a log in memory, with a clock that stands still."""
-    return Dispatcher(MemoryLog(), a_world([Agent("front")], ScriptedModel({})))
+    return Dispatcher(MemoryLog(), Editions(a_world([Agent("front")], ScriptedModel({}))))
 
 
 async def test_while_little_is_known_every_outcome_counts_at_once(engine: Dispatcher):
@@ -204,7 +205,7 @@ async def test_what_is_long_over_is_not_read_again():
             super().__init__()
             self._lessons = Noting(self._lock, self._entries, self._cost)
 
-    engine = Dispatcher(NotingLog(), a_world([Agent("front")], ScriptedModel({})))
+    engine = Dispatcher(NotingLog(), Editions(a_world([Agent("front")], ScriptedModel({}))))
     for number, at in enumerate((100.0, 200.0)):
         await offered(engine.log, f"c{number}", "refunds", at=at - 4)
         await ended(engine.log, f"c{number}", FOUND, at=at)

@@ -50,6 +50,7 @@ from changeover.models import Usage
 from changeover.protocol import Mode
 from changeover.relay.commands import Record
 from changeover.relay.decide.decision import awaits, decide, settle
+from changeover.relay.editions import Editions
 from changeover.relay.events import (
     Checked,
     Event,
@@ -224,7 +225,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_of": st.sampled_from(["", "c:3.0"]),
     "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),
     "goto": AGENTS,
-    **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
+    **dict.fromkeys(("end", "name", "title", "sender_name", "receiver_name"), TEXTS),
     "after_turn": st.booleans(),
     "direction": st.sampled_from(["input", "output"]),
     "verdict": st.sampled_from(["deny", "replace"]),
@@ -277,6 +278,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "tier": st.sampled_from(["simple", "medium", "complex"]),
     "experiment": st.sampled_from(["words", "stand-ins", "gone"]),
     "skill": TEXTS,
+    "edition": NUMBERS,
+    "withdrawn": st.sampled_from([(), ("agent 'gone'", "tool 'look'")]),
     "variant": st.sampled_from(["plain", "fancy", "old", "new", "gone"]),
     "on_expiry": st.sampled_from(["reject", "approve"]),
     "output": st.none() | TEXTS,
@@ -475,7 +478,7 @@ async def legal_log(script: dict[str, Any], messages: list[UserSpoke], at_once: 
     """The events of a conversation that really took place, and when each did."""
     log, model = MemoryLog(), ScriptedModel(script)
     world = msgspec.structs.replace(WORLD, models=dict.fromkeys(("a", "b", "q"), model), ask=decides)
-    engine = Dispatcher(log, world)
+    engine = Dispatcher(log, Editions(world))
     serving = engine.begin(serve(engine))
     answers = []
     for spoken in messages:

@@ -157,8 +157,8 @@ async def test_a_check_sees_the_whole_outcome_and_can_refuse_it(log: Log):
         raise MisconfiguredError("no")
 
     with pytest.raises(MisconfiguredError, match="no"):
-        await log.declarations.write(
-            [Edit("agent", "billing", {}), Edit("agent", "triage", state="removed")], check=check
+        await log.declarations.checked_by(check).write(
+            [Edit("agent", "billing", {}), Edit("agent", "triage", state="removed")]
         )
     assert seen == [("billing", "enabled"), ("triage", "removed")]
     assert await log.declarations.edition() == 1
@@ -169,7 +169,8 @@ async def test_writers_that_meet_all_write_and_each_is_checked_with_the_others(l
         if len(outcome) > 5:
             raise MisconfiguredError("too many")
 
-    writes = [log.declarations.write([Edit("agent", f"a{n}", {"n": n})], check=at_most_five) for n in range(8)]
+    declared = log.declarations.checked_by(at_most_five)
+    writes = [declared.put("agent", f"a{n}", {"n": n}) for n in range(8)]
     outcomes = await asyncio.gather(*writes, return_exceptions=True)
     assert sum(isinstance(each, MisconfiguredError) for each in outcomes) == 3
     assert (await log.declarations.edition(), len(await log.declarations.listed())) == (5, 5)

@@ -22,11 +22,11 @@ async def hand_over(log: Log, *times: float) -> None:
         await log.append(handing_over(conversation=f"c{number}", at=at), WORKING)
 
 
-@pytest.mark.parametrize("page", [1, 2, 3, 100])
-async def test_pages_leave_nothing_out_and_tell_nothing_twice(another: Another, page: int):
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+async def test_pages_leave_nothing_out_and_tell_nothing_twice(another: Another, size: int):
     log = another()
     await hand_over(log, 5.0, 3.0, 4.0, 4.0, 4.0, 4.0)
-    measures = SqlMeasures(log._sql.measures, log._reader.large, page)
+    measures = SqlMeasures(log._sql.measures, log._reader.large, size)
     assert [each.offered_at for each in await courses(measures)] == [3.0, 4.0, 4.0, 4.0, 4.0, 5.0]
     assert [each.offered_at for each in await courses(measures, 3.0, 4.0)] == [4.0, 4.0, 4.0, 4.0]
     assert await courses(measures, 4.0, 4.5) == []

@@ -23,6 +23,7 @@ from tests.stories import (
     context,
     conversations,
     deadlines,
+    declarations,
     delegates,
     escalations,
     expectations,
@@ -73,7 +74,7 @@ from tests.stories.stage import STORIES, Stage, Story
 
 THEMES = (
     *(transfers, variables, turns, limits, budgets, guards, honest_loops, rules, verdicts, modes),
-    *(mistakes, tools, tool_kinds, skills, functions, models, conversations, trials),
+    *(mistakes, tools, tool_kinds, skills, functions, models, conversations, trials, declarations),
     *(delegates, trees, commands, branches, approvals, bound_approvals, breakers, cancellation),
     *(answers, concurrency, rejections, alternatives, conditions, escalations, people, inboxes, timeouts, patience),
     *(specialists, successors, next_candidates, fallbacks, absence, load, broker),

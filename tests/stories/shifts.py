@@ -168,6 +168,10 @@ async def a_worker_is_refused_for_agents_that_it_cannot_serve(stage: Stage) -> N
         "must name the agents": ([], {}),
         "concurrency": (["solo"], {"concurrency": 0}),
     }
+
+    async def begin(agents: list[str], options: dict[str, Any]) -> None:
+        # An agent that code does not declare may be declared in the store, which is asked when the worker begins.
+        await (await stage.worker(team, *agents, **options)).run()
+
     for why, (agents, options) in wrong.items():
-        told = await error(MisconfiguredError, stage.worker(team, *agents, **options))
-        assert why in str(told)
+        assert why in str(await error(MisconfiguredError, begin(agents, options)))

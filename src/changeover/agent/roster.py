@@ -157,6 +157,17 @@ class Roster(Struct, frozen=True):
     """The strategies of runs of one conversation that have their own, by run."""
     team: str = DEFAULT_TEAM
     """The name of the team; it works on the conversations of this name only."""
+    edition: int = 0
+    """The edition of the store's declarations that the team has; 0 if code alone declares it."""
+    withdrawn: Mapping[str, int] = {}
+    """What the store declares no longer, such as "agent 'billing'", each with the edition that withdrew it."""
+    following: Roster | None = None
+    """The roster of the conversation's next run, if the store has changed since the current one began."""
+
+    def at(self, edition: int) -> Roster:
+        """This roster, or the following one if that has this edition."""
+        following = self.following
+        return following if following is not None and following.edition == edition else self
 
     @property
     def breaks(self) -> bool:

@@ -18,6 +18,7 @@ from changeover.cli.graph import graph
 from changeover.cli.init import init
 from changeover.cli.metrics import metrics
 from changeover.cli.run import resume, run
+from changeover.cli.serve import serve
 from changeover.cli.terminal.help import App
 from changeover.cli.worker import worker
 
@@ -60,7 +61,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "metrics": metrics,
         "experiments": experiments.app,
     },
-    "Operate": {"agents": agents.app, "breakers": breakers.app, "router": router.app, "db": db.app},
+    "Operate": {"serve": serve, "agents": agents.app, "breakers": breakers.app, "router": router.app, "db": db.app},
 }
 """All commands, under the headings of the help."""
 for panel, commands in COMMANDS.items():

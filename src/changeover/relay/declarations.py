@@ -64,10 +64,6 @@ Check: TypeAlias = Callable[[Sequence[Declaration]], None]
 """Gets all current declarations as they would be; raises MisconfiguredError if they are no team."""
 
 
-def no_check(declarations: Sequence[Declaration]) -> None:
-    """Accept all."""
-
-
 class Declarations(Protocol):
     """The declarations of a store, for all processes that share it. No version is ever deleted."""
 
@@ -103,12 +99,16 @@ class Declarations(Protocol):
         """Enable, disable or remove a declaration; see `write`."""
         ...
 
-    async def write(self, edits: Iterable[Edit], *, by: str = "", check: Check = no_check) -> list[Declaration]:
+    async def write(self, edits: Iterable[Edit], *, by: str = "") -> list[Declaration]:
         """Write all of these changes as one edition, or none; returns the current version of each.
 
         What is as it should be already gets no new version. Raises DeclarationConflict if one is not at its expected
-        version, and MisconfiguredError if one cannot be written or `check` refuses the outcome.
+        version, and MisconfiguredError if one cannot be written or the outcome is no team.
         """
+        ...
+
+    def checked_by(self, check: Check) -> Declarations:
+        """The same declarations, for a writer whose changes have to pass this check."""
         ...
 
 

@@ -12,6 +12,7 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.relay.claims import Accept, End, GiveBack
 from changeover.relay.commands import Effect
 from changeover.relay.control import Cancel
+from changeover.relay.editions import Editions
 from changeover.relay.events import Event
 from changeover.relay.ports import Log, Observer, World
 from changeover.relay.queue import Taken
@@ -88,7 +89,7 @@ class Engine(Protocol):
         ...
 
     def world(self) -> Awaitable[World]:
-        """The declared team, with the current changes that the store holds for its agents."""
+        """The team as code and store declare it now, with the current changes that the store holds for its agents."""
         ...
 
     def declare(self, world: World) -> None:
@@ -115,6 +116,8 @@ class EngineSetup(Struct, frozen=True):
     patience: float | None = None
     """How many seconds other processes on the store may be silent before their work is taken over; None if the store
     is not shared."""
+    editions: Editions | None = None
+    """`world` with what the store declares; None if code alone declares the team."""
 
 
 EngineFactory = Callable[[EngineSetup], Engine]

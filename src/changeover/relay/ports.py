@@ -21,8 +21,9 @@ from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
-from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.relay.stream import Delta, Deltas, Recorded
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
+from changeover.relay.tokens import Audit, Tokens
 from changeover.routing.experience import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import Registry
@@ -64,7 +65,7 @@ class Model(Protocol):
         """Answer a `request`; a ModelError says whether a retry can succeed."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+    def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
         """The reply to a `request` in pieces, then the whole reply."""
         ...
 
@@ -306,6 +307,11 @@ class Log(Protocol):
         ...
 
     @property
+    def deltas(self) -> Deltas:
+        """Pieces of replies on their way to readers, which are not stored."""
+        ...
+
+    @property
     def measures(self) -> Measures:
         """Figures of handoffs, for metrics."""
         ...
@@ -318,6 +324,16 @@ class Log(Protocol):
     @property
     def experience(self) -> Lessons:
         """Outcomes of tasks for which the router chose the receiver."""
+        ...
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of a server's callers."""
+        ...
+
+    @property
+    def audit(self) -> Audit:
+        """Who changed declarations and tokens."""
         ...
 
     async def forget(self, root: str) -> bool:
@@ -350,18 +366,13 @@ class Observer(Protocol):
     async def noticed(self, recorded: Sequence[Recorded]) -> None: ...
 
 
-Emit = Callable[[TextDelta | ThinkingDelta], None]
+Emit = Callable[[Delta], None]
 Intend = Callable[[Event], Awaitable[None]]
 """Commits the intent of an effect that must not happen twice, before it begins."""
 
 
 class Directory(Protocol):
     """Facts about agents that are not in a conversation's log. Only effects read them; their choices are events."""
-
-    @property
-    def registry(self) -> Registry:
-        """The profiles of all agents, with the overrides of the store."""
-        ...
 
     async def loads(self, agents: Sequence[str]) -> Mapping[str, Load]:
         """The current load of these agents."""
@@ -394,9 +405,9 @@ class World(Struct, frozen=True):
     contexts: Contexts | None = None
     """Where contexts are stored that a package only refers to."""
     registry: Registry = Registry()
-    """The declared profiles of all members."""
+    """The profiles of all members: the declared ones, in an engine with the overrides of the store."""
     directory: Directory | None = None
-    """Current profiles, loads and experience; None outside an engine."""
+    """Current loads and experience; None outside an engine."""
     routing: Routing = Routing()
     connections: Connections | None = None
     """What the toolkits reach out with, if the team has tools that do."""

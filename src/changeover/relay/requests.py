@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.agent.roster import Roster
-from changeover.errors import Busy, ConversationNotFound, KeyConflict, MisconfiguredError
+from changeover.errors import Busy, ConversationNotFound, KeyConflict, MisconfiguredError, UnknownAgentError
 from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.ids import input_cause, key_cause
 from changeover.relay.decide.decision import first_agent
@@ -125,7 +125,14 @@ class Say(Struct, frozen=True, gc=False):
         # A conversation without entries has no keys. If that changes meanwhile, the append raises Conflict.
         return key_cause(self.given_key) if self.given_key and state.position else ""
 
+    def fits(self, roster: Roster) -> bool:
+        """True if the team has members, and among them the one that is to answer."""
+        agent = self.spoken.agent
+        return bool(roster.seats) and (not agent or self.spoken.given is not None or agent in roster.seats)
+
     def step(self, state: State, world: World) -> Append:
+        if not self.fits(world.roster):
+            raise self._misfit(world.roster)
         if self.alone and (state.run or state.inbox):
             raise Busy(state.id)
         if world.roster.absent and not (state.run or state.inbox):
@@ -134,6 +141,11 @@ class Say(Struct, frozen=True, gc=False):
         run = state.position or 1  # position 0 of a log is its opening
         cause = key_cause(self.given_key) if self.given_key else input_cause("said", run)
         return Append(cause, events, run, override=self.override)
+
+    def _misfit(self, roster: Roster) -> MisconfiguredError:
+        if roster.seats:
+            return UnknownAgentError(self.spoken.agent, list(roster.seats))
+        return MisconfiguredError("the team has no agents: give it some, or declare them in its store")
 
     def _check_start(self, state: State, roster: Roster) -> None:
         """Raise MisconfiguredError if the run would begin with a start agent that is disabled."""

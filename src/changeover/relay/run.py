@@ -158,6 +158,7 @@ class Run(Account):
         "checked",
         "declined",
         "delegates",
+        "edition",
         "fell_back",
         "fired",
         "first",
@@ -200,8 +201,8 @@ class Run(Account):
         """Number of handoffs that the conversation had before this run."""
         self.limits: Limits | None = spoken.limits
         """The caller's limits or those of the task's tier; None for the team's."""
-        self.tier = ""
-        """The tier of the task, if it was determined."""
+        self.tier, self.edition = "", 0
+        """The tier of the task, if it was determined; the edition of the store's declarations with which it began."""
         self.agents: set[str] = set()
         """Agents that have worked for the run, or have accepted a task of it."""
         self.accounts: dict[str, Account] = {}

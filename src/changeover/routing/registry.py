@@ -113,6 +113,7 @@ def roster_over(declared: Roster, registered: Mapping[str, Profile], absent: fro
     """The roster with descriptions completed by registered profiles, and without handoffs to absent members."""
     if not registered and not absent:
         return declared
+    absent = (absent & declared.seats.keys()) | declared.absent
     members = {id: _member(seat, registered.get(id)) for id, seat in declared.seats.items()}
     seats: dict[str, Seat | Function | Person] = {}
     for id, before in declared.seats.items():
@@ -121,7 +122,7 @@ def roster_over(declared: Roster, registered: Mapping[str, Profile], absent: fro
             seats[id] = seat(member, members, before.tools.values(), declared.handoffs_enabled, absent)
         elif not isinstance(member, Agent):
             seats[id] = member
-    return replace(declared, seats=seats, absent=absent & declared.seats.keys())
+    return replace(declared, seats=seats, absent=absent)
 
 
 def overruled(declared: Registry, registered: Mapping[str, Profile]) -> dict[str, list[str]]:

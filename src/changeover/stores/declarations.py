@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from changeover.relay.declarations import Check, Declaration, Edit, Kind, Standing, after, edited, no_check
+from changeover.relay.declarations import Check, Declaration, Edit, Kind, Standing, after, edited
 from changeover.relay.sanitize import text_of
 
 
@@ -36,8 +36,11 @@ class DeclarationRows(Protocol):
 class StoredDeclarations:
     """Declarations over the rows of a store."""
 
-    def __init__(self, rows: DeclarationRows) -> None:
-        self._rows = rows
+    def __init__(self, rows: DeclarationRows, check: Check | None = None) -> None:
+        self._rows, self._check = rows, check
+
+    def checked_by(self, check: Check) -> StoredDeclarations:
+        return StoredDeclarations(self._rows, check)
 
     async def edition(self) -> int:
         return await self._rows.edition()
@@ -68,14 +71,14 @@ class StoredDeclarations:
         [written] = await self.write([Edit(kind, name, state=state, expected=expected)], by=by)
         return written
 
-    async def write(self, edits: Iterable[Edit], *, by: str = "", check: Check = no_check) -> list[Declaration]:
+    async def write(self, edits: Iterable[Edit], *, by: str = "") -> list[Declaration]:
         wanted = list(edits)
         while True:
             edition = await self.edition()
             current = await self.at_edition(edition)
             new = edited(current, wanted, edition + 1, text_of(by))
-            if new:
-                check(after(current, new))
+            if new and self._check is not None:
+                self._check(after(current, new))
             at = await self._rows.append(new) if new else 0.0
             if at is not None:  # else another writer was quicker, and its change is a part of what is checked next
                 rows = {each.key: each for each in after(current, [replace(each, at=at) for each in new])}

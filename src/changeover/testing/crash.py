@@ -25,7 +25,9 @@ from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim, Queue
+from changeover.relay.stream import Deltas
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
+from changeover.relay.tokens import Audit, Tokens
 from changeover.stores.memory.log import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects
@@ -129,8 +131,20 @@ class PassingLog:
         return self._log.lists
 
     @property
+    def deltas(self) -> Deltas:
+        return self._log.deltas
+
+    @property
     def measures(self) -> Measures:
         return self._log.measures
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._log.tokens
+
+    @property
+    def audit(self) -> Audit:
+        return self._log.audit
 
     @property
     def experience(self) -> Lessons:

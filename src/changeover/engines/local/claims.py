@@ -265,7 +265,7 @@ class Claims:
             found = run.find(split_handoff(ticket.id)[1], Delegated) if run else None
             if run is None or found is None or not isinstance(phase := found[1].phase, Delegated):
                 raise ClaimLost(ticket.id, ENDED)
-            command = run_child(live.state, run, *found, phase, self._directory.world.roster)
+            command = run_child(live.state, run, *found, phase, self._directory.world_of(live.state).roster)
         child, _ = await self._dispatcher.children.open(live, command)
         await self._dispatcher.notify(child)
 

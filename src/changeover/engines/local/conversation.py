@@ -23,12 +23,12 @@ from changeover.relay.ports import Log, Override
 from changeover.relay.result import error_of, result_of, waiting_result, whole_chain
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
-from changeover.relay.stream import Recorded, TextDelta, ThinkingDelta
+from changeover.relay.stream import Recorded
 from changeover.relay.tickets import delegated, resting
 
 Ended = Outcome | RunResult
 """How a run ended, or the interim result of one that waits for a person or a worker."""
-Reader = Callable[[Recorded | TextDelta | ThinkingDelta], None]
+Reader = Callable[[Recorded], None]
 
 NO_OVERRIDES: Mapping[int, Override] = {}
 WAITS = frozenset({AwaitApproval, AwaitClaim})
@@ -177,11 +177,6 @@ class Conversation:
         """The ticket of the active agent, if nothing is left to do under it; else an empty text."""
         own = self.state.run.ticket if self.state.run else ""
         return own if own in resting(self.state, self.commands) else ""
-
-    def emit(self, delta: TextDelta | ThinkingDelta) -> None:
-        """Pass a piece of text to the readers."""
-        for reader in self.readers:
-            reader(delta)
 
     def publish(self, events: Sequence[Recorded]) -> None:
         """Pass recorded events to the readers."""

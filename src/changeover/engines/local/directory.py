@@ -14,7 +14,11 @@ from changeover.engines.lessons import Recollection
 from changeover.engines.local.conversation import Conversation, Conversations
 from changeover.engines.local.holdings import Holdings
 from changeover.ids import child_id
+from changeover.relay.decide.decision import begins_with
+from changeover.relay.editions import Editions
+from changeover.relay.events import Event
 from changeover.relay.ports import Log, World
+from changeover.relay.state import State
 from changeover.relay.tables import KeptAgent
 from changeover.relay.tickets import delegated
 from changeover.routing.experience import DEFAULT, Learned
@@ -27,47 +31,97 @@ logger = logging.getLogger("changeover.engine")
 class LiveDirectory:
     """The directory that effects of one engine ask, and the world they act upon."""
 
-    def __init__(self, log: Log, world: World, conversations: Conversations, holdings: Holdings) -> None:
+    def __init__(self, log: Log, editions: Editions, conversations: Conversations, holdings: Holdings) -> None:
         self._log, self._conversations, self._holdings = log, conversations, holdings
         self._recollection = Recollection(log)
+        self._editions = editions
         self._kept: list[KeptAgent] = []
         self._version = self._listed = -1
         self.known = False
         """True once the store was asked for its changes to agents."""
-        self.declare(world)
+        self.declare()
 
-    def declare(self, world: World) -> None:
-        """Use this team as the declared one from now on."""
-        profiles = {each.id: each.profile for each in self._kept if each.profile is not None and not each.absent}
-        absent = frozenset(each.id for each in self._kept if each.absent)
-        self._declared = world
-        self.registry = registry_over(world.registry, profiles, absent)
-        roster = roster_over(world.current_roster, profiles, absent)
-        self.world = replace(world, roster=roster, contexts=self._log.contexts, directory=self)
-        self.known = self.known and (world.connections is None or not world.connections.serves)
+    def declare(self) -> None:
+        """Use the team as it is declared now, and what the store says of its agents."""
+        self._profiles = {each.id: each.profile for each in self._kept if each.profile is not None and not each.absent}
+        self._absent = frozenset(each.id for each in self._kept if each.absent)
+        newest = self._editions.newest
+        self._worlds: dict[int, World] = {}
+        """The worlds of older editions that are in use."""
+        self.world = self._over(newest)
+        """The world of the newest edition that this process knows."""
+        self.known = self.known and (newest.connections is None or not newest.connections.serves)
+
+    def world_of(self, state: State) -> World:
+        """The world in which the run of a conversation is performed; `world_for` has it made, if it is not there."""
+        run = state.run
+        if run is None or run.edition == self.world.roster.edition:
+            return self.world
+        return self._worlds.get(run.edition, self.world)
+
+    def knows(self, state: State) -> bool:
+        """True if `world_of` has the right world, and all is known that it depends on."""
+        run = state.run
+        right = run is None or run.edition == self.world.roster.edition or run.edition in self._worlds
+        return right and self.known
+
+    async def world_for(self, state: State, events: Sequence[Event]) -> World:
+        """The world in which it is decided what follows these events: that of the run under way, or of a new one."""
+        edition = begins_with(state, events)
+        waits = state.run is not None and bool(state.inbox)  # the next run may begin at once when this one ends
+        if edition is None or waits:
+            await self.newest()
+        elif not self.known:
+            await self.look()
+        if edition is None or edition == self.world.roster.edition:
+            return self.world
+        world = await self._at(edition)
+        return replace(world, roster=replace(world.roster, following=self.world.roster)) if waits else world
+
+    async def _at(self, edition: int) -> World:
+        """The world of an older edition."""
+        if edition not in self._worlds:
+            self._worlds[edition] = self._over(await self._editions.at(edition, self._log.declarations))
+        return self._worlds[edition]
+
+    async def newest(self) -> World:
+        """The world of the store's last edition."""
+        before = self._editions.newest
+        if await self._editions.look(self._log.declarations) is not before:
+            self.declare()
+        return self.world if self.known else await self.look()
 
     async def look(self) -> World:
         """Apply the changes that the store holds by now, and those of the tools that servers offer."""
-        agents, listed = self._log.agents, await self._list_tools()
+        agents, before = self._log.agents, self._editions.newest
+        newest = await self._editions.look(self._log.declarations)
+        listed = await self._list_tools()
         # The version first: a change that comes in between is read now, and once more at the next look.
         version = await agents.version()
-        if (version, listed) != (self._version, self._listed):
+        if newest is not before or (version, listed) != (self._version, self._listed):
             if version != self._version:
                 self._kept = await agents.all() if version else []
                 self._warn()
             self._version, self._listed = version, listed
-            self.declare(self._declared)
+            self.declare()
         self.known = listed == self._tools_version
         return self.world
 
+    def _over(self, world: World) -> World:
+        """A declared world with what the store says of its agents, and with the tools that servers offer."""
+        profiles, absent = self._profiles, self._absent
+        registry = registry_over(world.registry, profiles, absent)
+        roster = roster_over(world.current_roster, profiles, absent)
+        return replace(world, roster=roster, registry=registry, contexts=self._log.contexts, directory=self)
+
     @property
     def _tools_version(self) -> int:
-        connections = self._declared.connections
+        connections = self._editions.newest.connections
         return connections.version if connections is not None else 0
 
     async def _list_tools(self) -> int:
         """Have servers list their tools, if that was not done before; returns the version of the list."""
-        connections = self._declared.connections
+        connections = self._editions.newest.connections
         if connections is not None and connections.serves:
             await connections.open(self._outdate)
         return self._tools_version
@@ -78,12 +132,12 @@ class LiveDirectory:
 
     def _warn(self) -> None:
         profiles = {each.id: each.profile for each in self._kept if each.profile is not None}
-        for id, names in overruled(self._declared.registry, profiles).items():
+        for id, names in overruled(self._editions.newest.registry, profiles).items():
             logger.warning("the store says another %s of %r than the code, which holds", " and ".join(names), id)
 
-    def capacity(self, agent: str) -> int | None:
+    def capacity(self, agent: str, world: World | None = None) -> int | None:
         """How many tasks an agent can do at once; None if that is not limited."""
-        seat = self.world.roster.seats.get(agent)
+        seat = (world or self.world).roster.seats.get(agent)
         return seat.agent.max_concurrency if isinstance(seat, Seat) else None
 
     async def room(self, agent: str, place: str = "") -> float:

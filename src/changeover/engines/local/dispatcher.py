@@ -38,8 +38,9 @@ from changeover.ids import input_cause, intent_cause, is_root
 from changeover.relay.claims import End
 from changeover.relay.commands import AwaitClaim, CallBack, CallModel, Command, RunChild
 from changeover.relay.decide.decision import awaits
+from changeover.relay.editions import Editions
 from changeover.relay.events import Event
-from changeover.relay.ports import Log, Observer, World
+from changeover.relay.ports import Log, Observer
 from changeover.relay.requests import Input, Resume, Say
 from changeover.relay.result import typed
 from changeover.relay.state import State
@@ -59,7 +60,7 @@ class Dispatcher:
     def __init__(
         self,
         log: Log,
-        world: World,
+        editions: Editions,
         observer: Observer | None = None,
         patience: float | None = None,
         elsewhere: Callable[[str], bool] = lambda conversation: False,
@@ -69,7 +70,7 @@ class Dispatcher:
         self.conversations = Conversations(log)
         self.timeouts = Timeouts(self)
         self.waits = Waits(self, self.timeouts)
-        self.directory = LiveDirectory(log, world, self.conversations, self.waits.holdings)
+        self.directory = LiveDirectory(log, editions, self.conversations, self.waits.holdings)
         self.recorder = Recorder(self, observer)
         self.performer = Performer(self)
         self.children, self.lapses, self.withdrawals = Children(self), Lapses(self), Withdrawals(self)
@@ -100,7 +101,7 @@ class Dispatcher:
         refuse_in_hook(input.conversation)
         live = await self._opened(input.conversation)
         if reading is not None and isinstance(input, Say):
-            live.readers.append(reading.put)
+            reading.join(live, self.log.deltas)
         try:
             async with live.lock:
                 ref = await self.recorder.put(live, input)
@@ -113,7 +114,7 @@ class Dispatcher:
             return typed(result, self.directory.world.roster)
         finally:
             if reading is not None:
-                live.leave(reading.put)
+                reading.part()
 
     async def _opened(self, conversation: str) -> Conversation:
         return await self.conversations.get(conversation) if conversation else self.conversations.new()
@@ -287,7 +288,7 @@ class Dispatcher:
     ) -> Command | None:
         """Begin the commands that are not in flight. If the caller has a task, the first one is returned to it."""
         following, run = None, live.state.run
-        if run is not None and (run.limits or self.directory.world.roster.limits).timeout is not None:
+        if run is not None and (run.limits or self.directory.world_of(live.state).roster.limits).timeout is not None:
             self.timeouts.set(live)
         for command in commands:
             if command.id in live.flight:

@@ -15,6 +15,7 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.relay.claims import Accept, AnswerOffer, End, Finish, GiveBack
 from changeover.relay.commands import Effect
 from changeover.relay.control import Cancel, RollBack
+from changeover.relay.editions import Editions
 from changeover.relay.engine import EngineSetup
 from changeover.relay.events import Event
 from changeover.relay.perform.calls import perform
@@ -44,7 +45,7 @@ class LocalEngine:
 
     def __init__(self, setup: EngineSetup) -> None:
         self._setup = setup
-        self._declared = setup.world
+        self._editions = setup.editions or Editions(setup.world)
         self._home = HomeLoop()
         self._dispatcher: Dispatcher | None = None
         self._dispatchers: list[Dispatcher] = []
@@ -96,7 +97,7 @@ class LocalEngine:
             return await self.result(input, reading)
         finally:
             if isinstance(input, Resume):
-                await self._leave(input.conversation, reading)
+                await self._leave(reading)
 
     @at_home
     async def _attach(self, conversation: str, reading: Reading) -> None:
@@ -104,9 +105,8 @@ class LocalEngine:
         await reading.attach(await here.conversations.get(conversation), here.log)
 
     @at_home
-    async def _leave(self, conversation: str, reading: Reading) -> None:
-        if live := self._here().conversations.cached(conversation):
-            live.leave(reading.put)
+    async def _leave(self, reading: Reading) -> None:
+        reading.part()
 
     @at_home
     async def take_up(self) -> None:
@@ -150,9 +150,9 @@ class LocalEngine:
 
     def declare(self, world: World) -> None:
         """Use this world from now on."""
-        self._declared = world
+        self._editions.declare(world)
         for dispatcher in self._dispatchers:
-            dispatcher.directory.declare(world)
+            dispatcher.directory.declare()
 
     @at_home
     async def forget(self, conversation: str) -> bool:
@@ -169,17 +169,20 @@ class LocalEngine:
             await self._dispatcher.close()
             await asyncio.sleep(0)  # callers that waited are told before the loop ends
         self._dispatcher = None
-        for model in (*self._declared.models.values(), self._declared.helper):
+        worlds = self._editions.worlds
+        for model in {
+            id(model): model for world in worlds for model in (*world.models.values(), world.helper)
+        }.values():
             if close_clients := getattr(model, "close_clients", None):
                 await close_clients()
-        if self._declared.connections is not None:
-            await self._declared.connections.close()
+        if (connections := self._editions.newest.connections) is not None:
+            await connections.close()
 
     def _here(self) -> Dispatcher:
         """The dispatcher of the home loop; the store is opened when one is first needed."""
         if self._dispatcher is None or self._dispatcher.loop is not self._home.loop:
             setup, is_elsewhere = self._setup, self._is_elsewhere
-            self._dispatcher = Dispatcher(setup.log(), self._declared, setup.observer, setup.patience, is_elsewhere)
+            self._dispatcher = Dispatcher(setup.log(), self._editions, setup.observer, setup.patience, is_elsewhere)
             alive = [other for other in self._dispatchers if not other.loop.is_closed()]
             self._dispatchers = [*alive, self._dispatcher]
         return self._dispatcher

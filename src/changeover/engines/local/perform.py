@@ -54,12 +54,14 @@ class Performer:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher, self._directory = dispatcher, dispatcher.directory
+        self._deltas = dispatcher.log.deltas
         self._approvals = Approvals(dispatcher)
 
     def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
         """The outcome of a command."""
         if isinstance(command, EFFECTS):
-            return self._effect(live, command) if self._directory.known else self._effect_after_look(live, command)
+            known = self._directory.knows(live.state)
+            return self._effect(live, command) if known else self._effect_after_look(live, command)
         match command:
             case RunChild():
                 return self._dispatcher.children.run(live, command)
@@ -75,14 +77,16 @@ class Performer:
                 assert_never(command)
 
     def _effect(self, live: Conversation, command: Effect) -> Awaitable[Event]:
-        intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world
+        intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world_of(live.state)
         if live.overrides and (override := live.override) is not None:
             world = override.applied_to(world)
-        return perform(world, command, intend, live.emit if live.readers else None)
+        root = live.state.root
+        wanted = isinstance(command, CallModel) and self._deltas.wanted(root)
+        return perform(world, command, intend, partial(self._deltas.send, root) if wanted else None)
 
     async def _effect_after_look(self, live: Conversation, command: Effect) -> Event:
         """Tools have changed since the last decision: the model is offered those that there are now."""
-        await self._directory.look()
+        await self._directory.world_for(live.state, ())
         return await self._effect(live, command)
 
     async def answer(self, live: Conversation, command: AskReceiver) -> Answered | HandoffExpired:
@@ -100,10 +104,11 @@ class Performer:
             asking.cancel()
 
     async def _ask(self, live: Conversation, command: AskReceiver) -> Answered:
-        answer, receiver = await ask(self._directory.world, command), command.offer.receiver
-        if receiver in self._directory.world.roster.absent:
+        answer, receiver = await ask(self._directory.world_of(live.state), command), command.offer.receiver
+        world = self._directory.world_of(live.state)  # again: the answer may have taken long
+        if receiver in world.roster.absent:
             return answered(command, Rejected(ABSENT), ENGINE)
-        most = self._directory.capacity(receiver)
+        most = self._directory.capacity(receiver, world)
         if most is not None and isinstance(answer, HandoffAccepted):
             delegate = command.offer.mode is Mode.DELEGATE
             place = child_id(live.state.id, command.offer.call) if delegate else live.state.id

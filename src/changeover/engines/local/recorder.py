@@ -90,6 +90,7 @@ class Recorder:
         A state that is behind the log cannot be appended to, but it can wrongly refuse an input or settle it; so that
         counts only when the state is `fresh` from the log.
         """
+        await self._know(input)
         while True:
             fresh = fresh or live.stale
             if live.stale or live.state.unreadable:
@@ -108,6 +109,11 @@ class Recorder:
                 return step.value
             elif await self._append(live, step):
                 return input.outcome(live.state, step)
+
+    async def _know(self, input: Input[T]) -> None:
+        """Look for new declarations if the team lacks the agent that is to answer."""
+        if isinstance(input, Say) and not input.fits(self._directory.world.roster):
+            await self._directory.newest()
 
     def _step(self, live: Conversation, input: Input[T], fresh: bool) -> Append | Settled[T] | Later | None:
         """The next step of an input; None if only a state that is fresh from the log may say it."""
@@ -206,7 +212,8 @@ class Recorder:
         The caller holds the lock. `claim` is the claim under which the events are written, if they need one.
         """
         state, directory = live.state, self._directory
-        world = directory.world if directory.known else await directory.look()
+        known = state.run is not None and not state.inbox and directory.knows(state)
+        world = directory.world_of(state) if known else await directory.world_for(state, events)
         roster = _with_strategies(world.roster, live.overrides) if live.overrides else world.roster
         holdings, log = self._holdings, self._log
         claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
@@ -217,6 +224,7 @@ class Recorder:
         apply = reading.apply if reading else None
         witness = Witness(state, apply) if live.readers or self._observer is not None else None
         batch, outstanding = settle(state, roster, at, events, tripped, witness.apply if witness else apply)
+        roster = roster.at(state.run.edition) if state.run is not None else roster
         commands = holdings.localized(state, outstanding) if has_tickets(state) else outstanding
         if not batch:
             return commands
@@ -294,4 +302,7 @@ def _override(live: Conversation, run: int, override: Override) -> None:
 def _with_strategies(roster: Roster, overrides: Mapping[int, Override]) -> Roster:
     """The roster with the strategies that callers gave for single runs."""
     given = {run: each.strategy for run, each in overrides.items() if each.strategy is not None}
-    return replace(roster, strategies=given) if given else roster
+    if not given:
+        return roster
+    following = roster.following and replace(roster.following, strategies=given)
+    return replace(roster, strategies=given, following=following)

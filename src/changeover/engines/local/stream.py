@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from changeover.engines.local.conversation import Conversation
 from changeover.errors import ConversationNotFound
 from changeover.facts import RunResult
-from changeover.ids import event_id
+from changeover.ids import below, event_id
 from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunResumed, RunStarted
 from changeover.relay.history import recorded
 from changeover.relay.ports import Log
 from changeover.relay.requests import RunRef
-from changeover.relay.stream import Recorded, RunFinished, StreamItem, TextDelta, ThinkingDelta
+from changeover.relay.stream import Delta, Deltas, Recorded, Replies, RunFinished, StreamItem
 
-Item = Recorded | TextDelta | ThinkingDelta
+Item = Recorded | Delta
 
 
 class Reading:
@@ -25,12 +26,23 @@ class Reading:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._left = False
+        self._joined = ExitStack()
         self._queue: asyncio.Queue[Item | RunRef | None] = asyncio.Queue()
 
     def put(self, item: Item | RunRef | None) -> None:
         """Add an item; a RunRef says which run is read, None that no item follows."""
         if not self._left and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._queue.put_nowait, item)
+
+    def join(self, live: Conversation, deltas: Deltas) -> None:
+        """Read what is recorded in a conversation from now on, and the deltas of its models, in any process."""
+        live.readers.append(self.put)
+        self._joined.callback(live.leave, self.put)
+        self._joined.enter_context(deltas.listening(live.state.root, self.put))
+
+    def part(self) -> None:
+        """Read nothing more, on the loop of the engine."""
+        self._joined.close()
 
     def leave(self, answer: asyncio.Future[RunResult]) -> None:
         """Stop reading. The run goes on, and its result or error is dropped."""
@@ -68,7 +80,7 @@ class Reading:
             past = list(recorded(entries))
         finally:
             live.readers.remove(meanwhile.append)
-        live.readers.append(self.put)
+        self.join(live, log.deltas)
         run = _current_run(past, conversation)
         begun = (index for index, each in enumerate(past) if each.id == event_id(conversation, run))
         for item in [RunRef(conversation, run), *past[next(begun, 0) :], *meanwhile]:
@@ -81,14 +93,16 @@ class RunOrder:
 
     def __init__(self, ref: RunRef) -> None:
         self._conversation, self._run = ref
+        self._below = below(ref.conversation)
         self._under_way = False
         self._next: int | None = None
         self._held: dict[int, Recorded] = {}
+        self._replies = Replies()
 
     def take(self, item: Item) -> Iterator[Item]:
         """Add an item; yields those that can be passed on now."""
         if not isinstance(item, Recorded):
-            if self._under_way:
+            if self._under_way and self._is_within(item.conversation) and not self._replies.has(item):
                 yield item
             return
         if self._next is None:
@@ -105,12 +119,17 @@ class RunOrder:
             yield from self._pass(self._held[seq])
 
     def _pass(self, item: Recorded) -> Iterator[Item]:
+        self._replies.note(item)
         root = item.conversation == self._conversation
         self._under_way = self._under_way or (root and self._is(item, (RunStarted, RunResumed)))
         if self._under_way or (root and item.position <= self._run):
             yield item
         if root and self._is(item, (RunCompleted, RunFailed, RunCancelled)):
             self._under_way = False
+
+    def _is_within(self, conversation: str) -> bool:
+        """True if this is the conversation or a delegate's below it; a model need not name it."""
+        return not conversation or conversation == self._conversation or conversation.startswith(self._below)
 
     def _is(self, item: Recorded, kinds: tuple[type, ...]) -> bool:
         """True if this is such an event of the run."""

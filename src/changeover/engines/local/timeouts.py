@@ -41,7 +41,7 @@ class Timeouts:
         """The timeout of a root's run, if it was not reached yet."""
         if state.depth > 0 or "timeout" in state.limits:
             return None
-        return (run.limits or self._dispatcher.directory.world.roster.limits).timeout
+        return (run.limits or self._dispatcher.directory.world_of(state).roster.limits).timeout
 
     async def _alarm(self, live: Conversation, run: Run, timeout: float) -> None:
         clock = self._dispatcher.directory.world.clock

@@ -146,11 +146,29 @@ def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()
     run, spoken = state.inbox[0]
     if spoken.package is not None:
-        return Record(RunStarted(run, sender_of(spoken.package), code=True))
+        return Record(RunStarted(run, sender_of(spoken.package), code=True, edition=roster.edition))
     agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
     queued, name = roster.pulls(agent) and not claimed, roster.names.get(agent, "")
-    return Record(RunStarted(run, agent, queued=queued, name=name))
+    told = _withdrawn(state, roster) if roster.withdrawn else ()
+    return Record(RunStarted(run, agent, queued=queued, name=name, edition=roster.edition, withdrawn=told))
+
+
+def _withdrawn(state: State, roster: Roster) -> tuple[str, ...]:
+    """What the store has withdrawn since the last run of the conversation began."""
+    last = state.last
+    return tuple(name for name, at in roster.withdrawn.items() if last is not None and at > last.run.edition)
+
+
+def begins_with(state: State, events: Iterable[Event]) -> int | None:
+    """The edition with which the next decision is made: that of the run under way or, if none begins, of the last one.
+    None for the newest, because a new run begins."""
+    if state.run is not None:
+        return state.run.edition
+    waiting = [spoken for _, spoken in state.inbox] or [each for each in events if isinstance(each, UserSpoke)]
+    if waiting:
+        return None if waiting[0].given is None else waiting[0].given.edition
+    return state.last.run.edition if state.last is not None else None
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
@@ -297,6 +315,8 @@ def settle(
             known = (found.receiver, found.failures, found.until, found.opened_at)
             batch.append(verdict := CircuitFound(offer.call, offer.task, *known))
             apply(verdict)
+        if roster.following is not None and state.run is None:
+            roster = roster.following
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
         for command in decision:
             phase.turn.give_out(call_of(command.id))

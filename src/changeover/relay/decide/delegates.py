@@ -45,6 +45,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             offer.exclude,
             state.variants,
             _trail(run, call) if variables == state.variables else (),
+            run.edition,
         ),
         run.spoken.files,
     )

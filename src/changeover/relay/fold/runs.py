@@ -67,7 +67,7 @@ def begin(state: State, event: RunStarted) -> None:
         return
     id, spoken = state.inbox.pop(0)
     if spoken.package is not None:
-        return _offer(state, id, spoken, event.agent)
+        return _offer(state, id, spoken, event)
     if event.name:
         state.names[event.agent] = event.name
     if event.agent != state.agent:
@@ -81,9 +81,12 @@ def begin(state: State, event: RunStarted) -> None:
         _receive(state, spoken)
     else:
         state.limits = {}
+    if event.withdrawn:
+        state.add(Note(f"no longer available: {', '.join(event.withdrawn)}", "changeover"))
     state.add(User(spoken.text, author_of(spoken), spoken.files))
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
+    run.edition = event.edition
     if spoken.given is not None:
         run.trail = trail_to(state, spoken.given, spoken.text)
     claimed = spoken.given.ticket if spoken.given else ""
@@ -97,8 +100,9 @@ def begin(state: State, event: RunStarted) -> None:
     return None
 
 
-def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
+def _offer(state: State, id: int, spoken: UserSpoke, event: RunStarted) -> None:
     """Begin a run in which code offers a package. The active agent changes only if a transfer is accepted."""
+    sender = event.agent
     # Only the raw fields that are needed: validating the whole package would be the slowest step here.
     package = spoken.package or {}
     metadata, context = package.get("metadata", {}), package.get("context", {})
@@ -112,6 +116,7 @@ def _offer(state: State, id: int, spoken: UserSpoke, sender: str) -> None:
     if metadata.get("mode") == Mode.TRANSFER:
         state.add(User(spoken.text, spoken.user or sender))
     state.run = Run(state.id, id, spoken, state.at, len(state.handoffs), _code_turn(state, spoken, sender))
+    state.run.edition = event.edition
     state.work = Task(state.position, state.run.ref, sender, spoken.text)
 
 

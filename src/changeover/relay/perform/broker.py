@@ -42,8 +42,7 @@ async def find_receiver(world: World, command: FindReceiver) -> ReceiverChosen:
 
 def selectable(world: World, sender: str = "", among: Sequence[str] = ()) -> Registry:
     """The agents of the team that this sender may choose."""
-    assert world.directory is not None
-    registry, seats = world.directory.registry, world.roster.seats
+    registry, seats = world.registry, world.roster.seats
     fit = {each.id for each in registry if each.id in seats and each.id != sender and (not among or each.id in among)}
     return registry.only(fit) if len(fit) != len(registry) else registry
 

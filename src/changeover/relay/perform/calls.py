@@ -124,8 +124,7 @@ def _guided(world: World, seat: Seat) -> str:
     """The guidance of an agent that may ask for a specialist: which specialists there are."""
     move = seat.moves[seat.seeks]
     assert isinstance(move, ToSpecialist)
-    registry = world.directory.registry if world.directory else world.registry
-    others = [each for each in registry.available if each.id != seat.agent.id and each.id in world.roster.seats]
+    others = [each for each in world.registry.available if each.id != seat.agent.id and each.id in world.roster.seats]
     return guidance(seat.seeks, described([each for each in others if not move.among or each.id in move.among]))
 
 

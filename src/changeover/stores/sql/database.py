@@ -12,6 +12,8 @@ from changeover.errors import StoreUnavailable
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from changeover.stores.deltas import LocalDeltas
+
 TRIES = 5
 """Attempts when connections break or transactions conflict."""
 PATIENCE = 5.0
@@ -107,6 +109,10 @@ class Database(Protocol):
 
     def watch(self) -> Watch:
         """Begin to watch, or raise StoreUnavailable."""
+        ...
+
+    def deltas(self) -> LocalDeltas:
+        """Carries deltas to readers, to those in other processes too if the database has notifications."""
         ...
 
     def trouble(self, error: Exception) -> Trouble | None:

@@ -18,6 +18,7 @@ from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of, log_of
 from changeover.stores.declarations import StoredDeclarations
+from changeover.stores.deltas import LocalDeltas
 from changeover.stores.feed import Feed
 from changeover.stores.sql.breakers import SqlBreakers
 from changeover.stores.sql.database import Database, Row, Session
@@ -34,6 +35,7 @@ from changeover.stores.sql.table import SqlTable
 from changeover.stores.sql.trials import SqlTrials
 from changeover.stores.sql.writer import Writer
 from changeover.stores.tables import StoredAgents, StoredContexts
+from changeover.stores.tokens import StoredAudit, StoredTokens
 from changeover.stores.upgrade import make_current
 
 
@@ -83,6 +85,7 @@ class SqlLog:
         self._reader = Reader(database)
         self._together = _together(self._sql, self._reader)
         self._feed = Feed(database)
+        self.deltas = database.deltas()
         self._writer = Writer(database, session, self._sql, self._lease, self._feed)
         # No side table refers to the log: the log is finalized as soon as its last user drops it.
         store = self._store = OpenStore(database, self._reader, self._writer.put)
@@ -94,10 +97,12 @@ class SqlLog:
         self.measures = self.lists.measures
         self.experience = SqlLessons(self._sql.lessons, store, SqlTable(self._sql.resets, store))
         self.trials = SqlTrials(self._sql.trials, store)
+        self.audit = StoredAudit(SqlTable(self._sql.audit, store))
+        self.tokens = StoredTokens(SqlTable(self._sql.tokens, store), self.audit)
         self.declarations = StoredDeclarations(SqlDeclarations(self._sql.declarations, store))
         self._erasure = Erasure(self._sql)
         # Also if it is never closed: at the end of the process, or when its last user drops it.
-        self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader)
+        self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader, self.deltas)
 
     @property
     def epoch(self) -> int:
@@ -243,8 +248,9 @@ def _pending_of(row: Row) -> ApprovalRequest:
     )
 
 
-def _finish(pid: int, writer: Writer, feed: Feed, reader: Reader) -> None:
+def _finish(pid: int, writer: Writer, feed: Feed, reader: Reader, deltas: LocalDeltas) -> None:
     if os.getpid() == pid:  # threads and connections are the parent's, not those of a fork
+        deltas.close()
         writer.stop()
         feed.close()
         reader.close()

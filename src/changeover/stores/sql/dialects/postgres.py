@@ -24,6 +24,7 @@ from changeover.errors import StoreUnavailable
 from changeover.stores.address import without_password, without_quotes
 from changeover.stores.sql.database import CHANNEL, Call, Row, Trouble, Write
 from changeover.stores.sql.dialects.bulk import Listed, bulk, holdable
+from changeover.stores.sql.dialects.notified import NotifiedDeltas
 
 Types = tuple[int, ...]
 """The type oids of a statement's parameters."""
@@ -283,6 +284,9 @@ class Postgres:
         except psycopg.Error as error:
             session.close()
             raise StoreUnavailable(f"the store {self.shown} cannot be watched: {error}") from error
+
+    def deltas(self) -> NotifiedDeltas:
+        return NotifiedDeltas(lambda: self.connect().connection, self.shown)
 
     def trouble(self, error: Exception) -> Trouble | None:
         if isinstance(error, OverflowError):

@@ -17,6 +17,7 @@ from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.event import listen
 
 from changeover.errors import StoreUnavailable
+from changeover.stores.deltas import LocalDeltas
 from changeover.stores.sql.database import Call, Row, Trouble, Write
 
 PATIENCE = 10.0
@@ -57,6 +58,8 @@ class SqliteSession:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection, self._cursor, self._seen = connection, connection.cursor(), -1
+        # SQLite's own knows the letters of English only.
+        connection.create_function("lower", 1, str.lower, deterministic=True)
 
     def begin(self) -> None:
         # IMMEDIATE: two processes that both read position 7 must not both append 8.
@@ -173,6 +176,9 @@ class Sqlite:
 
     def watch(self) -> SqliteWatch:
         return SqliteWatch(self.connect())
+
+    def deltas(self) -> LocalDeltas:
+        return LocalDeltas()
 
     def trouble(self, error: Exception) -> Trouble | None:
         if isinstance(error, OverflowError) or (isinstance(error, sqlite3.Error) and code(error) == TOO_BIG):

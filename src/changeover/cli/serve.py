@@ -1,0 +1,142 @@
+"""Command `serve`: serve a team over HTTP."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from changeover.cli.exits import Mistake, errors_reported, tell
+from changeover.cli.options import TEAM_FORMS, TeamStoreOption
+
+if TYPE_CHECKING:
+    from changeover.server import Settings
+    from changeover.team import Team
+
+PORT = 8765
+
+
+def serve(  # noqa: PLR0913 - each is a declared option
+    team: Annotated[str | None, typer.Argument(metavar="TEAM", help=TEAM_FORMS, show_default=False)] = None,
+    *,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = PORT,
+    store: TeamStoreOption = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve a support desk with some conversations; in memory without --store.")
+    ] = False,
+    token: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--token",
+            metavar="TOKEN",
+            envvar="CHANGEOVER_TOKEN",
+            help="A token that may do everything, of 20 characters or more. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A name by which clients reach the server. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin",
+            metavar="ORIGIN",
+            help="Pages of this origin may call the API. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    prefix: Annotated[
+        str,
+        typer.Option("--prefix", metavar="PATH", help="The path under which a proxy serves it.", show_default=False),
+    ] = "",
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=0, help="Requests a second per client; 0 for no limit.")
+    ] = 200.0,
+) -> None:
+    """Serve a team over HTTP, under /api/v1.
+
+    On loopback no token is needed. On any other address the server refuses to start without one.
+
+    SIGTERM or Ctrl-C: it refuses new work and stops; unfinished work can be taken up again.
+    """
+    with errors_reported():
+        _require_extra()
+        import asyncio
+
+        from changeover.server import Settings
+
+        local = _is_loopback(host)
+        settings = Settings(
+            open_access=local and not token,
+            tokens=_strong(token or []),
+            hosts=tuple(allow_host or ()),
+            origins=tuple(allow_origin or ()),
+            rate=rate,
+        )
+        if not local and not token:
+            raise Mistake(
+                f"{host} can be reached by others, so the server needs a token: give --token, or listen on 127.0.0.1"
+            )
+        served, shown = _served(team, store, demo)
+        asyncio.run(_serve(served, settings, shown, demo, host=host, port=port, root_path=prefix.rstrip("/")))
+
+
+async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where: Any) -> None:
+    from changeover.server import create_app
+    from changeover.server.process import serve
+
+    def listens(url: str) -> None:
+        tell(f"Serving {team.name} on {store}: {url}/api/v1")
+
+    async with team:
+        if demo:
+            from changeover.cli.demo.seeds import sow
+
+            await sow(team)
+        await serve(create_app(team, settings), settings, listens, **where)
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("fastapi", "uvicorn", "websockets") if find_spec(name) is None]:
+        raise Mistake(f"the server needs {', '.join(missing)}; install it with: pip install 'changeover[server]'")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _strong(tokens: list[str]) -> tuple[str, ...]:
+    if any(len(each) < 20 for each in tokens):
+        raise Mistake("a token needs 20 characters or more; `changeover tokens add` makes one")
+    return tuple(tokens)
+
+
+def _served(address: str | None, store: str | None, demo: bool) -> tuple[Team, str]:
+    """The team, and its store as it is shown."""
+    from changeover.cli.options import store_to_make
+    from changeover.cli.teams import working_team
+    from changeover.stores.store import database_of
+
+    if demo:
+        from changeover.cli.demo.seeds import demo_team
+
+        chosen = store_to_make(store) if store else None
+        return demo_team(chosen), database_of(chosen).shown if chosen else "a store in memory"
+    if address is None:
+        raise typer.BadParameter("which team? Give a file or a module, or --demo", param_hint="TEAM")
+    team, where = working_team(address, store)
+    return team, database_of(where).shown if where else "a store in memory"

@@ -1,0 +1,169 @@
+"""Resource: routes of one kind of thing. Each names its body, its answers and its refusals; its role is in `access`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypedDict, TypeVar, Unpack
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Path as PathParameter
+
+from changeover.errors import ConversationNotFound
+from changeover.relay.lists import ConversationRow, Paging, R
+from changeover.server.access import ROUTES, Caller, Doorkeeper, Role
+from changeover.server.wire import JSON, SCHEMAS, Json, Page, described
+from changeover.team import Team
+
+
+class Where(TypedDict, total=False):
+    """The place of the records of a list."""
+
+    within: str | None
+    """This conversation and all below it."""
+    roots: bool
+    """Without the conversations of delegates."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+REFUSALS: Mapping[int, str] = {
+    400: "The body is not JSON",
+    401: "No valid token",
+    403: "The token does not allow this",
+    408: "The body came too slowly",
+    413: "The body is too large",
+    421: "Wrong host name",
+    422: "The body or a parameter does not fit",
+    429: "Too many requests",
+    503: "The store cannot be reached; try again",
+}
+"""What every route may answer instead."""
+
+
+class Resource:
+    """Collects the routes of one kind of thing."""
+
+    def __init__(self, name: str) -> None:
+        self.router = APIRouter(tags=[name])
+
+    def route(
+        self,
+        route: str,
+        answers: Any,
+        *,
+        body: Any = None,
+        refusals: Mapping[int, str] | None = None,
+        media: Sequence[str] = (JSON,),
+    ) -> Callable[[F], F]:
+        """Declare a route, such as "GET /agents"; KeyError if the table of routes gives it no role.
+
+        `answers` is the type of the answer, or a dict of types by status; the first is the usual one.
+        """
+        method, path = route.split(" ")
+        role, all_answers = ROUTES[route], answers if isinstance(answers, dict) else {200: answers}
+
+        def declare(function: F) -> F:
+            self.router.add_api_route(
+                path,
+                function,
+                methods=[method],
+                status_code=next(iter(all_answers)),
+                responses=described(all_answers, {**REFUSALS, **(refusals or {})}, media),
+                response_model=None,
+                dependencies=[Depends(_needed(role))],
+                openapi_extra=_extra(body, role),
+                operation_id=function.__name__,
+            )
+            return function
+
+        return declare
+
+
+def _extra(body: Any, role: Role) -> dict[str, Any]:
+    extra: dict[str, Any] = {"x-role": role.name.lower(), "security": [] if role is Role.PUBLIC else [{"token": []}]}
+    if body is not None:
+        extra["requestBody"] = {"required": True, "content": {JSON: {"schema": SCHEMAS.reference(body)}}}
+    return extra
+
+
+def _needed(role: Role) -> Callable[[Request], Any]:
+    async def check(request: Request) -> None:
+        if role is not Role.PUBLIC:
+            caller: Caller = await request.app.state.doorkeeper.caller(request)
+            caller.needs(role)
+            request.state.caller = caller
+
+    return check
+
+
+def _team(request: Request) -> Team:
+    team: Team = request.app.state.team
+    return team
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+def _keeper(request: Request) -> Doorkeeper:
+    keeper: Doorkeeper = request.app.state.doorkeeper
+    return keeper
+
+
+Keeper = Annotated[Doorkeeper, Depends(_keeper)]
+Served = Annotated[Team, Depends(_team)]
+"""The team that the server serves."""
+Who = Annotated[Caller, Depends(_caller)]
+"""Who makes the request."""
+Id = Annotated[str, PathParameter(min_length=1, max_length=500)]
+Filter = Annotated[str | None, Query(min_length=1, max_length=200)]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
+"""The same key gives the same answer, and nothing is done twice."""
+
+
+def _paging(
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Items of a page.")] = 50,
+    sort: Annotated[str, Query(max_length=40, description="An order of the list; `-` puts the greatest first.")] = "",
+    cursor: Annotated[str | None, Query(max_length=1_000, description="`next` of the page before.")] = None,
+) -> Paging:
+    return {"limit": limit, "sort": sort, "cursor": cursor}
+
+
+Part = Annotated[Paging, Depends(_paging)]
+"""Which part of a list is read."""
+
+
+async def listed(
+    team: Team, who: Caller, kind: type[R], wanted: Mapping[str, str | None], part: Paging, **more: Unpack[Where]
+) -> Json:
+    """A page of the records of this team that the caller may see; filters that are None are not used."""
+    found = await team.log.lists.listed(kind, visible(team, who, wanted), **more, **part)
+    return Json(Page(found, found.next))
+
+
+def visible(team: Team, who: Caller, wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """The filters of a list, narrowed to what the caller may see."""
+    filters = {name: value for name, value in wanted.items() if value is not None} | {"team": team.name}
+    return filters if who.sees_all else filters | {"user": who.user}
+
+
+async def seen(team: Team, who: Caller, id: str, missing: Exception | None = None) -> ConversationRow:
+    """The conversation with this id; raises ConversationNotFound, or `missing`, also if it is not the caller's."""
+    row = await team.log.lists.one(ConversationRow, id) if id else None
+    if row is None or row.team != team.name or not who.sees(row.user):
+        raise missing or ConversationNotFound(id)
+    return row
+
+
+async def free_or_seen(team: Team, who: Caller, id: str) -> bool:
+    """True if the caller may begin a conversation with this id; raises ConversationNotFound if it is another's."""
+    if await team.log.lists.one(ConversationRow, id) is None:
+        return True
+    await seen(team, who, id)
+    return False
+
+
+def own_key(key: str | None, who: Caller) -> str | None:
+    """An idempotency key that no other user can use too."""
+    return f"{who.user}/{key}" if key and who.user else key

@@ -1,0 +1,23 @@
+"""The resources of the API, one module for each kind of thing, in the order in which their paths are matched."""
+
+from changeover.server.resources import (
+    agents,
+    approvals,
+    contents,
+    conversations,
+    docs,
+    drawings,
+    figures,
+    handoffs,
+    live,
+    routing,
+    runs,
+    service,
+    tasks,
+    tickets,
+    tokens,
+)
+
+# Conversations after what has longer paths below them: their ids may contain slashes.
+MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
+RESOURCES = [each.resource for each in (*MODULES, drawings, routing, tokens)]

@@ -1,0 +1,93 @@
+"""Agents: the members of the team as the router sees them, and switches that take them out of service."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from changeover.agent.agent import Function, Person
+from changeover.errors import UnknownAgentError
+from changeover.relay.tables import KeptAgent
+from changeover.routing.profile import Profile
+from changeover.server.problems import Problem
+from changeover.server.resource import Id, Resource, Served
+from changeover.server.wire import Json, Page
+from changeover.team import Team
+
+resource = Resource("agents")
+
+NOT_FOUND = {404: "There is no such agent"}
+
+
+class AgentView(Struct, frozen=True, kw_only=True):
+    """A member of the team."""
+
+    id: str
+    kind: str
+    """agent, function, person, or other if only the store knows it."""
+    start: bool
+    pull: bool
+    """True if workers claim its tickets."""
+    enabled: bool
+    removed: bool
+    profile: Profile
+    receivers: tuple[str, ...]
+    """The members that it can hand off or delegate to."""
+
+
+@resource.route("GET /agents", Page[AgentView])
+async def list_agents(team: Served) -> Json:
+    """The members of the team, with what the store changes about them."""
+    return Json(Page(list((await _agents(team)).values())))
+
+
+@resource.route("GET /agents/{id}", AgentView, refusals=NOT_FOUND)
+async def read_agent(id: Id, team: Served) -> Json:
+    """A member of the team."""
+    return Json(await known_agent(team, id))
+
+
+@resource.route("POST /agents/{id}/enable", AgentView, refusals=NOT_FOUND)
+async def enable_agent(id: Id, team: Served) -> Json:
+    """Let an agent have handoffs again."""
+    await known_agent(team, id)
+    await team.router.enable(id)
+    return Json(await known_agent(team, id))
+
+
+@resource.route("POST /agents/{id}/disable", AgentView, refusals=NOT_FOUND)
+async def disable_agent(id: Id, team: Served) -> Json:
+    """Hand nothing to an agent until it is enabled; it goes on with what it has begun."""
+    await known_agent(team, id)
+    await team.router.disable(id)
+    return Json(await known_agent(team, id))
+
+
+async def known_agent(team: Team, id: str) -> AgentView:
+    """A member of the team; raises Problem if there is none."""
+    found = await _agents(team)
+    if id not in found:
+        raise Problem(404, str(UnknownAgentError(id, list(found))), kind="agent-not-found")
+    return found[id]
+
+
+async def _agents(team: Team) -> dict[str, AgentView]:
+    world, kept = await team.engine.world(), {each.id: each for each in await team.log.agents.all()}
+    profiles = {each.id: each for each in world.registry}
+    ids = dict.fromkeys([*world.roster.seats, *kept])
+    return {id: _view(team, profiles.get(id) or Profile(id), kept.get(id) or KeptAgent(id)) for id in ids}
+
+
+def _view(team: Team, profile: Profile, kept: KeptAgent) -> AgentView:
+    roster, id = team.roster, kept.id
+    seat = roster.seats.get(id)
+    kinds = {Function: "function", Person: "person", type(None): "other"}
+    return AgentView(
+        id=id,
+        kind=kinds.get(type(seat), "agent"),
+        start=id == roster.start,
+        pull=seat is not None and roster.pulls(id),
+        enabled=kept.enabled,
+        removed=kept.removed,
+        profile=kept.profile or profile,
+        receivers=() if seat is None or isinstance(seat, Function | Person) else seat.receivers,
+    )

@@ -1,0 +1,156 @@
+"""Union: a team as code and store declare it together. Code wins."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from changeover.agent.agent import Agent, Function, Member
+from changeover.agent.handoff import Handoff
+from changeover.agent.roster import Seat
+from changeover.agent.specialist import Specialist
+from changeover.agent.team_faults import listed_ways
+from changeover.assembly import Declared, assemble
+from changeover.documents.team_document import TeamDocument, team_of
+from changeover.documents.tool_modules import ToolModules
+from changeover.guards.rules import Rule
+from changeover.relay.declarations import Declaration
+from changeover.relay.ports import World
+from changeover.routing.registry import registry_over, roster_over
+from changeover.toolkits.connections import Connections
+from changeover.tools.run_context import RunContext
+
+T = TypeVar("T")
+
+logger = logging.getLogger("changeover.team")
+
+Watch = Callable[[World], World]
+
+SOURCE = "the store"
+"""What documents from a store are called in errors."""
+
+
+class Union:
+    """Builds the team of each edition: what code declares, and the rows that a store adds to it.
+
+    `code` is the team of the code alone; `watch` may wrap the worlds that effects act upon.
+    """
+
+    def __init__(self, declared: Declared, code: World, watch: Watch | None = None) -> None:
+        self._declared, self._code, self._watch = declared, code, watch
+        self._ids = {member.id for member in declared.members}
+        self._last = code
+        self._warned: set[str] = set()
+
+    def world(self, edition: int, rows: Sequence[Declaration]) -> World:
+        """The team of an edition with these rows; raises MisconfiguredError with all faults."""
+        self._last = world = self._assembled(edition, rows)
+        for line in self._overruled(rows):
+            logger.warning("%s", line)
+        return self._watch(world) if self._watch else world
+
+    def check(self, rows: Sequence[Declaration]) -> None:
+        """Raise MisconfiguredError with all faults if the code and these rows are no team."""
+        self._assembled(0, rows)
+
+    def _assembled(self, edition: int, rows: Sequence[Declaration]) -> World:
+        gone = {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in self._ids}
+        found = self._read(rows, [*self._declared.members, *gone.values()])
+        own = [member for member in found.members if member.id not in self._ids]
+        options = self._options(found.options, gone)
+        named = {id for member in own for id in _named(member)} | _in_rules(options.get("rules", ()))
+        absent = {id: member for id, member in gone.items() if id in named}
+        members = (*self._declared.members, *own, *absent.values())
+        shared = self._code.connections if isinstance(self._code.connections, Connections) else None
+        new = assemble(dataclasses.replace(self._declared, members=members, **options), shared)
+        roster = roster_over(new.roster, {}, frozenset(absent))
+        return replace(
+            new,
+            roster=replace(roster, edition=edition, withdrawn=self._withdrawn(rows)),
+            registry=registry_over(new.registry, {}, frozenset(absent)),
+            models={**new.models, **_unchanged(new, self._last, self._last.models)},
+            toolkits={**new.toolkits, **_unchanged(new, self._last, self._last.toolkits)},
+            clock=self._code.clock,
+        )
+
+    def _read(self, rows: Sequence[Declaration], beside: Sequence[Member]) -> TeamDocument:
+        sections = {f"{kind}s": _documents(rows, kind) for kind in ("agent", "tool", "skill")}
+        settings = _documents(rows, "team").get(self._declared.name, {})
+        absent = {f"{kind}s": [each.name for each in rows if _is(each, kind, False)] for kind in ("tool", "skill")}
+        modules = ToolModules(self._declared.tool_modules)
+        return team_of({**settings, **sections}, SOURCE, modules, beside, absent)
+
+    def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
+        """The settings of the store that code leaves open; a start agent that is gone is not one."""
+        blank = Declared(())
+        left_open = {
+            name: value
+            for name, value in given.items()
+            if name not in ("name", "store") and getattr(self._declared, name) == getattr(blank, name)
+        }
+        return {name: value for name, value in left_open.items() if name != "start" or value not in gone}
+
+    def _withdrawn(self, rows: Sequence[Declaration]) -> dict[str, int]:
+        """What the rows declare no longer, each with the edition that withdrew it."""
+        ended = [each for each in rows if each.state != "enabled" and each.kind != "team"]
+        hidden = self._ids  # code declares them
+        return {_title(each): each.edition for each in ended if each.kind != "agent" or each.name not in hidden}
+
+    def _overruled(self, rows: Sequence[Declaration]) -> Iterator[str]:
+        """What is said once of each row that has no effect, because code declares the same."""
+        for each in rows:
+            if _is(each, "agent") and each.name in self._ids and each.name not in self._warned:
+                self._warned.add(each.name)
+                yield f"{_title(each)} is declared in code and in the store; the code holds"
+
+
+def _unchanged(new: World, last: World, found: Mapping[str, T]) -> dict[str, T]:
+    """The models or toolkits of agents that are declared as before: they may hold connections."""
+    seats, before = new.roster.seats, last.roster.seats
+    same = {id for id, seat in seats.items() if isinstance(seat, Seat) and _agent(before.get(id)) == seat.agent}
+    return {id: each for id, each in found.items() if id in same}
+
+
+def _agent(seat: object) -> Agent | None:
+    return seat.agent if isinstance(seat, Seat) else None
+
+
+def _title(row: Declaration) -> str:
+    return f"{row.kind} {row.name!r}"
+
+
+def _is(row: Declaration, kind: str, enabled: bool = True) -> bool:
+    return row.kind == kind and (row.state == "enabled") is enabled
+
+
+def _documents(rows: Sequence[Declaration], kind: str) -> dict[str, dict[str, Any]]:
+    return {each.name: each.document for each in rows if _is(each, kind)}
+
+
+def _stand_in(row: Declaration) -> Function:
+    """A member in the place of an agent that is disabled or removed: others may still name it, and it gets nothing."""
+
+    def never_called(context: RunContext) -> str:
+        raise AssertionError(f"{row.name} was withdrawn, and gets no handoffs")
+
+    return Function(row.name, never_called, description=str(row.document.get("description", "")) or row.name)
+
+
+def _named(member: Member) -> Iterator[str]:
+    """The ids of other members that a member names."""
+    for way in (listed_ways(member) or ()) if isinstance(member, Agent) else ():
+        if isinstance(way, str):
+            yield way
+            continue
+        yield from way.among if isinstance(way, Specialist) else (way.receiver,)
+        yield from way.alternatives
+        if isinstance(way, Handoff) and way.return_to:
+            yield way.return_to
+
+
+def _in_rules(rules: Sequence[Rule]) -> set[str]:
+    return {id for rule in rules for id in (*rule.agents, rule.goto) if id}
