@@ -61,10 +61,12 @@ class Request(Struct, frozen=True, kw_only=True, gc=False):
 class Model(Protocol):
     """Replies for agents: an LLM provider, or a scripted stand-in."""
 
-    async def reply(self, request: Request) -> Reply: ...
+    async def reply(self, request: Request) -> Reply:
+        """Answer a `request`; a ModelError says whether a retry can succeed."""
+        ...
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        """The reply in pieces, then the whole reply."""
+        """The reply to a `request` in pieces, then the whole reply."""
         ...
 
 
