@@ -120,7 +120,7 @@ async def begin_conversation(
     """Begin a conversation. Answers at once, or waits for the outcome."""
     if said.id and not key and await team.log.lists.one(ConversationRow, said.id) is not None:
         raise Problem(409, f"the conversation {said.id!r} exists; say it there", kind="exists")
-    say = _message(team, said, said.id, who.user, own_key(key, who))
+    say = _message(said, said.id, who.user, own_key(key, who))
     return await _said(team, say, patience)
 
 
@@ -137,12 +137,11 @@ async def say(
 ) -> Response:
     """Say something in a conversation. Answers at once, or waits for the outcome."""
     await found(team, id)
-    return await _said(team, _message(team, said, id, who.user, own_key(key, who)), patience)
+    return await _said(team, _message(said, id, who.user, own_key(key, who)), patience)
 
 
-def _message(team: Team, said: NewMessage, id: str | None, user: str, key: str | None) -> Say:
+def _message(said: NewMessage, id: str | None, user: str, key: str | None) -> Say:
     return message(
-        team.roster,
         said.text,
         conversation=id,
         key=key,
