@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import replace as redeclare
 from functools import partial
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from msgspec.structs import replace
@@ -60,6 +60,7 @@ class Team(Overseer, Generic[T_co]):
     Several teams may share a store: `name` is kept with each conversation, and a team works only on its own.
     `engine` is a function that makes the engine from an `EngineSetup`; by default conversations are performed in this
     process. `model_retries` and `tool_retries` say how often a call that fails is tried again; `tool(retries=…)` wins.
+    `tool_modules` are the modules whose functions declarations in the store may name: data never names other code.
     Raises one MisconfiguredError with all faults of the declarations.
     """
 
@@ -88,6 +89,7 @@ class Team(Overseer, Generic[T_co]):
         experiments: Sequence[Experiment] = (),
         model_retries: int = 2,
         tool_retries: int = 0,
+        tool_modules: Sequence[str | ModuleType] = (),
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -112,6 +114,7 @@ class Team(Overseer, Generic[T_co]):
             experiments=tuple(experiments) if isinstance(experiments, list) else experiments,
             model_retries=model_retries,
             tool_retries=tool_retries,
+            tool_modules=tuple(tool_modules) if isinstance(tool_modules, list) else tool_modules,
         )
         self._set_up(assemble(self._declared))
 

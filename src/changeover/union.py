@@ -16,8 +16,9 @@ from changeover.agent.specialist import Specialist
 from changeover.agent.team_faults import listed_ways
 from changeover.assembly import Declared, assemble
 from changeover.documents.team_document import TeamDocument, team_of
+from changeover.documents.tool_modules import ToolModules
 from changeover.guards.rules import Rule
-from changeover.relay.declarations import Declaration
+from changeover.relay.declarations import Declaration, Kind
 from changeover.relay.ports import World
 from changeover.routing.registry import registry_over, roster_over
 from changeover.toolkits.connections import Connections
@@ -29,6 +30,8 @@ logger = logging.getLogger("changeover.team")
 
 Watch = Callable[[World], World]
 
+SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill"}
+"""The parts of a team's document that stand in rows of these kinds."""
 SOURCE = "the store"
 """What documents from a store are called in errors."""
 
@@ -77,10 +80,10 @@ class Union:
         )
 
     def _read(self, rows: Sequence[Declaration], beside: Sequence[Member]) -> TeamDocument:
-        sections = {f"{kind}s": _documents(rows, kind) for kind in ("agent", "tool", "skill")}
         settings = _documents(rows, "team").get(self._declared.name, {})
-        absent = {f"{kind}s": [each.name for each in rows if _is(each, kind, False)] for kind in ("tool", "skill")}
-        return team_of({**settings, **sections}, SOURCE, beside=beside, absent=absent)
+        sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
+        gone = {section: [each.name for each in rows if _is(each, kind, False)] for section, kind in SECTIONS.items()}
+        return team_of({**settings, **sections}, SOURCE, ToolModules(self._declared.tool_modules), beside, gone)
 
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
         """The settings of the store that code leaves open; a start agent that is gone is not one."""
