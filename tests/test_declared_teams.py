@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Limits, Team, Worker
+from changeover import Agent, Limits, Team, Ticket, Worker
 from changeover.errors import DeclarationConflict, MisconfiguredError, UnknownAgentError
 from changeover.relay.declarations import Edit
 from changeover.relay.events import RunStarted
@@ -266,10 +266,10 @@ async def test_a_worker_elsewhere_serves_an_agent_that_only_the_store_declares(s
     try:
         waiting = await front.run("I was charged twice!", conversation="c")
         assert waiting.status == "waiting"
-        async with asyncio.timeout(10):
-            while (result := await front.resume("c")).status == "waiting":
-                await asyncio.sleep(0.05)
-        assert (result.output, result.final_agent) == ("Sent back.", "billing")
+        [ticket] = waiting.pending
+        assert isinstance(ticket, Ticket)
+        done = await front.result(ticket, timeout=10)
+        assert (done.response, done.agent) == ("Sent back.", "billing")
     finally:
         worker.stop()
         await serving
