@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Limits, Team, Ticket, Worker
+from changeover import Agent, Limits, Team, Worker
 from changeover.errors import DeclarationConflict, MisconfiguredError, UnknownAgentError
+from changeover.facts import Ticket
 from changeover.relay.declarations import Edit
 from changeover.relay.events import RunStarted
 from changeover.relay.ports import Log
@@ -199,6 +200,7 @@ async def test_a_run_that_another_process_takes_up_goes_on_with_its_own_edition(
 EDITOR = """
 import asyncio, json, sys
 from changeover import Agent, Team
+from changeover.facts import Ticket
 from changeover.relay.declarations import Edit
 from changeover.testing import ScriptedModel
 
@@ -269,7 +271,7 @@ async def test_a_worker_elsewhere_serves_an_agent_that_only_the_store_declares(s
         [ticket] = waiting.pending
         assert isinstance(ticket, Ticket)
         done = await front.result(ticket, timeout=10)
-        assert (done.response, done.agent) == ("Sent back.", "billing")
+        assert (done.result, done.agent) == ("Sent back.", "billing")
     finally:
         worker.stop()
         await serving
