@@ -13,12 +13,14 @@ from changeover.ids import below, split_request
 from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
-from changeover.relay.control import Cancel, Decide, RollBack
+from changeover.relay.control import Cancel, Decide, Rename, RollBack
 from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
 from changeover.relay.ports import Clock, Log
 from changeover.relay.stream import Recorded
+
+LONGEST_TITLE = 200
 
 
 class Overseer(ABC):
@@ -46,7 +48,7 @@ class Overseer(ABC):
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
         """The requests that await a person's decision: of a conversation and its delegates, or of the whole team."""
-        check_id(conversation=conversation)
+        check_id(conversation=conversation or "")
         found, prefix = await self.log.approvals(self.name), below(conversation or "")
         return [
             each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(prefix)
@@ -74,7 +76,7 @@ class Overseer(ABC):
         check_texts(by=by)
         if isinstance(approval, Ticket):
             raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
-        id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
+        id = approval.id if isinstance(approval, ApprovalRequest) else approval
         check_id(approval=id)
         if split_request(id) is None:
             raise ApprovalError(
@@ -103,10 +105,19 @@ class Overseer(ABC):
 
         Raises IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
         """
-        id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
+        id = handoff.id if isinstance(handoff, HandoffRecord) else handoff
         check_texts(reason=reason, by=by)
         check_id(handoff=id)
         return await self.engine.put(RollBack(id, reason, by))
+
+    async def rename(self, conversation: str, title: str, *, by: str = "") -> None:
+        """Give a conversation another title than the first words of its first message. Raises ConversationNotFound."""
+        check_texts(title=title, by=by)
+        title = " ".join(title.split())
+        if not title or len(title) > LONGEST_TITLE:
+            raise MisconfiguredError(f"a title has 1 to {LONGEST_TITLE} characters, not {len(title)}")
+        check_id(conversation=conversation, title=title, by=by)
+        await self.engine.put(Rename(conversation, title, by))
 
     async def forget(self, conversation: str) -> bool:
         """Remove a conversation with its log, delegates, handoffs and stored contexts; False if there is none.

@@ -229,6 +229,10 @@ class ApprovalError(ChangeoverError):
         super().__init__(message)
 
 
+class TokenRefused(ChangeoverError):
+    """A server does not accept the token of a caller, because it is unknown, has expired or was revoked."""
+
+
 class EngineError(ChangeoverError):
     """The base class of errors of engines and stores; the logs of conversations stay intact."""
 

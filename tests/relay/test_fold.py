@@ -225,7 +225,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retry_of": st.sampled_from(["", "c:3.0"]),
     "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),
     "goto": AGENTS,
-    **dict.fromkeys(("end", "name", "sender_name", "receiver_name"), TEXTS),
+    **dict.fromkeys(("end", "name", "title", "sender_name", "receiver_name"), TEXTS),
     "after_turn": st.booleans(),
     "direction": st.sampled_from(["input", "output"]),
     "verdict": st.sampled_from(["deny", "replace"]),

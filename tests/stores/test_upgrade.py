@@ -18,14 +18,16 @@ from tests.stores.conftest import Opened
 from tests.stores.entries import WORKING, opening, query
 from tests.stores.tickets import taken
 
-NEXT = """
+LATER = f"{int(VERSION) + 1:04}"
+"""The version of the next migration."""
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0004", "0003"
+revision, down_revision = "{LATER}", "{VERSION}"
 
 def upgrade():
-    op.add_column("conversations", sa.Column("title", sa.Text))
+    op.add_column("conversations", sa.Column("mood", sa.Text))
 """
 
 
@@ -36,9 +38,9 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     def become() -> None:
         migrations = tmp_path / "migrations"
         shutil.copytree(upgrade.MIGRATIONS, migrations)
-        (migrations / "versions" / "0004_title.py").write_text(NEXT)
+        (migrations / "versions" / f"{LATER}_mood.py").write_text(NEXT)
         monkeypatch.setattr(upgrade, "MIGRATIONS", migrations)
-        monkeypatch.setattr(upgrade, "VERSION", "0004")
+        monkeypatch.setattr(upgrade, "VERSION", LATER)
 
     return become
 
@@ -101,6 +103,28 @@ async def test_conversations_and_tickets_of_a_store_without_teams_belong_to_the_
     assert (await taken(log, team="sales"), await taken(log, team="default")) == ([], ["t"])
 
 
+async def test_an_older_store_gets_users_titles_and_times_from_its_logs(bare_store: str, opened: Opened):
+    engine = database_of(Store(bare_store)).engine()
+    upgrade.run_migrations(engine, "0003")
+    bodies = {
+        "old": '[{"event":"started"},{"event":"user_spoke","text":"Where is\\n my \\u0000parcel?","user":"ada"}]',
+        "old/3.0": '[{"event":"started","root":"old"},{"event":"user_spoke","text":"look","user":"ada"}]',
+        "bare": '[{"event":"started"},{"event":"cancel_requested"}]',
+    }
+    names = "id, root, parent, status, agent, position, seq, turns, handoffs, tokens, agents, created_at, updated_at"
+    for number, (id, body) in enumerate(bodies.items(), 1):
+        parent = "'old'" if "/" in id else "NULL"
+        values = f"'{id}', '{id.partition('/')[0]}', {parent}, 'completed', '', 2, 2, 0, 0, 0, '', {number}, 9"
+        query(bare_store, f"INSERT INTO conversations (number, {names}) VALUES ({number}, {values})")
+        entry = f"{number}, 0, NULL, 'c', 1, 1, 1, '{body}'"
+        query(bare_store, f"INSERT INTO entries VALUES ({entry})")
+    said = "'old', 4, 0, 5, 'user_message', NULL, NULL, NULL, 7, 'more'"
+    query(bare_store, f"INSERT INTO messages VALUES ({said})")
+    assert upgrade_store(Store(bare_store)) == ("0003", VERSION)
+    rows = query(bare_store, "SELECT id, user_name, title, said_at FROM conversations ORDER BY number")
+    assert rows == [("old", "ada", "Where is my parcel?", 7), ("old/3.0", "", "look", 2), ("bare", "", "", 3)]
+
+
 def test_the_last_migration_is_the_version_of_the_schema():
     names = sorted(path.name for path in (upgrade.MIGRATIONS / "versions").glob("0*.py"))
     assert names[-1].startswith(f"{VERSION}_")
@@ -148,8 +172,8 @@ async def test_an_older_file_is_brought_up_to_date_when_it_is_opened(
     newer_code()
     log = opened(store)
     assert len(await log.read("c")) == 1
-    assert version(store) == "0004"
-    assert query(store, "SELECT id, title FROM conversations") == [("c", None)]
+    assert version(store) == LATER
+    assert query(store, "SELECT id, mood FROM conversations") == [("c", None)]
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(
@@ -159,12 +183,12 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
     await opened(store).close()
     before = layout(store)
     newer_code()
-    broken = upgrade.MIGRATIONS / "versions" / "0004_title.py"
+    broken = upgrade.MIGRATIONS / "versions" / f"{LATER}_mood.py"
     broken.write_text(NEXT + '    op.execute("SELECT * FROM nowhere")\n')
     with pytest.raises(StoreUnavailable, match="nowhere"):
         open_log(Store(store))
     assert layout(store) == before
-    assert version(store) == "0003"
+    assert version(store) == VERSION
 
 
 async def test_an_older_server_is_refused_with_the_command_to_type(
@@ -176,10 +200,10 @@ async def test_an_older_server_is_refused_with_the_command_to_type(
     with pytest.raises(StoreUnavailable) as caught:
         open_log(Store(secret))
     assert "changeover db upgrade --store postgresql://postgres:***@" in str(caught.value)
-    assert version(bare_postgres) == "0003"
-    assert upgrade_store(Store(bare_postgres)) == ("0003", "0004")
+    assert version(bare_postgres) == VERSION
+    assert upgrade_store(Store(bare_postgres)) == (VERSION, LATER)
     await opened(bare_postgres).append(opening(), WORKING)
-    assert upgrade_store(Store(bare_postgres)) == ("0004", "0004")
+    assert upgrade_store(Store(bare_postgres)) == (LATER, LATER)
 
 
 def test_a_newer_store_is_refused(bare_store: str, opened: Opened):

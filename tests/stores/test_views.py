@@ -44,8 +44,8 @@ async def test_conversations_are_listed_newest_first(views: Views):
     found = await views.listed(ConversationRow)
     assert [(row.id, row.root, row.parent, row.status) for row in found] == [
         ("cd", "cd", None, "running"),
-        ("c", "c", None, "completed"),
         ("c/3.1", "c", "c", "running"),
+        ("c", "c", None, "completed"),
     ]
     assert [row.id for row in await views.listed(ConversationRow, roots=True)] == ["cd", "c"]
     assert [row.id for row in await views.listed(ConversationRow, {"status": "running"}, limit=1)] == ["cd"]

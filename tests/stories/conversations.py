@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from changeover import Agent, MessageOnly, Team, handoff
 from changeover.errors import ConversationNotFound, ModelError, UnknownAgentError
 from changeover.messages import Message, User
-from changeover.relay.events import RunStarted, UserSpoke
+from changeover.relay.events import Renamed, RunStarted, UserSpoke
+from changeover.relay.lists import ConversationRow
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.scripts import recites, texts
@@ -237,3 +238,19 @@ async def the_whole_conversation_is_read_in_every_run(stage: Stage) -> None:
         read = texts(request.messages)
         assert read == expected[: len(read)]
     assert [record.conversation for record in await team.history(CONVERSATION)][-1] == CONVERSATION
+
+
+@story
+async def a_conversation_is_named_after_its_first_message_until_somebody_renames_it(stage: Stage) -> None:
+    model = ScriptedModel({"triage": [hands_off("billing", "refund")], "billing": [says("Done."), says("Bye.")]})
+    team = stage.team([Agent("triage"), Agent("billing")], model)
+    await stage.say(team, "I was\ncharged twice", user="ada")
+    row = await team.log.lists.one(ConversationRow, CONVERSATION)
+    assert row is not None
+    assert (row.user, row.title) == ("ada", "I was charged twice") or stage.lives > 1
+    await team.rename(CONVERSATION, "Money  back", by="bob")
+    await stage.say(team, "thanks", user="bob")
+    row = await team.log.lists.one(ConversationRow, CONVERSATION)
+    assert row is not None
+    assert (row.user, row.title, row.status) == ("ada", "Money back", "completed")
+    assert set(await events(team, Renamed)) == {Renamed("Money back", "bob")}

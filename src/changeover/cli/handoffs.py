@@ -62,7 +62,7 @@ def list_handoffs(
         from changeover.relay.lists import HandoffRow
 
         wanted = {name: value for name, value in (("state", state), ("mode", mode)) if value is not None}
-        return await opened.views.listed(HandoffRow, wanted, conversation, limit + 1)
+        return await opened.views.listed(HandoffRow, wanted, conversation, limit=limit + 1)
 
     print_list(
         in_store(store, find),

@@ -51,7 +51,7 @@ def list_tasks(
         from changeover.relay.lists import TaskRow
 
         wanted = {name: value for name, value in (("status", status), ("agent", agent)) if value is not None}
-        return await opened.views.listed(TaskRow, wanted, conversation, limit + 1)
+        return await opened.views.listed(TaskRow, wanted, conversation, limit=limit + 1)
 
     print_list(
         in_store(store, find),

@@ -20,6 +20,7 @@ from changeover.relay.events import (
     Entry,
     Event,
     LimitReached,
+    Renamed,
     RollbackRequested,
     Started,
 )
@@ -154,6 +155,22 @@ class RollBack(Once, Struct, frozen=True, gc=False):
         if (record := handoff_in(state, self.id)) is None:
             raise HandoffNotFound(self.id)
         return record
+
+
+class Rename(Once, Struct, frozen=True, gc=False):
+    """Give a conversation another title. Raises ConversationNotFound."""
+
+    conversation: str
+    title: str
+    by: str = ""
+
+    def step(self, state: State, world: World) -> Append:
+        if not state.position:
+            raise ConversationNotFound(state.id)
+        return Append(input_cause("rename", state.position), [Renamed(self.title, self.by)])
+
+    def outcome(self, state: State, append: Append) -> None:
+        return None
 
 
 class Decide(Struct, frozen=True, gc=False):

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
+import msgspec
 from msgspec import Struct
 
+from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord
 from changeover.relay.events import Entry
 from changeover.relay.tables import Measures, Tried
+from changeover.relay.tokens import Audited
 
 
 class ConversationRow(Struct, frozen=True, kw_only=True):
-    """A conversation; the `turns` and `handoffs` of a root are what its tree spent in the last run."""
+    """A conversation; the `turns` and `handoffs` of a root are what its tree spent in the last run.
+
+    `user` is the user to whom the whole tree belongs: who spoke first, "" if nobody was named. `title` is the beginning
+    of the first message, unless somebody renamed it. `said_at` is the time of the last message.
+    """
 
     id: str
     root: str
@@ -24,6 +32,26 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     agent: str
     turns: int
     handoffs: int
+    created_at: float
+    updated_at: float
+    user: str
+    title: str
+    said_at: float
+
+
+class RunRow(Struct, frozen=True, kw_only=True):
+    """What became of one message, or of one package that code offered; the runs of delegates are parts of it."""
+
+    id: str
+    conversation: str
+    first_agent: str
+    agent: str
+    """The agent that has or had the last of its tasks."""
+    status: str
+    tasks: int
+    """Number of its tasks, without those of delegates."""
+    input: str
+    output: str | None
     created_at: float
     updated_at: float
 
@@ -107,12 +135,128 @@ class ApprovalRow(Struct, frozen=True, kw_only=True):
     roles: list[str]
 
 
-Record = ConversationRow | TaskRow | MessageRow | HandoffRow | ApprovalRow
-R = TypeVar("R", ConversationRow, TaskRow, MessageRow, HandoffRow, ApprovalRow)
+Record = ConversationRow | RunRow | TaskRow | MessageRow | HandoffRow | ApprovalRow | Audited
+R = TypeVar("R", ConversationRow, RunRow, TaskRow, MessageRow, HandoffRow, ApprovalRow, Audited)
 
 PAGE = 200
 """Records that a list has at most, unless the caller says otherwise."""
 EVERYTHING: Mapping[str, str] = MappingProxyType({})
+
+ORDERS: Mapping[type[Record], Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        ConversationRow: {"-said_at": ("said_at", "number"), "-created_at": ("number",)},
+        RunRow: {"-created_at": ("created_at", "conversation", "position")},
+        TaskRow: {"-created_at": ("created_at", "conversation", "position")},
+        MessageRow: {"seq": ("seq", "part", "conversation")},
+        HandoffRow: {"-offered_at": ("offered_at", "id")},
+        ApprovalRow: {"-requested_at": ("requested_at", "id")},
+        Audited: {"-at": ("at", "id")},
+    }
+)
+"""The orders of each kind of record, the default one first, and the columns that make each of them unambiguous; "-"
+means the greatest first. The same name without or with "-" is the reverse order."""
+
+KEYS: Mapping[str, type[int] | type[str]] = MappingProxyType(
+    {"number": int, "position": int, "seq": int, "part": int, "conversation": str, "id": str}
+)
+"""Types of the columns of orders; all others are times."""
+MOST_NUMBER = 2**31
+"""No number of a store is as large."""
+
+
+class Order(Struct, frozen=True):
+    """The order of a list."""
+
+    sort: str
+    """Its name, by which a caller asks for it."""
+    columns: tuple[str, ...]
+    descending: bool
+
+    def cursor(self, key: Sequence[Any]) -> str:
+        """The cursor of the page after the record with this key."""
+        return urlsafe_b64encode(msgspec.json.encode([self.sort, *key])).decode().rstrip("=")
+
+    def key(self, cursor: str) -> tuple[Any, ...]:
+        """The key in a cursor; raises MisconfiguredError if it is not one of this order."""
+        try:
+            sort, *key = msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=list[Any])
+            if sort == self.sort and self._fits(key):
+                return tuple(key)
+        except (ValueError, TypeError):  # no base64, or no JSON
+            pass
+        raise MisconfiguredError(f"cursor={cursor!r} is none of this list; give `next` of the page before")
+
+    def _fits(self, key: list[Any]) -> bool:
+        kinds = [KEYS.get(column, float) for column in self.columns]
+        return len(key) == len(kinds) and all(_is(kind, value) for kind, value in zip(kinds, key, strict=True))
+
+
+def _is(kind: type[Any], value: object) -> bool:
+    match value:
+        case bool() | None:
+            return False
+        case int() if kind is int:
+            return abs(value) < MOST_NUMBER
+        case str():
+            return kind is str and "\0" not in value
+        case _:
+            return isinstance(value, int | float) and kind is float
+
+
+def order_of(kind: type[Record], sort: str = "") -> Order:
+    """The order of this name, by default the first of the kind; raises MisconfiguredError if there is none."""
+    orders = ORDERS[kind]
+    sort = sort or next(iter(orders))
+    reverse = sort[1:] if sort.startswith("-") else f"-{sort}"
+    if (columns := orders.get(sort, orders.get(reverse))) is None:
+        possible = ", ".join(f"{each}, {each.removeprefix('-') if each[0] == '-' else f'-{each}'}" for each in orders)
+        raise MisconfiguredError(f"sort={sort!r} is no order of this list; there are: {possible}")
+    return Order(sort, columns, sort.startswith("-"))
+
+
+FILTERS: Mapping[type[Record], frozenset[str]] = MappingProxyType(
+    {
+        ConversationRow: frozenset(("id", "root", "parent", "status", "agent", "user", "team", "title", "text")),
+        RunRow: frozenset(("id", "conversation", "status", "agent", "first_agent", "user", "team")),
+        TaskRow: frozenset(
+            ("id", "master_id", "parent_id", "conversation", "run_id", "handoff_id", "agent", "status", "user", "team")
+        ),
+        MessageRow: frozenset(("conversation", "task_id", "kind", "agent", "call", "user", "team")),
+        HandoffRow: frozenset(
+            ("id", "conversation", "run_id", "sender", "receiver", "mode", "state", "tool", "user", "team")
+        ),
+        ApprovalRow: frozenset(
+            ("id", "kind", "conversation", "root", "agent", "tool", "receiver", "status", "user", "team")
+        ),
+        Audited: frozenset(("id", "actor", "token", "action", "subject")),
+    }
+)
+"""What each kind of record can be filtered by."""
+
+
+def check_filters(kind: type[Record], wanted: Mapping[str, str]) -> None:
+    """Raise MisconfiguredError if a list of this kind has no such filter."""
+    if unknown := wanted.keys() - FILTERS[kind]:
+        names = ", ".join(sorted(unknown))
+        raise MisconfiguredError(f"this list has no filter {names}; it has: {', '.join(sorted(FILTERS[kind]))}")
+
+
+class Paging(TypedDict, total=False):
+    """Which part of a list is read."""
+
+    limit: int
+    """Records of the page at most; by default PAGE."""
+    sort: str
+    """One of the orders of the kind, or its reverse."""
+    cursor: str | None
+    """`next` of the page before."""
+
+
+class Page(list[R]):
+    """One page of a list."""
+
+    next: str | None = None
+    """The cursor of the next page; None on the last one."""
 
 
 class Lists(Protocol):
@@ -123,13 +267,14 @@ class Lists(Protocol):
         kind: type[R],
         wanted: Mapping[str, str] = EVERYTHING,
         within: str | None = None,
-        limit: int = PAGE,
         roots: bool = False,
-    ) -> list[R]:
-        """The newest records of a kind; messages in the order of their conversation.
+        **paging: Unpack[Paging],
+    ) -> Page[R]:
+        """Records of a kind: the newest first, messages in the order of their conversation.
 
-        `wanted` filters by column, `within` by conversation and all below it; `roots` leaves out the conversations of
-        delegates.
+        `wanted` filters by column; "user" is the one to whom the tree belongs, and "text" looks for a text in the
+        titles and ids of conversations. `within` filters by conversation and all below it; `roots` leaves out the
+        conversations of delegates. Raises MisconfiguredError if a filter, the order or the cursor does not fit.
         """
         ...
 

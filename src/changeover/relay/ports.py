@@ -23,6 +23,7 @@ from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Delta, Deltas, Recorded
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
+from changeover.relay.tokens import Audit, Tokens
 from changeover.routing.experience import Learned
 from changeover.routing.load import Load
 from changeover.routing.registry import Registry
@@ -324,6 +325,16 @@ class Log(Protocol):
     @property
     def experience(self) -> Lessons:
         """Outcomes of tasks for which the router chose the receiver."""
+        ...
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of a server's callers."""
+        ...
+
+    @property
+    def audit(self) -> Audit:
+        """Who changed declarations and tokens."""
         ...
 
     async def forget(self, root: str) -> bool:

@@ -354,6 +354,7 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.RunStarted: _nothing,
     events.RunResumed: _nothing,
     events.Started: _nothing,
+    events.Renamed: _nothing,
     Unreadable: runs.leave,
 }
 """What each event does during a run; a table, because the fold is the hottest path."""

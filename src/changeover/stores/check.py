@@ -23,8 +23,8 @@ from changeover.stores.sql.database import Call, Row
 from changeover.stores.sql.lists import Ask, SqlLists
 from changeover.stores.sql.statements import statements
 
-ALL = 2**31 - 1
-"""No limit: the largest number that PostgreSQL takes as an integer."""
+ALL = 2**31 - 2
+"""No limit: one more, which a page looks for, is the largest number that PostgreSQL takes as an integer."""
 
 COMPARED: dict[str, tuple[type[TaskRow | HandoffRow | MessageRow | ApprovalRow], tuple[str, ...]]] = {
     "tasks": (TaskRow, ("id", "agent", "status")),

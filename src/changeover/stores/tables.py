@@ -157,3 +157,35 @@ class MeasureRow(Struct, frozen=True):
 MEASURES = TableSpec("measures", MeasureRow, keys=2)
 RESETS = TableSpec("unlearned", Unlearned, keys=2, extends="at")
 BREAKERS = TableSpec("breakers", Circuit)
+
+
+class TokenRow(Struct, frozen=True):
+    """A token; its agents and roles are JSON."""
+
+    id: str
+    digest: str
+    user: str
+    role: str
+    agents: str
+    approval_roles: str
+    everything: bool
+    created_at: float
+    expires_at: float | None
+    used_at: float | None
+    revoked_at: float | None
+
+
+class AuditRow(Struct, frozen=True):
+    """A change that somebody made; the detail is JSON."""
+
+    id: str
+    at: float
+    actor: str
+    token: str
+    action: str
+    subject: str
+    detail: str
+
+
+TOKENS = TableSpec("tokens", TokenRow)
+AUDIT = TableSpec("audit", AuditRow)

@@ -27,6 +27,7 @@ from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim, Queue
 from changeover.relay.stream import Deltas
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
+from changeover.relay.tokens import Audit, Tokens
 from changeover.stores.memory.log import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects
@@ -136,6 +137,14 @@ class PassingLog:
     @property
     def measures(self) -> Measures:
         return self._log.measures
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._log.tokens
+
+    @property
+    def audit(self) -> Audit:
+        return self._log.audit
 
     @property
     def experience(self) -> Lessons:

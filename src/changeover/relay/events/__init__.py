@@ -53,6 +53,7 @@ from changeover.relay.events.runs import (
     LimitReached,
     ModelFailed,
     ModelReplied,
+    Renamed,
     RuleFailed,
     RuleFired,
     RunCancelled,
@@ -100,6 +101,7 @@ __all__ = [
     "ModelFailed",
     "ModelReplied",
     "ReceiverChosen",
+    "Renamed",
     "RepairAsked",
     "ResultJudged",
     "RollbackDone",
@@ -184,6 +186,7 @@ Event = (
     | SkillLoaded
     | FollowUpFailed
     | FollowUpDone
+    | Renamed
 )
 """Every event that this version can write."""
 

@@ -34,6 +34,7 @@ from changeover.relay.events import (
     ModelFailed,
     ModelReplied,
     ReceiverChosen,
+    Renamed,
     RepairAsked,
     ResultJudged,
     RollbackDone,
@@ -72,6 +73,12 @@ def _nothing(sheet: Sheet, event: Event | Unreadable) -> None:
 
 def _hear(sheet: Sheet, event: UserSpoke) -> None:
     sheet.heard[sheet.state.position] = event
+    if sheet.start:  # else the row of the conversation begins with this entry
+        sheet.rows["heard_conversations"].append((sheet.at, sheet.id))
+
+
+def _rename(sheet: Sheet, event: Renamed) -> None:
+    sheet.rows["renamed_conversations"].append((event.title, sheet.id))
 
 
 def _begin(sheet: Sheet, event: RunStarted) -> None:
@@ -177,6 +184,7 @@ def _try_again(sheet: Sheet, event: RunResumed) -> None:
 
 PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     Started: _nothing,
+    Renamed: _rename,
     UserSpoke: _hear,
     RunStarted: _begin,
     ModelReplied: _reply,

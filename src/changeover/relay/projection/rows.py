@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from changeover.facts import State as HandoffState
 from changeover.ids import handoff_id, task_id
-from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered
+from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered, UserSpoke
 from changeover.relay.fold.approvals import request_of
 from changeover.relay.run import Task
-from changeover.relay.sanitize import whole
+from changeover.relay.sanitize import text_of, whole
 
 if TYPE_CHECKING:
     from changeover.relay.ports import Spending
@@ -38,6 +38,8 @@ Name = Literal[
     "new_conversations",
     "moved_conversations",
     "changed_conversations",
+    "heard_conversations",
+    "renamed_conversations",
     "entries",
     "tasks",
     "moved_tasks",
@@ -66,10 +68,12 @@ TALLY = ("turns", "handoffs", "tokens", "cost", "agents")
 FIELDS: dict[Name, tuple[str, ...]] = {
     "new_conversations": (
         *("number", "id", "root", "parent", "status", "agent", "owner", "due", "position", "seq", *TALLY),
-        *("created_at", "updated_at", "team"),
+        *("created_at", "updated_at", "team", "user_name", "title", "said_at"),
     ),
     "moved_conversations": ("agent", "position", "seq", *TALLY, "updated_at", "number"),
     "changed_conversations": (*("status", "agent", "owner", "due", "position", "seq", *TALLY, "updated_at", "number"),),
+    "heard_conversations": ("said_at", "id"),
+    "renamed_conversations": ("title", "id"),
     "entries": ("conversation", "position", "root", "cause", "at", "seq", "schema", "body"),
     "tasks": (
         *("conversation", "position", "id", "master_id", "parent_id", "run_id", "handoff_id", "agent", "status"),
@@ -112,6 +116,41 @@ SEQ = FIELDS["messages"].index("seq")
 _ORDER = {name: place for place, name in enumerate(FIELDS)}
 
 
+class Opening(NamedTuple):
+    """What the row of a conversation says of its beginning."""
+
+    root: str
+    parent: str | None
+    team: str
+    user: str
+    """The user to whom a root belongs; empty for a delegate's conversation, which belongs to its root's."""
+    title: str
+    at: float
+
+
+def opening_of(entry: Entry) -> Opening:
+    """The beginning of a conversation, by its first entry."""
+    began, spoken = entry.opening, entry.events[1] if len(entry.events) > 1 else None
+    user, title = (spoken.user, title_of(spoken.text)) if isinstance(spoken, UserSpoke) else ("", "")
+    return Opening(entry.root, began.parent or None, began.team, "" if began.parent else text_of(user), title, entry.at)
+
+
+TITLE = 80
+"""Characters of a title that is made from a message, at most."""
+
+
+def title_of(message: str) -> str:
+    """The first words of a message, on one line."""
+    begin = message[: 4 * TITLE]
+    if not begin.isprintable():
+        begin = "".join(letter if letter.isprintable() else " " for letter in begin)
+    words = " ".join(begin.split())
+    if len(words) <= TITLE:
+        return text_of(words)
+    cut = words[: TITLE - 1]
+    return text_of(f"{cut.rpartition(' ')[0] or cut}…")
+
+
 class Rows(defaultdict[Name, list[Row]]):
     """Rows by the name of their statement, bound in the order of FIELDS."""
 
@@ -142,6 +181,14 @@ class Rows(defaultdict[Name, list[Row]]):
         if self._behind is not None:
             rows._behind = self._behind.storable()
         return rows
+
+    def add_conversation(
+        self, number: int, id: str, opening: Opening, now: tuple[tuple[Any, ...], tuple[Any, ...], float]
+    ) -> None:
+        """Add a conversation; `now` is its status with agent, owner and due time, its counters, and the time."""
+        (status, counters, at), began = now, opening.at
+        names, whose = (number, id, opening.root, opening.parent), (opening.team, opening.user, opening.title, began)
+        self["new_conversations"].append((*names, *status, *counters, began, at, *whose))
 
     def add_task(self, where: tuple[str, str, str | None, float], task: Task, context: str, output: str | None) -> None:
         """Add a task of this conversation and root, below this parent, that began at this time."""

@@ -16,7 +16,7 @@ from changeover.relay.events import Entry
 from changeover.relay.ports import Spending
 from changeover.relay.projection.admission import UNSPENT, Tally
 from changeover.relay.projection.projection import rows_of
-from changeover.relay.projection.rows import Rows
+from changeover.relay.projection.rows import Rows, opening_of
 from changeover.relay.result import head_of
 from changeover.relay.state import State
 from changeover.relay.tables import Tried
@@ -32,7 +32,7 @@ ME, ALWAYS = "memory", 1e12
 """The only process that works on a log in memory, and how long its lease holds."""
 TABLES = (
     *(schema.conversations, schema.processes, schema.tasks, schema.messages, schema.handoffs, schema.approvals),
-    *(schema.ledgers, schema.refusals, schema.trials, schema.breaker_openings),
+    *(schema.ledgers, schema.refusals, schema.trials, schema.breaker_openings, schema.audit),
 )
 
 
@@ -49,6 +49,8 @@ class Snapshot(NamedTuple):
     """What the tree of each root spent."""
     left: frozenset[str] = frozenset()
     """Those of the running conversations whose engine was closed."""
+    audited: Sequence[Row] = ()
+    """What the audit holds."""
 
 
 class MemoryLists(SqlLists):
@@ -83,33 +85,36 @@ def projected(snapshot: Snapshot) -> SqliteSession:
     session = SqliteSession(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
     session.run([(sql, ()) for sql in _ddl()])
     states: dict[str, State] = {}
-    conversations = Rows()
     for tree in snapshot.trees:
         for entry in tree:
-            state = states.setdefault(entry.conversation, State(entry.conversation))
             rows = Rows()
+            if (state := states.get(entry.conversation)) is None:
+                state = states[entry.conversation] = State(entry.conversation)
+                rows.add_conversation(len(states), state.id, opening_of(entry), (BEGINNING, (0, 0, *UNSPENT), entry.at))
             rows.take(rows_of(state, entry), entry.seq)
             _write(session, rows)
-        _add_conversations(conversations, tree, states, snapshot)
+    rest = Rows()
+    for number, state in enumerate(states.values(), 1):
+        rest["changed_conversations"].append((*_standing(state, snapshot), state.at, number))
     for entry, spent in snapshot.spent:
         for each in spent:
-            conversations.add_spending(entry, each)
-    _write(session, conversations, [(statements(DIALECT).breakers.opened.sql, snapshot.opened)])
-    session.run([statements(DIALECT).lease.register(id=ME, epoch=1, lease=ALWAYS, host="", pid=0)])
+            rest.add_spending(entry, each)
+    sql = statements(DIALECT)
+    _write(session, rest, [(sql.breakers.opened.sql, snapshot.opened), (sql.audit.put.sql, snapshot.audited)])
+    session.run([sql.lease.register(id=ME, epoch=1, lease=ALWAYS, host="", pid=0)])
     return session
 
 
-def _add_conversations(rows: Rows, tree: list[Entry], states: dict[str, State], snapshot: Snapshot) -> None:
-    times: dict[str, tuple[float, float]] = {}
-    for entry in tree:
-        times[entry.conversation] = (times.get(entry.conversation, (entry.at, 0.0))[0], entry.at)
-    for id, (created, updated) in times.items():
-        state, number = states[id], len(rows["new_conversations"]) + 1
-        head = head_of(state, id in snapshot.running)
-        owner = None if id in snapshot.left else f"{ME}/1"
-        where = (number, id, state.root, state.parent or None, head.status, state.agent, owner, None)
-        tally = snapshot.tallies.get(id, UNSPENT)
-        rows["new_conversations"].append((*where, state.position, state.seq, *tally, created, updated, state.team))
+BEGINNING = ("running", "", None, None)
+"""Status, agent, owner and due time of a conversation at its first entry."""
+
+
+def _standing(state: State, snapshot: Snapshot) -> Row:
+    """A conversation as it is now, without its times."""
+    head = head_of(state, state.id in snapshot.running)
+    owner = None if state.id in snapshot.left else f"{ME}/1"
+    tally = snapshot.tallies.get(state.id, UNSPENT)
+    return (head.status, state.agent, owner, None, state.position, state.seq, *tally)
 
 
 @cache

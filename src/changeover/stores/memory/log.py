@@ -9,6 +9,8 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
 from changeover.ids import below
@@ -25,7 +27,17 @@ from changeover.stores.memory.experience import MemoryLessons
 from changeover.stores.memory.queue import MemoryQueue
 from changeover.stores.memory.table import MemoryTable
 from changeover.stores.memory.trials import MemoryTrials, Tree
-from changeover.stores.tables import AGENTS, CONTEXTS, MEASURES, MeasureRow, StoredAgents, StoredContexts
+from changeover.stores.tables import (
+    AGENTS,
+    AUDIT,
+    CONTEXTS,
+    MEASURES,
+    TOKENS,
+    MeasureRow,
+    StoredAgents,
+    StoredContexts,
+)
+from changeover.stores.tokens import StoredAudit, StoredTokens
 
 if TYPE_CHECKING:
     from changeover.relay.projection.rows import Rows
@@ -63,6 +75,9 @@ class MemoryLog:
         self._measures = MemoryTable(MEASURES, self._lock)
         self._breakers = MemoryBreakers(self._lock)
         self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
+        self._audited = MemoryTable(AUDIT, self._lock)
+        self.audit = StoredAudit(self._audited, now)
+        self.tokens = StoredTokens(MemoryTable(TOKENS, self._lock), self.audit, now)
         self.deltas = LocalDeltas()
         self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
         self._declared = MemoryDeclarations(self._lock, now)
@@ -238,6 +253,7 @@ class MemoryLog:
                 frozenset(self._running),
                 dict(self._tallies),
                 frozenset(self._left),
+                [astuple(row) for row in self._audited.rows()],
             )
 
     def _cost(self, conversation: str) -> float | None:

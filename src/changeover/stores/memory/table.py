@@ -30,8 +30,7 @@ class MemoryTable(Generic[R]):
 
     async def all(self) -> list[R]:
         with self._lock:
-            rows = {key: row for rows in self._rows.values() for key, row in rows.items()}
-        return [row for _, row in sorted(rows.items(), key=lambda each: each[0])]
+            return self.rows()
 
     async def version(self) -> int:
         with self._lock:
@@ -48,6 +47,11 @@ class MemoryTable(Generic[R]):
         before = rows.get(key)
         after = row if before is None else replace(before, **self._changes(before, row, columns))
         rows[key] = replace(after, **self._stamps(before))
+
+    def rows(self) -> list[R]:
+        """The same as `all`. The caller holds the lock."""
+        rows = {key: row for rows in self._rows.values() for key, row in rows.items()}
+        return [row for _, row in sorted(rows.items(), key=lambda each: each[0])]
 
     def starting(self, first: str) -> list[R]:
         """The rows whose key begins with this value. The caller holds the lock."""

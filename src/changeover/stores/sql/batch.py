@@ -9,7 +9,7 @@ from typing import Any
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.relay.declarations import EditionMoved
 from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
-from changeover.relay.projection.rows import Rows
+from changeover.relay.projection.rows import Rows, opening_of
 from changeover.stores.sql.breakers import LockedBoard
 from changeover.stores.sql.database import Round, Row, Session, Write
 from changeover.stores.sql.jobs import Append, Job, Own, Release
@@ -103,7 +103,7 @@ class Batch:
         elif refusal := append.error or self._refusal(append, place, root, before):
             append.error = refusal
         else:
-            place = place or self._open(append)
+            place = place or self._places.open(append.conversation, opening_of(append.entry))
             self._record(append, place, root or place)
 
     def _refusal(
@@ -171,10 +171,6 @@ class Batch:
         if root is not place and head.status in ENDED and root.owner != self._me and root.status not in ENDED:
             # The root waits, or another process works on it: should that process die, recovery finds the root.
             root.change(root.status, root.owner, entry.at)
-
-    def _open(self, append: Append) -> Place:
-        entry, opening = append.entry, append.entry.opening
-        return self._places.open(entry.conversation, (entry.root, opening.parent or None, opening.team, entry.at))
 
     def _own(self, own: Own) -> None:
         """A conversation that does not exist can be owned; one that has ended has no owner."""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from changeover.relay.projection.admission import UNSPENT, Tally
-from changeover.relay.projection.rows import Rows
+from changeover.relay.projection.rows import Opening, Rows
 from changeover.stores.sql.database import Round, Row
 from changeover.stores.sql.jobs import Append, Job
 from changeover.stores.sql.statements import Statements
@@ -31,8 +31,8 @@ class Place(Struct, gc=False):
     at: float
     tally: Tally = UNSPENT
     """What the tree spent, if it is a root."""
-    opened: tuple[str, str | None, str, float] | None = None
-    """Root, parent, team and time of a conversation that this transaction opens."""
+    opened: Opening | None = None
+    """The beginning of a conversation that this transaction opens."""
     changed: bool = False
 
     def change(self, status: str, owner: str | None, due: float | None) -> None:
@@ -43,17 +43,15 @@ class Place(Struct, gc=False):
     def write(self, rows: Rows) -> None:
         """Add the row to those that are written."""
         counters = (self.position, self.seq, *self.tally)
-        if self.opened:
-            root, parent, team, at = self.opened
-            names, status = (self.number, self.id, root, parent), (self.status, self.agent, self.owner, self.due)
-            rows["new_conversations"].append((*names, *status, *counters, at, self.at, team))
-            self.opened, self.changed = None, False
-        elif self.changed:
-            status = (self.status, self.agent, self.owner, self.due)
-            rows["changed_conversations"].append((*status, *counters, self.at, self.number))
-            self.changed = False
-        else:
+        if not (self.opened or self.changed):
             rows["moved_conversations"].append((self.agent, *counters, self.at, self.number))
+            return
+        status = (self.status, self.agent, self.owner, self.due)
+        if self.opened:
+            rows.add_conversation(self.number, self.id, self.opened, (status, counters, self.at))
+        else:
+            rows["changed_conversations"].append((*status, *counters, self.at, self.number))
+        self.opened, self.changed = None, False
 
 
 class Places:
@@ -78,11 +76,11 @@ class Places:
         else:
             self._read(asked, jobs)
 
-    def open(self, conversation: str, opened: tuple[str, str | None, str, float]) -> Place:
+    def open(self, conversation: str, opened: Opening) -> Place:
         """The row of a conversation that begins."""
         number = self._numbers.pop(0) if self._numbers else self._last + 1
         self._last = max(self._last, number)
-        place = Place(number, conversation, 0, 0, "running", "", None, None, opened[-1], opened=opened)
+        place = Place(number, conversation, 0, 0, "running", "", None, None, opened.at, opened=opened)
         self.known[conversation] = place
         return place
 

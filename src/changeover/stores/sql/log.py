@@ -35,6 +35,7 @@ from changeover.stores.sql.table import SqlTable
 from changeover.stores.sql.trials import SqlTrials
 from changeover.stores.sql.writer import Writer
 from changeover.stores.tables import StoredAgents, StoredContexts
+from changeover.stores.tokens import StoredAudit, StoredTokens
 from changeover.stores.upgrade import make_current
 
 
@@ -96,6 +97,8 @@ class SqlLog:
         self.measures = self.lists.measures
         self.experience = SqlLessons(self._sql.lessons, store, SqlTable(self._sql.resets, store))
         self.trials = SqlTrials(self._sql.trials, store)
+        self.audit = StoredAudit(SqlTable(self._sql.audit, store))
+        self.tokens = StoredTokens(SqlTable(self._sql.tokens, store), self.audit)
         self.declarations = StoredDeclarations(SqlDeclarations(self._sql.declarations, store))
         self._erasure = Erasure(self._sql)
         # Also if it is never closed: at the end of the process, or when its last user drops it.

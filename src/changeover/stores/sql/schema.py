@@ -27,9 +27,9 @@ from sqlalchemy.types import TypeEngine
 
 from changeover.ids import DEFAULT_TEAM
 from changeover.relay.declarations import KINDS, STANDINGS, TOOL_TYPES
-from changeover.stores.tables import AGENTS, BREAKERS, CONTEXTS, MEASURES, RESETS, TableSpec
+from changeover.stores.tables import AGENTS, AUDIT, BREAKERS, CONTEXTS, MEASURES, RESETS, TOKENS, TableSpec
 
-VERSION = "0003"
+VERSION = "0004"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
@@ -57,9 +57,14 @@ def _time(name: str) -> Column[float]:
     return Column(name, Double, nullable=False)
 
 
+def _added(name: str, kind: type[TypeEngine[Any]], default: str) -> Column[Any]:
+    """A column that a migration added; the rows of older versions get this value."""
+    return Column(name, kind, nullable=False, server_default=default)
+
+
 def _team() -> Column[str]:
     """The name of a team; rows of versions without names belong to the default one."""
-    return Column("team", Text, nullable=False, server_default=DEFAULT_TEAM)
+    return _added("team", Text, DEFAULT_TEAM)
 
 
 def _declared(spec: TableSpec[Any]) -> Table:
@@ -94,12 +99,26 @@ conversations = Table(
     _time("created_at"),
     _time("updated_at"),
     _team(),
+    _added("user_name", Text, ""),
+    _added("title", Text, ""),
+    _added("said_at", Double, "0"),
     UniqueConstraint("id", name="conversations_id"),
 )
 """Conversations: `position` is the end of the log, `due` the time at which one without an owner has to be taken up.
 On the row of a root, `seq` is the last one of its tree, and `turns` to `agents` are what the tree of its run has spent,
-once it has delegates; a cost of NULL is unknown."""
+once it has delegates; a cost of NULL is unknown. `user_name` is the user to whom a root belongs; `said_at` is the time
+of the last message, by which lists are ordered: unlike `updated_at` it does not change with every append."""
 
+Index("conversations_said", conversations.c.said_at, conversations.c.number)
+_owned = column("user_name") != literal_column("''")
+_by_user = (conversations.c.user_name, conversations.c.said_at, conversations.c.number)
+Index("conversations_user", *_by_user, sqlite_where=_owned, postgresql_where=_owned)
+# Few: a conversation that runs and completes is never among them.
+_halted = text("status <> 'running' AND status <> 'completed'")
+_by_status = (conversations.c.status, conversations.c.said_at, conversations.c.number)
+Index("conversations_halted", *_by_status, sqlite_where=_halted, postgresql_where=_halted)
+_delegated = column("parent").is_not(None)
+Index("conversations_tree", conversations.c.root, sqlite_where=_delegated, postgresql_where=_delegated)
 _running = column("status") == literal_column("'running'")
 Index("conversations_running", conversations.c.owner, sqlite_where=_running, postgresql_where=_running)
 _timed = column("due").is_not(None)
@@ -155,6 +174,9 @@ tasks = Table(
     Column("output", Text),
 )
 """One agent's part of a run per row: pending, running, waiting, completed, failed or cancelled."""
+
+# With the key: the cursor of a page is the last time and key.
+Index("tasks_created", tasks.c.created_at, tasks.c.conversation, tasks.c.position)
 
 messages = Table(
     "messages",
@@ -291,6 +313,7 @@ approvals = Table(
 
 _pending = column("status") == literal_column("'pending'")
 # By conversation: a withdrawal finds those of one conversation; a list reads them all.
+Index("approvals_requested", approvals.c.requested_at, approvals.c.id)
 Index("approvals_pending", approvals.c.conversation, sqlite_where=_pending, postgresql_where=_pending)
 
 tickets = Table(
@@ -346,6 +369,14 @@ breaker_openings = Table(
 agents = _declared(AGENTS)
 """Changes to agents beside their declarations: a profile as JSON, NULL if as declared. `version` counts the changes of
 the row, which is never deleted."""
+
+tokens = _declared(TOKENS)
+"""Tokens of the server's callers; of each secret only a digest is stored."""
+
+audit = _declared(AUDIT)
+"""Who changed declarations and tokens; rows are only added."""
+
+Index("audit_at", audit.c.at, audit.c.id)
 
 
 def _among(column: str, values: Sequence[str], table: str) -> CheckConstraint:

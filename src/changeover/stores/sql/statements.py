@@ -31,7 +31,7 @@ from changeover.stores.sql.schema import (
 from changeover.stores.sql.table import TableStatements
 from changeover.stores.sql.tickets import QueueStatements
 from changeover.stores.sql.trials import TrialStatements
-from changeover.stores.tables import AGENTS, CONTEXTS, RESETS
+from changeover.stores.tables import AGENTS, AUDIT, CONTEXTS, RESETS, TOKENS
 
 conversation_columns, entry_columns, f = conversations.c, entries.c, forgotten.c
 
@@ -154,6 +154,8 @@ def writes(say: Compiler) -> dict[Name, Statement]:
         "new_conversations": say(say.insert(conversations, number=bind("number"))),
         "moved_conversations": say(_update(conversations, FIELDS["moved_conversations"])),
         "changed_conversations": say(_update(conversations, FIELDS["changed_conversations"])),
+        "heard_conversations": say(_update(conversations, FIELDS["heard_conversations"])),
+        "renamed_conversations": say(_update(conversations, FIELDS["renamed_conversations"])),
         "entries": say(say.insert(entries)),
         "tasks": say(say.insert(tasks)),
         "moved_tasks": say(_update(tasks, FIELDS["moved_tasks"], keys=2)),
@@ -191,6 +193,7 @@ class Statements:
         self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
         self.trials, self.declarations = TrialStatements(say), DeclarationStatements(say)
         self.lessons = LessonStatements(say)
+        self.tokens, self.audit = TableStatements(TOKENS, say), TableStatements(AUDIT, say)
 
 
 @cache

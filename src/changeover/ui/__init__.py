@@ -1,0 +1,1 @@
+"""The web UI: page shells, icons, styles and scripts. Its pages read and write only through the public API."""

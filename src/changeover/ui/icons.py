@@ -1,0 +1,55 @@
+"""Icons: the Lucide icons that the pages use, as one SVG sprite."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from lucide.jinja import lucide
+
+ICONS = (
+    "arrow-right-left",
+    "arrow-up",
+    "ban",
+    "brain",
+    "check",
+    "chevron-right",
+    "circle-check",
+    "circle-x",
+    "file",
+    "hourglass",
+    "inbox",
+    "keyboard",
+    "loader",
+    "lock",
+    "log-out",
+    "menu",
+    "messages-square",
+    "moon",
+    "panel-right",
+    "paperclip",
+    "pencil",
+    "play",
+    "plus",
+    "rotate-ccw",
+    "search",
+    "shield-check",
+    "split",
+    "square",
+    "terminal",
+    "triangle-alert",
+    "undo-2",
+    "user-round",
+    "workflow",
+    "wrench",
+    "x",
+)
+"""Every icon that a page names; a test compares them with the pages."""
+_OUTER = re.compile(r"^<svg[^>]*>|</svg>$|\n\s*")
+
+
+@cache
+def sprite() -> str:
+    """The sprite: a page draws an icon with `<use href="…/icons.svg#name">`."""
+    symbols = (f'<symbol id="{name}" viewBox="0 0 24 24">{_OUTER.sub("", lucide(name))}</symbol>' for name in ICONS)
+    return f'<svg xmlns="http://www.w3.org/2000/svg">{"".join(symbols)}</svg>'

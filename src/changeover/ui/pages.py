@@ -1,0 +1,97 @@
+"""Pages: the HTML shell of each page, and the static files behind it.
+
+A shell holds no data: its script asks the API, so a shell needs no token, and what a person sees follows the role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from fastapi.templating import Jinja2Templates
+
+from changeover.ui.icons import sprite
+
+HERE = Path(__file__).parent
+
+
+class Page(NamedTuple):
+    """A page in the sidebar."""
+
+    name: str
+    label: str
+    icon: str
+    group: str = ""
+    """The heading above it in the sidebar; the daily pages have none."""
+    item: bool = False
+    """True if `/<name>/<id>` is a page of its own."""
+
+
+PAGES = (
+    Page("chat", "Chat", "messages-square", item=True),
+    Page("runs", "Runs", "workflow"),
+    Page("approvals", "Approvals", "inbox", item=True),
+)
+"""The pages in the order of the sidebar; each has a template and a script of its name."""
+CACHE = {"Cache-Control": "no-cache"}
+"""A browser keeps a file and asks whether it has changed."""
+
+
+class Assets(StaticFiles):
+    """The styles and scripts of the pages."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        response = super().file_response(*args, **options)
+        response.headers.update(CACHE)
+        return response
+
+
+TEMPLATES = Jinja2Templates(HERE / "templates")
+TEMPLATES.env.trim_blocks = TEMPLATES.env.lstrip_blocks = True
+router = APIRouter(include_in_schema=False)
+
+
+def mount_ui(app: FastAPI) -> None:
+    """Serve the pages at the root of `app`, beside its API."""
+    app.include_router(router)
+    app.mount("/static", Assets(directory=HERE / "static"), name="static")
+
+
+def _shell(name: str, title: str) -> Callable[[Request], Response]:
+    """The route of a page."""
+
+    def show(request: Request) -> Response:
+        known = {"page": name, "title": title, "pages": PAGES, "version": version("changeover"), "root": _root(request)}
+        return TEMPLATES.TemplateResponse(request, f"{name}.html", known)
+
+    return show
+
+
+for each in PAGES:
+    paths = [f"/{each.name}", f"/{each.name}/{{id:path}}"] if each.item else [f"/{each.name}"]
+    for path in paths:
+        router.add_api_route(path, _shell(each.name, each.label), methods=["GET"])
+router.add_api_route("/sign-in", _shell("signin", "Sign in"), methods=["GET"])
+
+
+@router.get("/")
+def start(request: Request) -> Response:
+    """The first page."""
+    return RedirectResponse(f"{_root(request)}/chat")
+
+
+@router.get("/icons.svg")
+def icons() -> Response:
+    """The icons of all pages."""
+    return Response(sprite(), media_type="image/svg+xml", headers=CACHE)
+
+
+def _root(request: Request) -> str:
+    """The prefix under which the server is mounted, without a slash at its end."""
+    root: str = request.scope.get("root_path", "")
+    return root.rstrip("/")

@@ -1,0 +1,40 @@
+// The rail: who of the team works now, and the context variables with what the current agent changed.
+import { contextOf } from "../events.js";
+import { byId, h, root } from "../dom.js";
+import { plural, value } from "../format.js";
+import { inPath } from "../api.js";
+import { avatar, hueOf, named } from "../team.js";
+
+const BUSY = ["running", "waiting"];
+
+function workOf(tree) {
+  const working = new Map();
+  for (const each of tree.values()) {
+    if (each.depth && BUSY.includes(each.status)) working.set(each.agent, (working.get(each.agent) ?? 0) + 1);
+  }
+  return working;
+}
+
+function member({ id, description }, active, count) {
+  const word = active ? "active" : count > 1 ? `working, ${count}` : count ? "working" : "";
+  return h("li", { class: `${hueOf(id)} ${active ? "on" : ""}` }, avatar(id), h("span", { class: "n" }, named(id)), word && h("span", { class: "st" }, h("i", { class: "dot" }), word), description && h("span", { class: "r" }, description));
+}
+
+const row = ({ name, value: given, change, was, agent }) =>
+  h("tr", { class: change, title: agent ? `set by ${agent}` : undefined }, h("th", { scope: "row" }, change === "new" && [h("span", { "aria-hidden": "true" }, "+ "), h("span", { class: "vh" }, "new ")], h("bdi", {}, name)), h("td", {}, was !== undefined && h("s", {}, value(was)), h("bdi", {}, value(given))));
+
+export function showRail(agents, tree, conversation) {
+  const first = tree.values().next().value;
+  const working = workOf(tree);
+  const shown = JSON.stringify([first?.agent, [...working], first?.variables, agents.length]);
+  const [team, context] = [byId("team"), byId("context")];
+  if (team.dataset.shown === shown) return;
+  team.dataset.shown = shown;
+  team.replaceChildren(...agents.map((each) => member(each, each.id === first?.agent, working.get(each.id) ?? 0)));
+  const rows = first ? contextOf(first) : [];
+  byId("known").textContent = rows.length ? String(rows.length) : "";
+  context.replaceChildren(rows.length ? h("table", {}, h("caption", { class: "vh" }, plural(rows.length, "variable")), h("tbody", {}, rows.map(row))) : h("p", { class: "meta" }, "Variables that travel with handoffs appear here."));
+  const run = byId("run");
+  run.hidden = !conversation;
+  if (conversation) run.href = `${root}/runs/${inPath(conversation)}`;
+}
