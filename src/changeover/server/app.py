@@ -25,6 +25,7 @@ from changeover.server.resources.watches import Watches
 from changeover.server.settings import API, Settings
 from changeover.server.wire import SCHEMAS
 from changeover.team import Team
+from changeover.ui.pages import mount_ui
 
 ABOUT = """Agents hand work to one another. Times are seconds since the epoch; ids of delegates contain slashes.
 
@@ -63,6 +64,7 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
     app.state.live, app.state.watches = Live(lambda: team.log, outcome_in), Watches(team)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
+    mount_ui(app)
     _describe(app)
     return app
 
