@@ -138,7 +138,9 @@ def _run(team: Team, settings: Settings, store: str, where: dict[str, Any]) -> N
                     signal.signal(each, handler)
 
         async def shutdown(self, sockets: Any = None) -> None:
-            app.state.live.stop()
+            for each in self.servers:
+                each.close()
+            await app.state.live.stop(1.0)
             await super().shutdown(sockets)
 
         async def startup(self, sockets: Any = None) -> None:
