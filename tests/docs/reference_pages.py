@@ -199,7 +199,9 @@ def _event(found: griffe.Class) -> Iterator[str]:
 
 
 def _meaning(found: griffe.Class, name: str) -> str:
-    return _escaped(_doc(found[name])) or COMMON[name]
+    meaning = _escaped(_doc(found[name])) or COMMON.get(name)
+    assert meaning, f"{found.name}.{name} needs a docstring: the reference explains every field of an event"
+    return meaning
 
 
 def _kind(field: griffe.Attribute) -> str:
