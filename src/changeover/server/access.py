@@ -53,9 +53,14 @@ class Caller(Struct, frozen=True, kw_only=True):
             needed, has = role.name.lower(), self.role.name.lower()
             raise Problem(403, f"this needs the role {needed}; the token has the role {has}", kind="forbidden")
 
+    @property
+    def sees_all(self) -> bool:
+        """True if this caller may see the conversations of all users."""
+        return self.everything or self.role >= Role.APPROVER
+
     def sees(self, owner: str) -> bool:
         """True if this caller may see a conversation of this user."""
-        return self.everything or self.role >= Role.APPROVER or owner == self.user
+        return self.sees_all or owner == self.user
 
 
 OWNER = Caller(user="", role=Role.ADMIN, everything=True)
@@ -187,5 +192,7 @@ ROUTES: dict[str, Role] = {
     "POST /breakers/{id}/force": Role.OPERATOR,
     "POST /breakers/{id}/reset": Role.OPERATOR,
     "GET /metrics": Role.VIEWER,
+    # calls of the command line, each of which has a role of its own
+    "POST /store/{call}": Role.VIEWER,
 }
 """The role that each route needs, in the order in which paths are matched; a route that is not here cannot be made."""

@@ -8,9 +8,10 @@ from changeover.server.resources import (
     handoffs,
     runs,
     service,
+    store,
     tasks,
     tickets,
 )
 
-MODULES = (service, runs, conversations, tasks, handoffs, tickets, approvals, agents, drawings)
+MODULES = (service, runs, conversations, tasks, handoffs, tickets, approvals, agents, drawings, store)
 RESOURCES = [each.resource for each in MODULES]
