@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import product
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import SLUG, Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
+from changeover.documents.tool_modules import module_faults
 from changeover.engines.clock import CheckedClock, SystemClock
 from changeover.errors import MisconfiguredError
 from changeover.guards.breaker import CircuitBreaker, breaker_among
@@ -71,6 +73,7 @@ class Declared:
     experiments: Sequence[Experiment] = ()
     model_retries: int = 2
     tool_retries: int = 0
+    tool_modules: Sequence[str | ModuleType] = ()
 
 
 logger = logging.getLogger("changeover.team")
@@ -148,11 +151,13 @@ def _faults(declared: Declared) -> list[str]:
         *_retry_faults(model_retries=declared.model_retries, tool_retries=declared.tool_retries),
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
+        *module_faults(declared.tool_modules),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
         *hook_timeout_faults(declared.hook_timeout),
         *_store_faults(declared.store),
         *_engine_faults(declared.engine),
+        *_clock_faults(declared.clock),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
         *(f"the team {fault}" for fault in arity_faults("ask", declared.ask, "request")),
     ]
@@ -282,6 +287,12 @@ def _store_faults(store: object) -> tuple[str, ...]:
     except MisconfiguredError as error:
         return error.faults
     return ()
+
+
+def _clock_faults(clock: object) -> list[str]:
+    if clock is None or all(callable(getattr(clock, name, None)) for name in ("now", "sleep_until", "alarm")):
+        return []
+    return [f"clock={clock!r} is no clock; it must have now(), sleep_until() and alarm(), as ManualClock() has"]
 
 
 def _engine_faults(engine: object) -> list[str]:

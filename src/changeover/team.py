@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from dataclasses import replace as redeclare
 from functools import partial
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from msgspec.structs import replace
@@ -47,7 +47,16 @@ from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
 from changeover.routing.verdict import Verdict
 from changeover.stores.memory.log import MemoryLog
-from changeover.ticket import LEASE, TicketClaim, claimed, lease_faults, result_of_ticket, status_of, worker_name
+from changeover.ticket import (
+    LEASE,
+    TicketClaim,
+    claimed,
+    lease_faults,
+    result_of_ticket,
+    status_of,
+    whole_faults,
+    worker_name,
+)
 from changeover.union import Union
 
 if TYPE_CHECKING:
@@ -60,6 +69,7 @@ class Team(Overseer, Generic[T_co]):
     Several teams may share a store: `name` is kept with each conversation, and a team works only on its own.
     `engine` is a function that makes the engine from an `EngineSetup`; by default conversations are performed in this
     process. `model_retries` and `tool_retries` say how often a call that fails is tried again; `tool(retries=…)` wins.
+    `tool_modules` are the modules whose functions declarations in the store may name: data never names other code.
     Raises one MisconfiguredError with all faults of the declarations.
     """
 
@@ -88,6 +98,7 @@ class Team(Overseer, Generic[T_co]):
         experiments: Sequence[Experiment] = (),
         model_retries: int = 2,
         tool_retries: int = 0,
+        tool_modules: Sequence[str | ModuleType] = (),
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -112,6 +123,7 @@ class Team(Overseer, Generic[T_co]):
             experiments=tuple(experiments) if isinstance(experiments, list) else experiments,
             model_retries=model_retries,
             tool_retries=tool_retries,
+            tool_modules=tuple(tool_modules) if isinstance(tool_modules, list) else tool_modules,
         )
         self._set_up(assemble(self._declared))
 
@@ -263,7 +275,7 @@ class Team(Overseer, Generic[T_co]):
         if agent not in (await self._roster_with(agent)).seats:
             raise UnknownAgentError(agent, list(self.roster.seats))
         check_texts(by=by)
-        if faults := [*lease_faults(lease), *([] if limit >= 1 else [f"limit={limit!r} must be 1 or more"])]:
+        if faults := [*lease_faults(lease), *whole_faults(limit=limit)]:
             raise MisconfiguredError(*faults)
         return await claimed(self._engine, self._opened, agent, by or worker_name(), lease, limit)
 
@@ -314,6 +326,7 @@ class Team(Overseer, Generic[T_co]):
 
     async def experiments(self, measure: str = "success") -> list[Verdict]:
         """The verdicts of the team's experiments so far, by success, tokens, cost, seconds, or your own measure."""
+        check_texts(measure=measure)
         return await verdicts(self.log.trials, self._declared.experiments, measure)
 
     @property

@@ -16,6 +16,7 @@ from changeover.agent.specialist import Specialist
 from changeover.agent.team_faults import listed_ways
 from changeover.assembly import Declared, assemble
 from changeover.documents.team_document import TeamDocument, team_of
+from changeover.documents.tool_modules import ToolModules
 from changeover.guards.rules import Rule
 from changeover.relay.declarations import Declaration
 from changeover.relay.ports import World
@@ -80,7 +81,8 @@ class Union:
         sections = {f"{kind}s": _documents(rows, kind) for kind in ("agent", "tool", "skill")}
         settings = _documents(rows, "team").get(self._declared.name, {})
         absent = {f"{kind}s": [each.name for each in rows if _is(each, kind, False)] for kind in ("tool", "skill")}
-        return team_of({**settings, **sections}, SOURCE, beside=beside, absent=absent)
+        modules = ToolModules(self._declared.tool_modules)
+        return team_of({**settings, **sections}, SOURCE, modules, beside, absent)
 
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
         """The settings of the store that code leaves open; a start agent that is gone is not one."""

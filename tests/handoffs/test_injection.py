@@ -25,7 +25,7 @@ from changeover import (
     delegate,
     handoff,
 )
-from changeover.documents import team_document
+from changeover.documents import handoff_document
 from changeover.facts import Handed
 from changeover.handoffs.context import BREAKS, METADATA, briefed
 from changeover.handoffs.strategies import Strategy
@@ -73,7 +73,7 @@ SUMMARY = "a summary"
 
 
 def test_every_strategy_is_tried():
-    assert {type(strategy) for strategy in STRATEGIES.values()} >= set(team_document.STRATEGIES.values())
+    assert {type(strategy) for strategy in STRATEGIES.values()} >= set(handoff_document.STRATEGIES.values())
 
 
 class Played:

@@ -48,11 +48,12 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
     elif start is not None and start not in ids:
         found.append(f"start={start!r} is not in the team; choose one of {_listed(ids)}")
     for member in known:
-        found += [f"agent {member.id!r} {fault}" for fault in _member_faults(member, ids, handoffs)]
+        found += [f"agent {member.id!r} {fault}" for fault in member_faults(member, ids, handoffs)]
     return found
 
 
-def _member_faults(member: Member, ids: list[str], handoffs: bool) -> Iterator[str]:
+def member_faults(member: Member, ids: Sequence[str], handoffs: bool) -> Iterator[str]:
+    """What is wrong with one member of a team with these ids, one text for each fault."""
     if not isinstance(member.id, str) or not SLUG.fullmatch(member.id):
         yield "has an invalid id; use letters, digits, '-' and '_', at most 64"
     if isinstance(member, Function) and not callable(member.fn):
@@ -103,7 +104,7 @@ def _answer_faults(agent: Agent) -> Iterator[str]:
         yield f"has max_concurrency={agent.max_concurrency!r}; give 1 or more, or None for no limit"
 
 
-def _handoff_faults(agent: Agent, ids: list[str]) -> Iterator[str]:
+def _handoff_faults(agent: Agent, ids: Sequence[str]) -> Iterator[str]:
     ways = listed_ways(agent)
     if ways is None:
         if agent.handoffs is not AUTO:
@@ -128,7 +129,7 @@ def listed_ways(agent: Agent) -> Sequence[str | Handoff | Delegate] | None:
     return ways if isinstance(ways, Sequence) and not isinstance(ways, str) else None
 
 
-def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
+def _declared_faults(way: Handoff, ids: Sequence[str]) -> Iterator[str]:
     yield from variable_faults(way.variables)
     yield from strategy_faults(way.strategy)
     if way.return_to is not None and way.return_to not in ids:
@@ -138,7 +139,7 @@ def _declared_faults(way: Handoff, ids: list[str]) -> Iterator[str]:
     yield from _common_faults(way, ids)
 
 
-def _delegate_faults(way: Delegate, ids: list[str]) -> Iterator[str]:
+def _delegate_faults(way: Delegate, ids: Sequence[str]) -> Iterator[str]:
     if not isinstance(way.max_iterations, int) or way.max_iterations < 1:
         yield f"has max_iterations={way.max_iterations!r}; give 1 or more"
     yield from variable_faults(way.variables) or _beside_faults(way.variables)
@@ -156,14 +157,14 @@ def _beside_faults(variables: Variables) -> Iterator[str]:
             yield f"has a variable called {name!r}, which is a parameter of every delegate; give it another name"
 
 
-def _specialist_faults(way: Specialist, ids: list[str]) -> Iterator[str]:
+def _specialist_faults(way: Specialist, ids: Sequence[str]) -> Iterator[str]:
     yield from _delegate_faults(way, ids)
     for other in way.among:
         if other not in ids:
             yield f"chooses among {_unknown(other, ids)}"
 
 
-def _common_faults(way: Handoff | Delegate, ids: list[str]) -> Iterator[str]:
+def _common_faults(way: Handoff | Delegate, ids: Sequence[str]) -> Iterator[str]:
     for option in ("description", "instructions"):
         if not isinstance(value := getattr(way, option), str):
             yield f"has {option}={value!r}; give a text"

@@ -32,24 +32,48 @@ class ToolModules:
         """The function of this name that a listed module defines; raises ImportError."""
         if module not in self._modules:
             listed = ", ".join(self._modules) or "none"
-            raise ImportError(f"{module!r} is not among the modules that documents may name ({listed}): see {VARIABLE}")
-        listed_as = self._modules[module]
-        found = listed_as if isinstance(listed_as, ModuleType) else self._load(module)
-        value = getattr(found, name, None)
-        # Not what the module itself imports: it would open every library to the document.
-        function = value.function if isinstance(value, Tool) else value
-        if name.startswith("_") or not callable(function) or getattr(function, "__module__", "") != found.__name__:
-            raise ImportError(f"{module} defines no function {name!r}; {_defined(found)}")
+            raise ImportError(
+                f"{module!r} is not among the modules that documents may name ({listed}): see tool_modules, {VARIABLE}"
+            )
+        found = self._loaded(module)
+        if (value := defined(found).get(name)) is None:
+            raise ImportError(f"{module} defines no function {name!r}; it has: {', '.join(sorted(defined(found)))}")
         return value
 
+    def path_of(self, value: Any) -> str:
+        """The import path of a function, or of the tool that is made of it; empty if no listed module defines it."""
+        module = getattr(value.function if isinstance(value, Tool) else value, "__module__", "")
+        if module not in self._modules:
+            return ""
+        names = defined(self._loaded(module))
+        exact = [name for name, each in names.items() if each is value]
+        behind = [name for name, each in names.items() if isinstance(each, Tool) and each.function is value]
+        return f"{module}:{(exact or behind)[0]}" if exact or behind else ""
 
-def _defined(module: ModuleType) -> str:
-    """The public functions that a module defines, in words."""
-    own = [
-        name
+    def _loaded(self, module: str) -> ModuleType:
+        listed = self._modules[module]
+        return listed if isinstance(listed, ModuleType) else self._load(module)
+
+
+def defined(module: ModuleType) -> dict[str, Any]:
+    """The public functions, tools and classes that a module defines, by name.
+
+    Not what the module itself imports: that would open every library to the document.
+    """
+    return {
+        name: value
         for name, value in vars(module).items()
-        if not name.startswith("_")
-        and callable(value)
-        and getattr(value.function if isinstance(value, Tool) else value, "__module__", "") == module.__name__
-    ]
-    return f"it has: {', '.join(sorted(own)) or 'none'}"
+        if not name.startswith("_") and _is_own(value.function if isinstance(value, Tool) else value, module)
+    }
+
+
+def _is_own(value: Any, module: ModuleType) -> bool:
+    return callable(value) and getattr(value, "__module__", "") == module.__name__
+
+
+def module_faults(listed: object) -> list[str]:
+    """What is wrong with the declaration `tool_modules=…` of a team."""
+    if isinstance(listed, str) or not isinstance(listed, Sequence):
+        return [f"the team has tool_modules={listed!r}; give a list of modules, or of their names"]
+    wrong = [each for each in listed if not isinstance(each, str | ModuleType) or not each]
+    return [f"the team has {each!r} in tool_modules; give a module, or its name" for each in wrong]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from io import StringIO
 from typing import Any, TypeVar
 
 import yaml
@@ -22,20 +24,28 @@ KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or f
 
 
 class DocumentError(MisconfiguredError):
-    """A document that cannot be read: `source` names it; `line` and `column` count from 1, or are None."""
+    """A document that cannot be read: `source` names it; `line` and `column` count from 1, or are None.
 
-    def __init__(self, source: str, fault: str, mark: yaml.Mark | None = None) -> None:
-        self.source = source
+    A document that is no text has neither: there the `path` says where the fault is, such as "agents.triage.tools[0]".
+    """
+
+    def __init__(self, source: str, fault: str, mark: yaml.Mark | None = None, path: str = "") -> None:
+        self.source, self.path = source, path
         self.line = mark.line + 1 if mark else None
         self.column = mark.column + 1 if mark else None
-        super().__init__(f"{source}, line {self.line}, column {self.column}: {fault}" if mark else f"{source} {fault}")
+        if mark:
+            where = f"{source}, line {self.line}, column {self.column}: "
+        else:
+            where = f"{source}, {path}: " if path else f"{source} "
+        super().__init__(f"{where}{fault}")
 
 
 def joined(errors: Sequence[DocumentError]) -> DocumentError:
-    """One error with all faults of a document, in the order of their lines."""
-    first, *others = sorted(errors, key=lambda error: (error.line or 0, error.column or 0))
-    if others:
-        first.faults = tuple(fault for error in (first, *others) for fault in error.faults)
+    """One error with all faults of a document, in the order of their lines; what was found twice is told once."""
+    ordered = sorted(errors, key=lambda error: (error.line or 0, error.column or 0))
+    first = ordered[0]
+    first.faults = tuple(dict.fromkeys(fault for error in ordered for fault in error.faults))
+    if len(first.faults) > 1:
         first.args = ("\n".join(f"- {fault}" for fault in first.faults),)
     return first
 
@@ -53,15 +63,37 @@ def read_all(readers: Mapping[K, Callable[[], T]], errors: Sequence[DocumentErro
     return found
 
 
+PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads JSON as it is meant: numbers such as 1e-7, and two escapes for one character outside the basic plane."""
+
+    def construct_scalar(self, node: ScalarNode | MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and not value.isascii():
+            return PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), value)
+        return value
+
+
+JSON_FLOAT = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?[eE][+-]?\d+\Z")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", JSON_FLOAT, list("-0123456789"))
+
+
 class YamlValue:
     """One value of a YAML document. Every reader raises DocumentError if the value has another type."""
 
-    def __init__(self, source: str, node: Node, loader: yaml.SafeLoader) -> None:
-        self._source, self._node, self._loader = source, node, loader
+    def __init__(self, source: str, node: Node, loader: yaml.SafeLoader, path: str = "") -> None:
+        self._source, self._node, self._loader, self._path = source, node, loader, path
 
     def error(self, fault: str) -> DocumentError:
-        """An error about this value, with its line and column."""
-        return DocumentError(self._source, fault, self._node.start_mark)
+        """An error about this value, with its line and column, or with its path if the document is no text."""
+        return DocumentError(self._source, fault, self._node.start_mark, self._path)
+
+    def check(self, faults: Iterable[str]) -> None:
+        """Raise one DocumentError about this value if there are faults."""
+        if found := [self.error(fault) for fault in faults]:
+            raise joined(found)
 
     def text(self) -> str:
         return self._scalar(str, "text; put it in quotes if it looks like something else")
@@ -103,13 +135,45 @@ class YamlValue:
         """The values of a list."""
         if not isinstance(self._node, SequenceNode):
             raise self.error(f"expected {expected}, found {self._kind()}")
-        return [self._at(node) for node in self._node.value]
+        return [self._at(node, f"{self._path}[{index}]") for index, node in enumerate(self._node.value)]
+
+    def is_null(self) -> bool:
+        return isinstance(self._node, ScalarNode) and self.raw() is None
 
     def is_mapping(self) -> bool:
         return isinstance(self._node, MappingNode)
 
     def is_list(self) -> bool:
         return isinstance(self._node, SequenceNode)
+
+    def peek(self, key: str) -> Any:
+        """The raw value under this key of a mapping; None if there is none, or this is no mapping."""
+        pairs = self._pairs(self._node) if isinstance(self._node, MappingNode) else []
+        found = [self._at(value) for node, value in pairs if node.value == key]
+        return found[0].raw() if found else None
+
+    def without(self, *keys: str) -> YamlValue:
+        """The same mapping without these keys."""
+        assert isinstance(self._node, MappingNode)
+        others = [(key, value) for key, value in self._pairs(self._node) if key.value not in keys]
+        node = MappingNode(self._node.tag, others, self._node.start_mark, self._node.end_mark)
+        return YamlValue(self._source, node, self._loader, self._path)
+
+    def entry(self, key: str, expected: str) -> YamlValue:
+        """The value under this key of a mapping, whatever other keys it has."""
+        known = dict.fromkeys(self._keys()) if self.is_mapping() else {}
+        return self.entries(expected, {key: None, **known}, (key,))[key]
+
+    def by_name(self, expected: str) -> dict[str, YamlValue]:
+        """The values of a mapping whose keys are names of the user's choice."""
+        names = dict.fromkeys(self._keys()) if self.is_mapping() else {}
+        return self.entries(expected, names)
+
+    def _keys(self) -> list[str]:
+        assert isinstance(self._node, MappingNode)
+        return [
+            *read_all({place: self._at(node).text for place, (node, _) in enumerate(self._pairs(self._node))}).values()
+        ]
 
     def mapping(self, expected: str, readers: Mapping[str, Reader], needed: tuple[str, ...] = ()) -> dict[str, Any]:
         """A mapping whose values are read by the reader of their key."""
@@ -138,7 +202,7 @@ class YamlValue:
             elif key in found:
                 faults.append(at_key.error(f"{key!r} is given twice"))
             else:
-                found[key] = self._at(value)
+                found[key] = self._at(value, f"{self._path}.{key}" if self._path else key)
         if missing := [key for key in needed if key not in found]:
             faults.append(self.error(f"expected {expected}, and {missing[0]!r} is missing"))
         return found, faults
@@ -160,8 +224,8 @@ class YamlValue:
         except (ValueError, RecursionError) as error:  # the 30th of February, or a mapping that contains itself
             raise self.error(f"the value cannot be read: {error}") from error
 
-    def _at(self, node: Node) -> YamlValue:
-        return YamlValue(self._source, node, self._loader)
+    def _at(self, node: Node, path: str = "") -> YamlValue:
+        return YamlValue(self._source, node, self._loader, path or self._path)
 
     def _scalar(self, kind: type[T], expected: str) -> T:
         value = self.raw() if isinstance(self._node, ScalarNode) else None
@@ -181,7 +245,7 @@ class YamlValue:
 def parse_yaml(text: str, source: str) -> YamlValue:
     """The only document of this text; `source` names it in errors. Raises DocumentError."""
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(source, error) from error
@@ -192,6 +256,32 @@ def parse_yaml(text: str, source: str) -> YamlValue:
     if node is None:
         raise DocumentError(source, "is empty; expected a mapping with agents")
     return YamlValue(source, node, loader)
+
+
+def as_yaml(value: Any, source: str) -> YamlValue:
+    """A JSON value as if it had been read from a text: its errors give paths in place of lines."""
+    return YamlValue(source, yaml.SafeDumper(StringIO(), sort_keys=False).represent_data(value), _Loader(""))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts with several lines as blocks, and every value where it stands, without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> Node:
+        is_block = "\n" in text.strip("\n") and text == text.strip() + "\n" * text.endswith("\n")
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if is_block else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", JSON_FLOAT, list("-0123456789"))
+
+
+def to_yaml(value: Any) -> str:
+    """A JSON value as YAML for people."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
 
 
 def _syntax_error(source: str, error: yaml.MarkedYAMLError) -> DocumentError:

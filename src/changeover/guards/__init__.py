@@ -9,7 +9,7 @@ from changeover.guards.breaker import CircuitBreaker
 from changeover.guards.checks import Content, Replace
 from changeover.guards.deadlock import Deadlock
 from changeover.guards.guard import Allow, Ask, Deny, Facts, Guard, Offer, Passed, Tripped
-from changeover.guards.rules import Rule
+from changeover.guards.rules import Rule, VariablesAre
 
 __all__ = [
     "Allow",
@@ -26,4 +26,5 @@ __all__ = [
     "Replace",
     "Rule",
     "Tripped",
+    "VariablesAre",
 ]

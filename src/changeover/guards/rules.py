@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import count
 from typing import Any
@@ -44,6 +44,21 @@ class Rule:
     def concerns(self, agent: str) -> bool:
         """True if the rule holds for this agent."""
         return not self.agents or agent in self.agents
+
+
+@dataclass(frozen=True)
+class VariablesAre:
+    """The condition of a rule as data: it holds while each of these context variables has this value, or one of the
+    values of a list."""
+
+    values: Mapping[str, Any]
+
+    def __call__(self, context: Any) -> bool:
+        return all(_fits(context.variables.get(name), wanted) for name, wanted in self.values.items())
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    return value == wanted or (isinstance(wanted, list | tuple) and value in wanted)
 
 
 class Misjudged(Struct, frozen=True, gc=False):
