@@ -111,7 +111,7 @@ class Answering(Struct, frozen=True):
     """Streams the run, if the caller wants that."""
 
 
-def _answering(request: Request, wait: Wait = False, prefer: Prefer = None) -> Answering:
+async def _answering(request: Request, wait: Wait = False, prefer: Prefer = None) -> Answering:
     streams = EVENT_STREAM in request.headers.get("accept", "")
     return Answering(_patience(wait, prefer), request.app.state.live if streams else None)
 
