@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Agent, Person
+from changeover.agent.agent import Agent, Function, Person
 from changeover.agent.handoff import delegate, handoff
 from changeover.guards.approval import Approval
 from changeover.guards.limits import Limits
@@ -19,6 +19,8 @@ from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.team import Team
 from changeover.testing import ScriptedModel, calls, delegates, fails, hands_off, says
+from changeover.tools.command import Command
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import tool
 from changeover.tools.variable import Variable
 from tests.ui.hostile import HOSTILE, NAME
@@ -81,6 +83,11 @@ def busy(package: HandoffPackage) -> Rejected:
     return Rejected("the shelves are full")
 
 
+def to_library(ctx: RunContext) -> Command:
+    """Send everybody to the library."""
+    return Command(goto="library", message="A book, please.")
+
+
 class PacedModel(ScriptedModel):
     """A scripted model that writes slowly if the user says so."""
 
@@ -139,7 +146,7 @@ def _triage(said: str, turn: int) -> Reply:
             says("All is well."),
         ],
         "crowd": [calls(*(delegates("research", f"part {n}") for n in range(50))), says("All are back.")],
-        "library": [hands_off("library", "A book, please.")],
+        "library": [hands_off("clerk", "A book, please.")],
         "colleague": [hands_off("colleague", "Please call the customer.")],
         "chart": [calls(("draw_chart", {})), says("Here is the chart.")],
         "hostile": [
@@ -162,7 +169,7 @@ team = Team(
                 handoff("billing", variables=[Variable("order_id"), Variable("reason")]),
                 handoff("mallory", variables=[Variable("note")]),
                 handoff("manager", approval=True),
-                "library",
+                "clerk",
                 "colleague",
                 delegate("research"),
                 delegate("technical"),
@@ -173,6 +180,7 @@ team = Team(
         Agent("technical", name="Technical", description="Errors", handoffs=[delegate("research")]),
         Agent("manager", name="Manager", description="Closes accounts", tools=[close_account], handoffs=()),
         Agent("library", name="Library", description="Lends books", accepts=busy, handoffs=()),
+        Function("clerk", to_library, name="Clerk"),
         Agent("mallory", name=NAME, description=NAME, handoffs=()),
         Person("colleague", name="Colleague on duty", description="Calls customers"),
     ],

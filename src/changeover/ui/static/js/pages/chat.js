@@ -98,7 +98,7 @@ class Chat {
     if (this.id && this.first) keyed(this.log, [...this.transcript.items.map((item) => this.revised(item)), ...this.upcoming()], (item) => this.show(item));
     else if (this.sends.length) keyed(this.log, this.sends, (item) => this.show(item));
     this.showNow();
-    showRail(this.agents, this.tree, this.id);
+    showRail(this.agents, this.tree);
     tick();
   }
 
@@ -132,7 +132,7 @@ class Chat {
   request(item) {
     if (this.asks) return this.asks.requestCard(item, requestOf(item), this);
     import("../chat/asks.js").then((loaded) => ((this.asks = loaded), this.draw()));
-    return h("section", { class: "ask", "aria-busy": "true" }, h("p", { class: "meta" }, "A person is asked…"));
+    return h("div", { class: "ask", "aria-busy": "true" }, h("p", { class: "meta" }, "A person is asked…"));
   }
 
   showNow() {
@@ -203,7 +203,7 @@ class Chat {
     this.log.replaceChildren(h("div", { class: "nothing start" }, h("h2", {}, "What shall the team do?"), h("p", {}, "Write a message below. You see who takes it, to whom it is handed on, and why."), starts.length > 1 && h("fieldset", { class: "choices" }, h("legend", {}, "Who answers first"), starts.map(choice))));
     this.composer.agent = () => document.querySelector("input[name=first]:checked")?.value;
     this.log.removeAttribute("aria-busy");
-    showRail(this.agents, this.tree, null);
+    showRail(this.agents, this.tree);
   }
 }
 

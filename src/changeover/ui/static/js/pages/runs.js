@@ -89,7 +89,7 @@ class Runs {
 
 const row = (each) =>
   h("tr", {},
-    h("td", { class: "title" }, h("a", { href: `${root}/runs/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
+    h("td", { class: "title" }, h("a", { href: `${root}/chat/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
     h("td", {}, h("span", { class: `pill ${each.status}` }, h("i", { class: "dot" }), STATUSES[each.status] ?? each.status)),
     h("td", {}, h("span", { class: "row" }, avatar(each.agent, "small"), named(each.agent))),
     h("td", { class: "num" }, String(each.handoffs)), h("td", { class: "num" }, String(each.turns)),
