@@ -53,8 +53,7 @@ class Worker:
         name: str = "",
         news: Callable[[News], None] | None = None,
     ) -> None:
-        stored = team.declared.store is not None  # then agents may be declared there
-        faults = [*_faults(team, agents, open_ended=stored), *_number_faults(concurrency, lease, grace)]
+        faults = [*_faults(team, agents), *_number_faults(concurrency, lease, grace)]
         if faults:
             raise MisconfiguredError(*faults)
         self._team, self._agents, self._concurrency = team, tuple(agents), concurrency
@@ -175,8 +174,8 @@ def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
     ]
 
 
-def _faults(team: Team, agents: Sequence[str], open_ended: bool = False) -> list[str]:
-    """Faults of the agents that a worker is to serve; if `open_ended`, those that are not known may be yet."""
+def _faults(team: Team, agents: Sequence[str]) -> list[str]:
+    """Faults of the agents that a worker is to serve. An agent that is not known yet may be declared in the store."""
     if not isinstance(team, Team):
         return [f"team={team!r} is not a Team(…)"]
     if isinstance(agents, str) or not agents:
@@ -184,7 +183,7 @@ def _faults(team: Team, agents: Sequence[str], open_ended: bool = False) -> list
     found, seats = [], team.roster.seats
     for agent in agents:
         seat = seats.get(agent)
-        if seat is None and not open_ended:
+        if seat is None and team.declared.store is None:
             found.append(str(UnknownAgentError(agent, list(seats))))
         elif not isinstance(seat, Seat | Function | None):
             found.append(f"{agent!r} is a person, whom no worker can serve")

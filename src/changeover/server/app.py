@@ -52,7 +52,7 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
         title="Changeover",
         version=version("changeover"),
         description=ABOUT,
-        openapi_url=f"{API}/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -60,7 +60,7 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
         exception_handlers={HTTPException: _refuse, RequestValidationError: _refuse},
         separate_input_output_schemas=False,
     )
-    app.state.team, app.state.settings, app.state.doorkeeper = team, chosen, Doorkeeper(chosen)
+    app.state.team, app.state.settings, app.state.doorkeeper = team, chosen, Doorkeeper(chosen, lambda: team.log.tokens)
     app.state.live, app.state.watches = Live(lambda: team.log, outcome_in), Watches(team)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)

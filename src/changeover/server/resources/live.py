@@ -15,8 +15,8 @@ from changeover.errors import ChangeoverError
 from changeover.server.access import ROUTES, Caller
 from changeover.server.live import Live, Outbox, notice
 from changeover.server.problems import Problem, status_of
-from changeover.server.resource import Id, Resource, Served
-from changeover.server.resources.conversations import NOT_FOUND, After, found
+from changeover.server.resource import Id, Resource, Served, Who, seen
+from changeover.server.resources.conversations import NOT_FOUND, After
 from changeover.server.resources.streams import EVENT_STREAM, PATIENCE, EventStream
 from changeover.server.resources.watches import LISTS, Watches
 from changeover.server.wire import MOST_DEPTH
@@ -37,13 +37,13 @@ LastEvent = Annotated[str | None, Header(alias="Last-Event-ID", description="The
 
 @resource.route("GET /conversations/{id:path}/stream", str, refusals=NOT_FOUND, media=(EVENT_STREAM,))
 async def stream_conversation(
-    request: Request, id: Id, team: Served, after: After = 0, last: LastEvent = None
+    request: Request, id: Id, team: Served, who: Who, after: After = 0, last: LastEvent = None
 ) -> EventStream:
     """Follow a conversation and its delegates: events from `after` on, and what models write meanwhile."""
-    await found(team, id)
+    await seen(team, who, id)
     live: Live = request.app.state.live
-    seen = max(after, int(last)) if last and last.isdecimal() else after
-    return EventStream(live, lambda outbox, stack: stack.enter_context(live.subscribed(outbox, id, seen)))
+    known = max(after, int(last)) if last and last.isdecimal() else after
+    return EventStream(live, lambda outbox, stack: stack.enter_context(live.subscribed(outbox, id, known)))
 
 
 class Wish(Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +110,7 @@ class Session:
 
     async def _subscribe(self, id: str, after: int) -> None:
         try:
-            await found(self._team, id)
+            await seen(self._team, self._who, id)
         except ChangeoverError as error:
             kind = "not-found" if status_of(type(error)) < 500 else "store-unavailable"
             self._outbox.put(notice(kind, str(error), id))

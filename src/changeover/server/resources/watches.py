@@ -16,7 +16,8 @@ from changeover.observe.metrics import AgentMetrics
 from changeover.relay.lists import ApprovalRow, ConversationRow, TaskRow
 from changeover.server.access import Caller
 from changeover.server.live import Frame, Outbox
-from changeover.server.resources.tickets import in_queue
+from changeover.server.resource import visible
+from changeover.server.resources.tickets import waiting_tickets
 from changeover.team import Team
 
 logger = logging.getLogger("changeover.server")
@@ -60,22 +61,22 @@ class Gone(Struct, frozen=True):
 
 
 async def _conversations(team: Team, who: Caller) -> list[tuple[str, Any]]:
-    rows = await team.log.lists.listed(ConversationRow, limit=MOST_ITEMS, roots=True)
+    rows = await team.log.lists.listed(ConversationRow, visible(team, who, {}), limit=MOST_ITEMS, roots=True)
     return [(each.id, each) for each in rows]
 
 
 async def _tasks(team: Team, who: Caller) -> list[tuple[str, Any]]:
-    return [(each.id, each) for each in await team.log.lists.listed(TaskRow, limit=MOST_ITEMS)]
+    rows = await team.log.lists.listed(TaskRow, visible(team, who, {}), limit=MOST_ITEMS)
+    return [(each.id, each) for each in rows]
 
 
 async def _approvals(team: Team, who: Caller) -> list[tuple[str, Any]]:
-    rows = await team.log.lists.listed(ApprovalRow, {"status": "pending"}, limit=MOST_ITEMS)
+    rows = await team.log.lists.listed(ApprovalRow, visible(team, who, {"status": "pending"}), limit=MOST_ITEMS)
     return [(each.id, each) for each in rows]
 
 
 async def _queue(team: Team, who: Caller) -> list[tuple[str, Any]]:
-    waiting = [in_queue(each) for each in await team.log.queue.tickets() if each.ticket.team == team.name]
-    return [(each.ticket.id, each) for each in waiting[:MOST_ITEMS]]
+    return [(each.ticket.id, each) for each in (await waiting_tickets(team, who))[:MOST_ITEMS]]
 
 
 async def _metrics(team: Team, who: Caller) -> list[tuple[str, Any]]:
@@ -157,7 +158,7 @@ class Watches:
     @contextmanager
     def watching(self, outbox: Outbox, name: str, who: Caller) -> Iterator[None]:
         """Send a list to a client for as long as it watches it."""
-        key = name, None if who.everything else who.user
+        key = name, None if who.sees_all else who.user
         watch = self._watches.get(key)
         if watch is None:
             watch = self._watches[key] = Watch(self._team, name, who)
