@@ -195,3 +195,33 @@ def test_a_conversation_that_does_not_exist_says_so(person: Person):
     person.reads("There is no such conversation")
     person.page.get_by_role("link", name="Begin a new one").click()
     person.reads("What shall the team do?")
+
+
+def test_files_go_in_and_come_out(person: Person):
+    person.open("/chat")
+    person.page.locator("#files").set_input_files({"name": "order.txt", "mimeType": "text/plain", "buffer": b"1042"})
+    expect(person.page.locator("#attached")).to_contain_text("order.txt")
+    person.say("Draw me a chart.")
+    expect(person.page.locator(".me .file")).to_contain_text("order.txt")
+    person.done()
+    person.page.locator(".step", has_text="draw_chart").locator("summary").click()
+    with person.page.expect_download() as saved:
+        person.page.get_by_role("link", name="chart.csv").click()
+    assert saved.value.path().read_bytes() == b"a,b\n1,2\n"
+
+
+def test_conversations_have_titles_and_are_found_and_renamed(person: Person):
+    id = person.begin("A question about seventeen umbrellas.")
+    person.done()
+    expect(person.page.locator("#title")).to_contain_text("seventeen umbrellas")
+    person.page.locator("body").press("Escape")
+    person.page.get_by_role("button", name="A question about").click()
+    list = person.page.get_by_role("dialog", name="Conversations")
+    list.get_by_label("Search titles").fill("seventeen")
+    expect(list.locator("li")).to_have_count(1)
+    list.get_by_role("button", name="Rename").click()
+    list.get_by_label("New title").fill("Umbrellas")
+    list.get_by_role("button", name="Save").click()
+    expect(list.get_by_role("link", name="Umbrellas")).to_have_attribute("href", re.compile(re.escape(id)))
+    list.get_by_role("button", name="Close").click()
+    expect(person.page.locator("#title")).to_have_text("Umbrellas")
