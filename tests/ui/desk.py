@@ -14,7 +14,7 @@ from changeover.guards.approval import Approval
 from changeover.guards.limits import Limits
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
-from changeover.messages import Assistant, File, Reply, User
+from changeover.messages import Assistant, Reply, User
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.team import Team
@@ -64,12 +64,6 @@ async def look_up(topic: str) -> str:
     if "slowly" in topic:
         await asyncio.sleep(2.0 if "log" in topic else 1.0)
     return f"the shelf has a book about {topic}"
-
-
-@tool
-def draw_chart() -> File:
-    """Draw a chart."""
-    return File(b"a,b\n1,2\n", "text/csv", "chart.csv")
 
 
 @tool
@@ -148,7 +142,6 @@ def _triage(said: str, turn: int) -> Reply:
         "crowd": [calls(*(delegates("research", f"part {n}") for n in range(50))), says("All are back.")],
         "library": [hands_off("clerk", "A book, please.")],
         "colleague": [hands_off("colleague", "Please call the customer.")],
-        "chart": [calls(("draw_chart", {})), says("Here is the chart.")],
         "hostile": [
             _thinking(calls(("repeat", {"text": HOSTILE}), text=HOSTILE), HOSTILE),
             hands_off("mallory", HOSTILE, note=HOSTILE),
@@ -164,7 +157,7 @@ team = Team(
             "triage",
             name="Triage",
             description="Finds out what is needed",
-            tools=[draw_chart, repeat],
+            tools=[repeat],
             handoffs=[
                 handoff("billing", variables=[Variable("order_id"), Variable("reason")]),
                 handoff("mallory", variables=[Variable("note")]),

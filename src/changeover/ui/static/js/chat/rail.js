@@ -1,10 +1,9 @@
 // The rail: who of the team works now, and the context variables with what the current agent changed.
-import { contextOf } from "../events.js";
+import { BUSY, contextOf } from "../events.js";
 import { byId, h } from "../dom.js";
 import { plural, value } from "../format.js";
 import { avatar, hueOf, named } from "../team.js";
 
-const BUSY = ["running", "waiting"];
 
 function workOf(tree) {
   const working = new Map();

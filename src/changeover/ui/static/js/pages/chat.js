@@ -1,7 +1,7 @@
 // Chat: one conversation, read live. What is shown is a fold of its events; deltas are shown until the log has them.
 import { get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
-import { apply } from "../events.js";
+import { apply, BUSY } from "../events.js";
 import { complain, frame, lookForRequests, onRequests, requests, shortcut } from "../frame.js";
 import { took } from "../format.js";
 import { live } from "../live.js";
@@ -13,7 +13,6 @@ import { delegates } from "../chat/delegates.js";
 import { ITEMS, message } from "../chat/items.js";
 import { showRail } from "../chat/rail.js";
 
-const BUSY = ["running", "waiting"];
 const PASSING = new Set(["slow", "stopping"]); // the connection ends, and the page connects again by itself
 
 class Chat {
