@@ -18,7 +18,7 @@ from changeover.assembly import Declared, assemble
 from changeover.documents.team_document import TeamDocument, team_of
 from changeover.documents.tool_modules import ToolModules
 from changeover.guards.rules import Rule
-from changeover.relay.declarations import Declaration
+from changeover.relay.declarations import Declaration, Kind
 from changeover.relay.ports import World
 from changeover.routing.registry import registry_over, roster_over
 from changeover.toolkits.connections import Connections
@@ -30,6 +30,10 @@ logger = logging.getLogger("changeover.team")
 
 Watch = Callable[[World], World]
 
+SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill"}
+"""The parts of a team's document that stand in rows of these kinds."""
+BLANK = Declared(())
+FIXED = ("name", "store")
 SOURCE = "the store"
 """What documents from a store are called in errors."""
 
@@ -78,21 +82,19 @@ class Union:
         )
 
     def _read(self, rows: Sequence[Declaration], beside: Sequence[Member]) -> TeamDocument:
-        sections = {f"{kind}s": _documents(rows, kind) for kind in ("agent", "tool", "skill")}
         settings = _documents(rows, "team").get(self._declared.name, {})
-        absent = {f"{kind}s": [each.name for each in rows if _is(each, kind, False)] for kind in ("tool", "skill")}
-        modules = ToolModules(self._declared.tool_modules)
-        return team_of({**settings, **sections}, SOURCE, modules, beside, absent)
+        sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
+        gone = {section: [each.name for each in rows if _is(each, kind, False)] for section, kind in SECTIONS.items()}
+        return team_of({**settings, **sections}, SOURCE, ToolModules(self._declared.tool_modules), beside, gone)
 
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
         """The settings of the store that code leaves open; a start agent that is gone is not one."""
-        blank = Declared(())
-        left_open = {
-            name: value
-            for name, value in given.items()
-            if name not in ("name", "store") and getattr(self._declared, name) == getattr(blank, name)
-        }
+        left_open = {name: value for name, value in given.items() if self._leaves_open(name)}
         return {name: value for name, value in left_open.items() if name != "start" or value not in gone}
+
+    def _leaves_open(self, setting: str) -> bool:
+        """True if code leaves this setting as it is by default. The name and the store are always those of the code."""
+        return setting not in FIXED and getattr(self._declared, setting) == getattr(BLANK, setting)
 
     def _withdrawn(self, rows: Sequence[Declaration]) -> dict[str, int]:
         """What the rows declare no longer, each with the edition that withdrew it."""
@@ -101,11 +103,14 @@ class Union:
         return {_title(each): each.edition for each in ended if each.kind != "agent" or each.name not in hidden}
 
     def _overruled(self, rows: Sequence[Declaration]) -> Iterator[str]:
-        """What is said once of each row that has no effect, because code declares the same."""
-        for each in rows:
-            if _is(each, "agent") and each.name in self._ids and each.name not in self._warned:
-                self._warned.add(each.name)
-                yield f"{_title(each)} is declared in code and in the store; the code holds"
+        """What is said once of each agent and setting in the store that has no effect, because code declares it."""
+        settings = _documents(rows, "team").get(self._declared.name, {})
+        found = [f"agent {each.name!r}" for each in rows if _is(each, "agent") and each.name in self._ids]
+        found += [f"{name!r} of the team" for name in settings if not self._leaves_open(name)]
+        for what in found:
+            if what not in self._warned:
+                self._warned.add(what)
+                yield f"{what} is declared in code and in the store; the code holds"
 
 
 def _unchanged(new: World, last: World, found: Mapping[str, T]) -> dict[str, T]:

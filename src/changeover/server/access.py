@@ -218,6 +218,13 @@ ROUTES: dict[str, Role] = {
     "POST /breakers/{id}/force": Role.OPERATOR,
     "POST /breakers/{id}/reset": Role.OPERATOR,
     "GET /metrics": Role.VIEWER,
+    # declarations, tokens and the audit
+    "GET /declarations": Role.VIEWER,
+    "GET /declarations/{kind}/{name}/history": Role.VIEWER,
+    "GET /declarations/{kind}/{name}": Role.VIEWER,
+    "PUT /declarations/{kind}/{name}": Role.ADMIN,
+    "PATCH /declarations/{kind}/{name}": Role.ADMIN,
+    "DELETE /declarations/{kind}/{name}": Role.ADMIN,
     "GET /tokens": Role.ADMIN,
     "POST /tokens": Role.ADMIN,
     "DELETE /tokens/{id}": Role.ADMIN,
