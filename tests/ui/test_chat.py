@@ -199,8 +199,9 @@ def test_a_conversation_that_does_not_exist_says_so(person: Person):
 
 def test_files_go_in_and_come_out(person: Person):
     person.open("/chat")
-    file: FilePayload = {"name": "order.txt", "mimeType": "text/plain", "buffer": b"1042"}
-    person.page.locator("#files").set_input_files([file, {**file, "name": "other.txt"}])
+    order: FilePayload = {"name": "order.txt", "mimeType": "text/plain", "buffer": b"1042"}
+    other: FilePayload = {"name": "other.txt", "mimeType": "text/plain", "buffer": b"1077"}
+    person.page.locator("#files").set_input_files([order, other])
     person.page.get_by_role("button", name="Remove other.txt").click()
     expect(person.page.locator("#attached li")).to_have_count(1)
     person.say("Hello with a file.")

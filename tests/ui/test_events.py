@@ -23,7 +23,8 @@ FOLD = """async logs => {
     for (const event of events) {
       apply(tree, event);
       const found = tree.get(event.conversation);
-      made.push([found.position, found.agent, found.variables, shown(contextOf(found)), found.artifacts, found.workflow]);
+      const { position, agent, variables, artifacts, workflow } = found;
+      made.push([position, agent, variables, shown(contextOf(found)), artifacts, workflow]);
     }
     const { seq, conversation } = events[events.length >> 1];
     const middle = [stateAt(events, seq).get(conversation).variables, shown(contextAt(events, seq, conversation))];

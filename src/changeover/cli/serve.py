@@ -62,7 +62,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
         float, typer.Option("--rate", metavar="N", min=0, help="Requests a second per client; 0 for no limit.")
     ] = 200.0,
 ) -> None:
-    """Serve a team over HTTP, under /api/v1.
+    """Serve a team over HTTP: pages for people, and the API under /api/v1.
 
     On loopback no token is needed. On any other address the server refuses to start without one.
 
@@ -96,6 +96,7 @@ async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where
 
     def listens(url: str) -> None:
         tell(f"Serving {team.name} on {store}: {url}/api/v1")
+        tell(f"Pages for people: {url}/")
 
     async with team:
         if demo:
@@ -108,7 +109,9 @@ async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where
 def _require_extra() -> None:
     from importlib.util import find_spec
 
-    if missing := [name for name in ("fastapi", "uvicorn", "websockets") if find_spec(name) is None]:
+    if missing := [
+        name for name in ("fastapi", "jinja2", "lucide", "uvicorn", "websockets") if find_spec(name) is None
+    ]:
         raise Mistake(f"the server needs {', '.join(missing)}; install it with: pip install 'changeover[server]'")
 
 

@@ -90,7 +90,7 @@ const SHOW = {
     if (tool) t.touch(tool, { hidden: true });
     if (d.mode === "delegate") return t.offers.set(d.call, { branch: t.delegate(e, d), ...known });
     const said = d.reason || (typeof d.variables?.reason === "string" ? d.variables.reason : "") || (d.message === tool?.reply ? "" : d.message);
-    t.offers.set(d.call, t.add("handoff", e, { part: `offer ${d.call}`, ...known, why: said ?? "", message: d.message ?? "", tool: tool?.name ?? "", variables: d.variables ?? {}, strategy: d.strategy ?? "full", tokensBefore: d.before ?? 0, tokens: d.after ?? 0, instructions: d.instructions ?? "", queued: !!d.queued, state: "offered" }));
+    t.offers.set(d.call, t.add("handoff", e, { part: `offer ${d.call}`, ...known, why: said ?? "", message: d.message === tool?.reply ? "" : d.message ?? "", tool: tool?.name ?? "", variables: d.variables ?? {}, strategy: d.strategy ?? "full", tokensBefore: d.before ?? 0, tokens: d.after ?? 0, instructions: d.instructions ?? "", queued: !!d.queued, state: "offered" }));
   },
   context_packed: (t, e, d) => d.after !== undefined && outcome(t, d.call, { tokens: d.after, packed: d.error ?? "" }),
   handoff_accepted(t, e, d) {

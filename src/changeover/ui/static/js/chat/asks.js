@@ -21,7 +21,7 @@ function open(item, record, title, allowed, agents) {
 
 function decided(item, title) {
   const { note, text, receiver, arguments: edited } = item.decision ?? {};
-  const words = [verdictWords(item), item.decidedAt && `, ${clock(item.decidedAt)}`, receiver && [", handed on to ", named(receiver)], note && `: ${note}`];
+  const words = [verdictWords(item), item.decidedAt && `, ${clock(item.decidedAt)}`, receiver && [", to ", named(receiver)], note && `: ${note}`];
   return h("div", { role: "group", class: "ask done", "aria-label": "Request to a person" }, title, pairs(edited ?? item.args, item.args), h("p", { class: "meta" }, words), text && h("p", { class: "meta", dir: "auto" }, text));
 }
 
