@@ -6,11 +6,13 @@ import re
 from collections.abc import AsyncIterator
 
 import httpx2 as httpx
+import msgspec
 import pytest
 import pytest_asyncio
 import uvicorn
 
 from changeover.errors import StoreUnavailable
+from changeover.relay.tokens import digest_of
 from changeover.server import Settings
 from changeover.server.access import ROUTES, Role
 from changeover.server.process import PatientProtocol, Process
@@ -131,7 +133,7 @@ async def test_a_slow_body_and_slow_headers_are_cut_off():
         patient = type("Patient", (PatientProtocol,), {"patience": 0.2})
         config = uvicorn.Config(door.app, port=0, http=patient, log_config=None, lifespan="off")
         addresses: asyncio.Queue[str] = asyncio.Queue()
-        server = Process(config, addresses.put_nowait, door.app.state.live.stop)
+        server = Process(config, addresses.put_nowait, door.app.state.live)
         serving = asyncio.create_task(server.serve())
         port = int((await addresses.get()).rpartition(":")[2])
         try:
@@ -217,7 +219,7 @@ async def test_no_answer_holds_a_secret_a_claim_or_a_stack_trace():
     async with opened() as door:
         await issue_all(door)
         secrets, texts = list(door.secrets.values()), []
-        digests = [each.digest for each in await door.team.log.tokens.all()]
+        digests = [digest_of(each) for each in secrets]
         async with door.client("admin") as admin:
             await admin.post("/conversations", params={"wait": True}, json={"id": "c", "text": "research it"})
             [claimed] = (await admin.post("/claims", json={"agent": "research"})).json()
@@ -236,6 +238,9 @@ async def test_no_answer_holds_a_secret_a_claim_or_a_stack_trace():
                     answer = await admin.request(method, filled(path).replace("nothing", id), json={"claim": "x"})
                     assert answer.status_code < 500 or answer.status_code == 504, (method, path, id, answer.text)
                     texts.append(answer.text)
+            tickets = await admin.post("/store/work.tickets", content=msgspec.msgpack.encode({"ticket": None}))
+            assert (tickets.status_code, claimed["ticket"]["id"] in tickets.text) == (200, True)
+            texts.append(tickets.text)
         whole = "\n".join(texts)
         forbidden = [*secrets, *digests, claimed["claim"], claimed["claim"].partition("~")[2], "Traceback", ".py"]
         assert [each for each in forbidden if each in whole] == []
