@@ -59,7 +59,8 @@ class Union:
 
     def _assembled(self, edition: int, rows: Sequence[Declaration]) -> World:
         gone = {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in self._ids}
-        found = self._read(rows, [*self._declared.members, *gone.values()])
+        modules = ToolModules(self._declared.tool_modules)
+        found = read_rows(rows, self._declared.name, modules, [*self._declared.members, *gone.values()])
         own = [member for member in found.members if member.id not in self._ids]
         options = self._options(found.options, gone)
         named = {id for member in own for id in _named(member)} | _in_rules(options.get("rules", ()))
@@ -76,13 +77,6 @@ class Union:
             toolkits={**new.toolkits, **_unchanged(new, self._last, self._last.toolkits)},
             clock=self._code.clock,
         )
-
-    def _read(self, rows: Sequence[Declaration], beside: Sequence[Member]) -> TeamDocument:
-        sections = {f"{kind}s": _documents(rows, kind) for kind in ("agent", "tool", "skill")}
-        settings = _documents(rows, "team").get(self._declared.name, {})
-        absent = {f"{kind}s": [each.name for each in rows if _is(each, kind, False)] for kind in ("tool", "skill")}
-        modules = ToolModules(self._declared.tool_modules)
-        return team_of({**settings, **sections}, SOURCE, modules, beside, absent)
 
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
         """The settings of the store that code leaves open; a start agent that is gone is not one."""
@@ -106,6 +100,20 @@ class Union:
             if _is(each, "agent") and each.name in self._ids and each.name not in self._warned:
                 self._warned.add(each.name)
                 yield f"{_title(each)} is declared in code and in the store; the code holds"
+
+
+def read_rows(
+    rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member] = ()
+) -> TeamDocument:
+    """What these rows declare for the team of this name; raises MisconfiguredError with all faults."""
+    absent = {f"{kind}s": [each.name for each in rows if _is(each, kind, False)] for kind in ("tool", "skill")}
+    return team_of(document_of(rows, team), SOURCE, modules, beside, absent)
+
+
+def document_of(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
+    """The rows that are enabled as one document: settings of the team of this name, agents, tools and skills."""
+    sections = {f"{kind}s": _documents(rows, kind) for kind in ("agent", "tool", "skill")}
+    return {**_documents(rows, "team").get(team, {}), **sections}
 
 
 def _unchanged(new: World, last: World, found: Mapping[str, T]) -> dict[str, T]:

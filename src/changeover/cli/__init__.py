@@ -9,11 +9,24 @@ from typing import Annotated, Any
 
 import typer
 
-from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router, tasks
+from changeover.cli import (
+    agents,
+    approvals,
+    breakers,
+    conversations,
+    db,
+    experiments,
+    handoffs,
+    router,
+    skills,
+    tasks,
+    tools,
+)
 from changeover.cli.chat import chat
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.exits import EXITS
+from changeover.cli.export import export, import_team, schema
 from changeover.cli.graph import graph
 from changeover.cli.init import init
 from changeover.cli.metrics import metrics
@@ -61,7 +74,15 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "metrics": metrics,
         "experiments": experiments.app,
     },
-    "Operate": {"serve": serve, "agents": agents.app, "breakers": breakers.app, "router": router.app, "db": db.app},
+    "Declare": {
+        "agents": agents.app,
+        "tools": tools.app,
+        "skills": skills.app,
+        "export": export,
+        "import": import_team,
+        "schema": schema,
+    },
+    "Operate": {"serve": serve, "breakers": breakers.app, "router": router.app, "db": db.app},
 }
 """All commands, under the headings of the help."""
 for panel, commands in COMMANDS.items():

@@ -26,6 +26,7 @@ from changeover.documents.shape import (
 )
 from changeover.documents.tool_document import read_tool, tool_schema, write_tool
 from changeover.documents.yaml_value import YamlValue
+from changeover.tools.secret import literal_faults
 from changeover.tools.skill import Skill
 from changeover.tools.tool import name_of
 
@@ -158,6 +159,23 @@ WAYS = list_of(
 )
 HANDOFFS = Shape(_read_handoffs, _write_handoffs, {"anyOf": [{"const": "auto"}, WAYS.schema]})
 
+
+def _read_settings(value: YamlValue, scope: Scope) -> Any:
+    settings = JSON.read(value, scope)
+    if not isinstance(settings, dict):
+        raise value.error(f"expected a mapping of settings, found {settings!r}")
+    if any(literal_faults("settings", settings)):
+        raise value.error("the settings hold what looks like a key; providers take keys from the environment")
+    return settings
+
+
+def _write_settings(value: Any, scope: Scope) -> Any:
+    if any(literal_faults("settings", value)):
+        raise Inexpressible("the settings hold what looks like a key, which no document may hold")
+    return JSON.write(value, scope)
+
+
+MODEL_SETTINGS = Shape(_read_settings, _write_settings, {"type": "object"})
 OWN_ID = Field(TEXT, "Letters, digits, '-' and '_', at most 64.")
 MEMBER = Record(
     "an agent with an id",
@@ -189,7 +207,7 @@ MEMBER = Record(
         "briefing": Field(TEXT_OR_FUNCTION, "The template with which a handoff to it is introduced."),
         "parallel_tools": Field(FLAG, "True if all tool calls of one reply may run in parallel."),
         "checks": Field(list_of(FUNCTION, "a list of functions"), "Functions that judge messages and answers."),
-        "settings": Field(JSON, "Settings of the model, such as {temperature: 0}."),
+        "settings": Field(MODEL_SETTINGS, "Settings of the model, such as {temperature: 0}."),
     },
 )
 LISTED = MEMBER.named("id", OWN_ID)
