@@ -1,6 +1,8 @@
 """What tests read through the public API alone, so that they hold however the source is arranged."""
 
 import asyncio
+import inspect
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -38,3 +40,16 @@ async def soon(holds: Callable[[], Awaitable[bool]], seconds: float = 1.0) -> bo
             return True
         await asyncio.sleep(SOON)
     return False
+
+
+async def only_error(use: Callable[[], Any]) -> Exception:
+    """The error that this raises, sync or async; its traceback shows no other error."""
+    try:
+        outcome = use()
+        if inspect.isawaitable(outcome):
+            await outcome
+    except Exception as error:
+        shown = "".join(traceback.format_exception(error))
+        assert shown.count("Traceback (most recent call last)") == 1, shown
+        return error
+    raise AssertionError(f"no error; it returned {outcome!r}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / ".cache/peers"
+FOLDER = ROOT / ".venv/peers"
 ALL = ("relay", "durable", "long", "many", "imports", "crash")
 
 
@@ -25,10 +25,12 @@ class Peer(NamedTuple):
     scenarios: Sequence[str] = ALL
     relays: bool = True
     """False if a receiver cannot hand on, so that a run has at most one handoff."""
+    environment: str = ""
+    """The environment, if it is that of another contender."""
 
     @property
     def folder(self) -> Path:
-        return FOLDER / self.adapter
+        return FOLDER / (self.environment or self.adapter)
 
     @property
     def python(self) -> Path:
@@ -68,7 +70,14 @@ class Peer(NamedTuple):
 
 
 OURS = Peer("Changeover", "changeover", ("-e", "."), "from changeover import Agent, Team")
-FLOOR = Peer("a loop by hand", "floor", ("-e", "."), "import asyncio, json, sqlite3", ("relay", "durable", "many"))
+FLOOR = Peer(
+    "a loop by hand",
+    "floor",
+    OURS.requirements,
+    "import asyncio, json, sqlite3",
+    ("relay", "durable", "many"),
+    environment=OURS.adapter,
+)
 PEERS = (
     FLOOR,
     OURS,

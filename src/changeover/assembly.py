@@ -157,6 +157,7 @@ def _faults(declared: Declared) -> list[str]:
         *hook_timeout_faults(declared.hook_timeout),
         *_store_faults(declared.store),
         *_engine_faults(declared.engine),
+        *_clock_faults(declared.clock),
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
         *(f"the team {fault}" for fault in arity_faults("ask", declared.ask, "request")),
     ]
@@ -286,6 +287,12 @@ def _store_faults(store: object) -> tuple[str, ...]:
     except MisconfiguredError as error:
         return error.faults
     return ()
+
+
+def _clock_faults(clock: object) -> list[str]:
+    if clock is None or all(callable(getattr(clock, name, None)) for name in ("now", "sleep_until", "alarm")):
+        return []
+    return [f"clock={clock!r} is no clock; it must have now(), sleep_until() and alarm(), as ManualClock() has"]
 
 
 def _engine_faults(engine: object) -> list[str]:

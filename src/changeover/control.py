@@ -48,7 +48,7 @@ class Overseer(ABC):
 
     async def approvals(self, conversation: str | None = None) -> list[ApprovalRequest]:
         """The requests that await a person's decision: of a conversation and its delegates, or of the whole team."""
-        check_id(conversation=conversation)
+        check_id(conversation=conversation or "")
         found, prefix = await self.log.approvals(self.name), below(conversation or "")
         return [
             each for each in found if conversation in (None, each.conversation) or each.conversation.startswith(prefix)
@@ -76,7 +76,7 @@ class Overseer(ABC):
         check_texts(by=by)
         if isinstance(approval, Ticket):
             raise ApprovalError(f"{approval.id} awaits no decision, but a worker of {approval.agent!r}")
-        id = approval.id if isinstance(approval, ApprovalRequest) else str(approval)
+        id = approval.id if isinstance(approval, ApprovalRequest) else approval
         check_id(approval=id)
         if split_request(id) is None:
             raise ApprovalError(
@@ -105,7 +105,7 @@ class Overseer(ABC):
 
         Raises IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
         """
-        id = handoff.id if isinstance(handoff, HandoffRecord) else str(handoff)
+        id = handoff.id if isinstance(handoff, HandoffRecord) else handoff
         check_texts(reason=reason, by=by)
         check_id(handoff=id)
         return await self.engine.put(RollBack(id, reason, by))

@@ -63,8 +63,8 @@ def text_faults(given: Mapping[str, object]) -> list[str]:
 
 
 def check_id(**given: object) -> None:
-    """Raise MisconfiguredError if one of these ids holds half a character, which no store can look for."""
-    if faults := text_faults({what: id for what, id in given.items() if isinstance(id, str)}):
+    """Raise MisconfiguredError if one of these ids is no text, or holds half a character: no store can look for it."""
+    if faults := text_faults(given):
         raise MisconfiguredError(*faults)
 
 
@@ -189,6 +189,9 @@ def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None
     if reserved := METADATA & package.context.variables.keys():
         raise PackageError("$.context.variables", f"{', '.join(sorted(reserved))} is reserved; rename it")
     metadata = package.metadata
+    if available is not None and not metadata.receiver:
+        wrong = f"is empty; name one of {', '.join(sorted(available))}, or let Team.broker find one by a capability"
+        raise PackageError("$.metadata.receiver", wrong)
     # With a prefix: a run may have the same key.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""
     where = _conversation(metadata.conversation or None, key)

@@ -69,6 +69,8 @@ class Router:
 
     async def put(self, profile: Profile) -> None:
         """Store a profile, which replaces the declared one and an earlier one in the store."""
+        if not isinstance(profile, Profile):
+            raise MisconfiguredError(f"profile={profile!r} is not a Profile(…); give one, such as Profile('billing')")
         if faults := profile_faults(profile):
             raise MisconfiguredError(*faults)
         await self._log().agents.put(profile)

@@ -47,7 +47,16 @@ from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
 from changeover.routing.verdict import Verdict
 from changeover.stores.memory.log import MemoryLog
-from changeover.ticket import LEASE, TicketClaim, claimed, lease_faults, result_of_ticket, status_of, worker_name
+from changeover.ticket import (
+    LEASE,
+    TicketClaim,
+    claimed,
+    lease_faults,
+    result_of_ticket,
+    status_of,
+    whole_faults,
+    worker_name,
+)
 from changeover.union import Union
 
 if TYPE_CHECKING:
@@ -266,7 +275,7 @@ class Team(Overseer, Generic[T_co]):
         if agent not in (await self._roster_with(agent)).seats:
             raise UnknownAgentError(agent, list(self.roster.seats))
         check_texts(by=by)
-        if faults := [*lease_faults(lease), *([] if limit >= 1 else [f"limit={limit!r} must be 1 or more"])]:
+        if faults := [*lease_faults(lease), *whole_faults(limit=limit)]:
             raise MisconfiguredError(*faults)
         return await claimed(self._engine, self._opened, agent, by or worker_name(), lease, limit)
 
@@ -317,6 +326,7 @@ class Team(Overseer, Generic[T_co]):
 
     async def experiments(self, measure: str = "success") -> list[Verdict]:
         """The verdicts of the team's experiments so far, by success, tokens, cost, seconds, or your own measure."""
+        check_texts(measure=measure)
         return await verdicts(self.log.trials, self._declared.experiments, measure)
 
     @property

@@ -187,9 +187,18 @@ async def _package(engine: Engine, log: Log, taken: Taken) -> Callable[[], Hando
         return None  # kept until its lease runs out: if it were given back, it would be the next one claimed
 
 
-def lease_faults(lease: float) -> list[str]:
+def lease_faults(lease: object) -> list[str]:
     """Faults of the length of a lease."""
-    return [] if 0 < lease < inf else [f"lease={lease!r} must be a number of seconds, more than 0"]
+    if isinstance(lease, int | float) and 0 < lease < inf:
+        return []
+    return [f"lease={lease!r} must be a number of seconds, more than 0"]
+
+
+def whole_faults(**given: object) -> list[str]:
+    """Faults of numbers that have to be whole, 1 or more."""
+    fits = (isinstance(each, int) and not isinstance(each, bool) and each >= 1 for each in given.values())
+    pairs = zip(given.items(), fits, strict=True)
+    return [f"{name}={value!r} must be a whole number, 1 or more" for (name, value), fit in pairs if not fit]
 
 
 def worker_name() -> str:

@@ -17,7 +17,7 @@ from changeover.facts import Ticket
 from changeover.relay.claims import End
 from changeover.relay.queue import Bell, Taken
 from changeover.team import Team
-from changeover.ticket import LEASE, lease_faults, worker_name
+from changeover.ticket import LEASE, lease_faults, whole_faults, worker_name
 
 logger = logging.getLogger("changeover.worker")
 
@@ -53,8 +53,7 @@ class Worker:
         name: str = "",
         news: Callable[[News], None] | None = None,
     ) -> None:
-        stored = team.declared.store is not None  # then agents may be declared there
-        faults = [*_faults(team, agents, open_ended=stored), *_number_faults(concurrency, lease, grace)]
+        faults = [*_faults(team, agents), *_number_faults(concurrency, lease, grace)]
         if faults:
             raise MisconfiguredError(*faults)
         self._team, self._agents, self._concurrency = team, tuple(agents), concurrency
@@ -167,22 +166,24 @@ class Worker:
 
 
 def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
-    whole = isinstance(concurrency, int) and concurrency >= 1
+    graceful = isinstance(grace, int | float) and grace >= 0
     return [
-        *([] if whole else [f"concurrency={concurrency!r} must be a whole number, 1 or more"]),
+        *whole_faults(concurrency=concurrency),
         *lease_faults(lease),
-        *([] if grace >= 0 else [f"grace={grace!r} must be a number of seconds, 0 or more"]),
+        *([] if graceful else [f"grace={grace!r} must be a number of seconds, 0 or more"]),
     ]
 
 
-def _faults(team: Team, agents: Sequence[str], open_ended: bool = False) -> list[str]:
-    """Faults of the agents that a worker is to serve; if `open_ended`, those that are not known may be yet."""
+def _faults(team: Team, agents: Sequence[str]) -> list[str]:
+    """Faults of the agents that a worker is to serve. An agent that is not known yet may be declared in the store."""
+    if not isinstance(team, Team):
+        return [f"team={team!r} is not a Team(…)"]
     if isinstance(agents, str) or not agents:
         return [f"agents={agents!r} must name the agents to serve, for example ['billing']"]
     found, seats = [], team.roster.seats
     for agent in agents:
         seat = seats.get(agent)
-        if seat is None and not open_ended:
+        if seat is None and team.declared.store is None:
             found.append(str(UnknownAgentError(agent, list(seats))))
         elif not isinstance(seat, Seat | Function | None):
             found.append(f"{agent!r} is a person, whom no worker can serve")

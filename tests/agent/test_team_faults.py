@@ -357,7 +357,7 @@ def test_what_a_team_cannot_work_with_is_a_fault(option: dict[str, Any], said: s
     ("guards", "said"),
     [
         ([object()], "which has no check(offer, ledger, facts)"),
-        ([Deadlock], "which has no check(offer, ledger, facts)"),
+        ([Deadlock], "which is a class; give an object of it, Deadlock()"),
         ("deadlock", "guards='deadlock'; give a list"),
         ([Deadlock(window=0)], "has a Deadlock whose window=0 must be a whole number, 1 or more"),
     ],

@@ -30,7 +30,8 @@ from changeover import Agent, Team
 from changeover.testing import ScriptedModel
 import shop_tools
 
-team = Team([Agent("front", tools=[shop_tools.shout], skills=["skills/manners"])], model="offline", tool_modules=[shop_tools])
+front = Agent("front", tools=[shop_tools.shout], skills=["skills/manners"])
+team = Team([front], model="offline", tool_modules=[shop_tools])
 scripted = Team([Agent("front", model=ScriptedModel({}))])
 """
 

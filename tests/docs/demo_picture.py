@@ -8,12 +8,27 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/demo.svg"
 COMMAND = "python -m tests.docs.demo_picture"
 WIDTH = 84
+COLOURS = TerminalTheme(
+    (30, 32, 36),
+    (220, 222, 224),
+    [
+        (20, 20, 20),
+        (240, 110, 110),
+        (140, 200, 110),
+        (230, 190, 90),
+        (110, 165, 240),
+        (200, 140, 220),
+        (90, 200, 200),
+        (230, 230, 230),
+    ],
+)
 
 
 def shown() -> list[Text]:
@@ -32,7 +47,7 @@ def drawn(lines: list[Text]) -> str:
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for line in lines:
         console.print(line, soft_wrap=True)
-    svg = console.export_svg(title="changeover demo", unique_id="demo")
+    svg = console.export_svg(title="changeover demo", unique_id="demo", theme=COLOURS)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.S)
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono").replace("\xa0", "&#160;")
 

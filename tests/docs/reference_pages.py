@@ -81,16 +81,34 @@ triage offered Charged twice. to billing
 ```
 
 Many events have these fields:
-
-| field | meaning |
-|---|---|
-| `call` | the tool call or handoff: the position of the model's reply, and the number of the call in that reply |
-| `task` | the task: the position of the event that gave it to its agent |
-| `agent`, `sender`, `receiver` | ids of agents |
-| `message`, `reason` | a text, in the words of the agent or person |
-| `by` | the person or worker that decided |
-| `usage` | the tokens and the cost of the model call |
 """
+COMMON = {
+    "call": "The tool call or handoff: the position of the model's reply, and the number of the call in that reply.",
+    "task": "The task: the position of the event that gave it to its agent.",
+    "run": "The run: the position of the message that began it.",
+    "agent": "The agent that it is about.",
+    "sender": "The agent that hands over.",
+    "receiver": "The agent that is handed to.",
+    "mode": "Transfer or delegate.",
+    "message": "What the sender tells the receiver, or a person is asked.",
+    "text": "What was said, or the result of a call.",
+    "reason": "Why, in the words of the agent, person or rule.",
+    "by": "The person or worker that did it.",
+    "rule": "The name of the rule.",
+    "fault": "Why it failed: the error that a caller gets.",
+    "retry_at": "When it is tried again; never if None.",
+    "directive": "The `Command` that a tool or a `Function` returned.",
+    "dropped": "Names beginning with `_handoff_` that a model or tool tried to set; only Changeover sets them.",
+    "files": "Images and files that belong to it.",
+    "strategy": "The strategy that chooses what the receiver reads.",
+    "expected": "What the answer has to look like.",
+    "max_iterations": "The number of model replies that the receiver may use; 0 for the default.",
+    "artifacts": "Addresses of what was made, by name.",
+    "workflow_state": "Phase and steps of the work.",
+    "spent": "What the delegate has spent.",
+    "usage": "The tokens and the cost of the model call.",
+}
+"""Fields that mean the same in all events that have them, unless an event explains its own."""
 TABLES = f"""# Tables
 
 A team with `store="sqlite:///desk.db"` or `store="postgresql://…"` keeps these tables there. They are the same in both
@@ -158,6 +176,7 @@ def _command(command: Any, parent: Any, level: int) -> Iterator[str]:
 def events_page() -> Iterator[str]:
     """All classes of `changeover.events`, by the part of a conversation that they are about."""
     yield EVENTS
+    yield from _table(("field", "meaning"), ((f"`{name}`", meaning) for name, meaning in COMMON.items()))
     for part in ("runs", "calls", "handoffs"):
         module = griffe.load(f"changeover.relay.events.{part}", search_paths=[str(ROOT / "src")])
         yield f"## {(module.docstring.value if module.docstring else part).split(':')[0].split(';')[0].rstrip('.')}\n"
@@ -172,11 +191,15 @@ def _event(found: griffe.Class) -> Iterator[str]:
     yield f"### {found.name}\n"
     yield _doc(found) + (f" Its tag is `{tag}`.\n" if tag else " It is a part of other events.\n")
     rows = [
-        (f"`{each.name}`", _kind(found.attributes[each.name]), _default(each), _escaped(_doc(found[each.name])))
+        (f"`{each.name}`", _kind(found.attributes[each.name]), _default(each), _meaning(found, each.name))
         for each in fields(struct)
     ]
     if rows:
         yield from _table(("field", "type", "default", "meaning"), rows)
+
+
+def _meaning(found: griffe.Class, name: str) -> str:
+    return _escaped(_doc(found[name])) or COMMON[name]
 
 
 def _kind(field: griffe.Attribute) -> str:
@@ -204,12 +227,12 @@ def tables_page() -> Iterator[str]:
             yield f"### {name}\n"
             table, attribute = tables[name]
             yield f"{_doc(source[attribute])}\n"
-            yield from _table(("column", "type", ""), (_column(each) for each in table.columns))
+            yield from _table(("column", "type", "may be NULL"), (_column(each) for each in table.columns))
 
 
 def _column(column: Any) -> tuple[str, str, str]:
-    remark = "key" if column.primary_key else "may be NULL" if column.nullable else ""
-    return f"`{column.name}`", TYPES[str(column.type)], remark
+    null = "no, a key" if column.primary_key else "yes" if column.nullable else "no"
+    return f"`{column.name}`", TYPES[str(column.type)], null
 
 
 def _doc(found: griffe.Object) -> str:

@@ -63,6 +63,12 @@ def test_no_promise_of_output_is_overlooked(document: Path):
     assert text.count("```python") == len(blocks(text))
 
 
+@pytest.mark.parametrize("document", PAGES, ids=name)
+def test_a_sentence_names_who_acts(document: Path):
+    prose = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.M | re.S)
+    assert re.findall(r"\b(?:(?:who|whom|what|which)ever|(?:some|any|every|no)body|someone)\b", prose, re.I) == []
+
+
 @pytest.mark.parametrize("document", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=name)
 def test_every_link_to_a_file_leads_somewhere(document: Path):
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text())

@@ -111,3 +111,9 @@ def test_every_page_is_in_the_navigation():
 @pytest.mark.parametrize("document", PAGES)
 def test_a_page_of_the_reference_is_generated_from_the_code_as_it_is(document: str):
     assert (FOLDER / f"{document}.md").read_text() == generated(document), f"the code has changed: run {COMMAND}"
+
+
+@pytest.mark.parametrize("document", PAGES)
+def test_no_cell_of_a_table_of_the_reference_is_empty(document: str):
+    rows = re.findall(r"^\|.*\|$", (FOLDER / f"{document}.md").read_text(), re.M)
+    assert [row for row in rows if re.search(r"\|\s*\|", row.replace(r"\|", ""))] == []

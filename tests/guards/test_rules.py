@@ -99,7 +99,7 @@ def test_valid_rules_have_no_faults(effect: dict[str, Any]):
         ({"goto": "senior", "if_": "vip"}, "has if_='vip'; give a plain function of the run's context"),
         pytest.param(
             {"goto": "senior", "if_": later},
-            f"has if_={later!r}; give a plain function of the run's context",
+            f"has if_={later.__qualname__}, which has to be awaited; give a plain function of the run's context",
             id="async",
         ),
     ],

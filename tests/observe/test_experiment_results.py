@@ -215,7 +215,8 @@ def test_the_faults_of_experiments_are_found_together_with_all_others():
         "experiment 'one' is about the instructions of 'fn', which is not an Agent",
         "experiment 'two' names no agents for which its receivers stand in; give agents=[…]",
         "experiment 'two' variant 'y' hands over to 'c', which is not in the team; choose among a, b, fn, ana",
-        "experiment 'three' variant 'y' has as its model an object of type int; a model has reply() and stream()",
+        "experiment 'three' variant 'y' has a model of type int; give the name of a model, or an object with reply()"
+        " and stream()",
     )
 
 

@@ -13,20 +13,21 @@ def test_a_conversation_is_begun_and_continued_over_http(server: Server):
         run = more.json()["run"]
         outcome = until(lambda: (found := client.get(f"/runs/{run}").json())["status"] == "completed" and found)
         assert outcome["text"] == "Hello."
-        assert [each["run"] for each in client.get(f"/conversations/{id}/runs").json()] == [begun.json()["run"], run]
+        runs = client.get(f"/conversations/{id}/runs").json()["items"]
+        assert [each["run"] for each in runs] == [begun.json()["run"], run]
         assert client.get(f"/conversations/{id}").json()["status"] == "completed"
-        assert id in ids(client.get("/conversations").json())
+        assert id in ids(client.get("/conversations").json()["items"])
 
 
 def test_events_have_the_fields_of_the_contract_and_are_numbered_without_gaps(server: Server):
     with server.client() as client:
         id = client.post("/conversations", params={"wait": True}, json={"text": "hello"}).json()["conversation"]
-        events = client.get(f"/conversations/{id}/events").json()
+        events = client.get(f"/conversations/{id}/events").json()["items"]
         assert [each["seq"] for each in events] == list(range(1, len(events) + 1))
         assert all(each.keys() == {"seq", "at", "conversation", "task", "type", "agent", "data"} for each in events)
         spoken = next(each for each in events if each["type"] == "user_spoke")
         assert spoken["data"]["text"] == "hello"
-        later = client.get(f"/conversations/{id}/events", params={"after": 2}).json()
+        later = client.get(f"/conversations/{id}/events", params={"after": 2}).json()["items"]
         assert later == events[2:]
         exported = client.get(f"/conversations/{id}/export").json()
         assert (exported["events"], exported["conversation"]["id"]) == (events, id)
@@ -38,7 +39,7 @@ def test_a_person_decides_over_http_and_the_run_goes_on(server: Server):
         assert (outcome["status"], outcome["agent"]) == ("waiting", "billing")
         [request] = outcome["pending"]
         assert request["arguments"] == {"amount": 24.95}
-        assert request["id"] in ids(client.get("/approvals").json())
+        assert request["id"] in ids(client.get("/approvals").json()["items"])
         assert client.get(f"/approvals/{request['id']}").json()["status"] == "pending"
         decided = client.post(f"/approvals/{request['id']}/decision", json={"decision": {"type": "approve"}})
         assert decided.status_code == 204
@@ -56,7 +57,7 @@ def test_a_worker_claims_heartbeats_and_completes_over_http(server: Server):
         [claimed] = client.post("/claims", json={"agent": "research", "lease": 5, "by": "ana"}).json()
         id, said = claimed["ticket"]["id"], {"claim": claimed["claim"]}
         assert claimed["package"]["task"]["description"] == "Look it up."
-        queued = next(each for each in client.get("/tickets").json() if each["ticket"]["id"] == id)
+        queued = next(each for each in client.get("/tickets").json()["items"] if each["ticket"]["id"] == id)
         assert queued["worker"] == "ana"
         assert claimed["claim"] not in str(queued)
         assert client.post(f"/tickets/{id}/accept", json=said).status_code == 204
@@ -79,7 +80,7 @@ def test_a_conversation_is_cancelled_and_forgotten(server: Server):
 
 def test_the_team_is_described_and_drawn(server: Server):
     with server.client() as client:
-        assert ids(client.get("/agents").json()) == ["triage", "billing", "manager", "research"]
+        assert ids(client.get("/agents").json()["items"]) == ["triage", "billing", "manager", "research"]
         assert client.get("/agents/research").json()["pull"] is True
         assert client.get("/graph").json()[0]["id"] == "triage"
         assert "billing" in client.get("/graph", params={"format": "mermaid"}).text

@@ -166,7 +166,7 @@ async def a_package_for_an_unknown_receiver_is_refused_and_nothing_is_recorded(s
     team = office(stage, Agent("clerk"))
     told_why = await refused(UnknownAgentError, team, package("nobody"))
     assert told_why == "no agent is called 'nobody'; this team has: clerk, desk"
-    assert "''" in await refused(UnknownAgentError, team, package(""))
+    assert "is empty; name one of clerk, desk" in await refused(PackageError, team, package(""))
     assert "conversation's id" in await refused(MisconfiguredError, team, package(conversation="a b"))
     await assert_nothing_recorded(team)
 

@@ -23,6 +23,9 @@ def serve(  # noqa: PLR0913 - each is a declared option
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = PORT,
     store: TeamStoreOption = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve a support desk with some conversations; in memory without --store.")
+    ] = False,
     token: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,6 +70,8 @@ def serve(  # noqa: PLR0913 - each is a declared option
     """
     with errors_reported():
         _require_extra()
+        import asyncio
+
         from changeover.server import Settings
 
         local = _is_loopback(host)
@@ -81,8 +86,23 @@ def serve(  # noqa: PLR0913 - each is a declared option
             raise Mistake(
                 f"{host} can be reached by others, so the server needs a token: give --token, or listen on 127.0.0.1"
             )
-        served, shown = _served(team, store)
-        _run(served, settings, shown, {"host": host, "port": port, "root_path": prefix.rstrip("/")})
+        served, shown = _served(team, store, demo)
+        asyncio.run(_serve(served, settings, shown, demo, host=host, port=port, root_path=prefix.rstrip("/")))
+
+
+async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where: Any) -> None:
+    from changeover.server import create_app
+    from changeover.server.process import serve
+
+    def listens(url: str) -> None:
+        tell(f"Serving {team.name} on {store}: {url}/api/v1")
+
+    async with team:
+        if demo:
+            from changeover.cli.demo.seeds import sow
+
+            await sow(team)
+        await serve(create_app(team, settings), settings, listens, **where)
 
 
 def _require_extra() -> None:
@@ -105,52 +125,18 @@ def _strong(tokens: list[str]) -> tuple[str, ...]:
     return tuple(tokens)
 
 
-def _served(address: str | None, store: str | None) -> tuple[Team, str]:
+def _served(address: str | None, store: str | None, demo: bool) -> tuple[Team, str]:
     """The team, and its store as it is shown."""
+    from changeover.cli.options import store_to_make
     from changeover.cli.teams import working_team
     from changeover.stores.store import database_of
 
+    if demo:
+        from changeover.cli.demo.seeds import demo_team
+
+        chosen = store_to_make(store) if store else None
+        return demo_team(chosen), database_of(chosen).shown if chosen else "a store in memory"
     if address is None:
-        raise typer.BadParameter("which team? Give a file or a module", param_hint="TEAM")
+        raise typer.BadParameter("which team? Give a file or a module, or --demo", param_hint="TEAM")
     team, where = working_team(address, store)
-    return team, database_of(where).shown if where else "memory"
-
-
-def _run(team: Team, settings: Settings, store: str, where: dict[str, Any]) -> None:
-    import signal
-    from collections.abc import Iterator
-    from contextlib import contextmanager
-
-    import uvicorn
-
-    from changeover.server import create_app
-
-    class Server(uvicorn.Server):
-        """Prints its address as soon as it listens, and exits with code 0 when a signal has stopped it."""
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
-            try:
-                yield
-            finally:
-                for each, handler in before.items():
-                    signal.signal(each, handler)
-
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                name, port = self.servers[0].sockets[0].getsockname()[:2]
-                shown = f"[{name}]" if ":" in name else name
-                tell(f"Serving {team.name} on {store}: http://{shown}:{port}{where['root_path']}/api/v1")
-
-    config = uvicorn.Config(
-        create_app(team, settings),
-        **where,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="websockets-sansio",
-        timeout_graceful_shutdown=2,
-    )
-    Server(config).run()
+    return team, database_of(where).shown if where else "a store in memory"

@@ -144,11 +144,17 @@ def guard_faults(guards: object) -> list[str]:
     if isinstance(guards, str) or not isinstance(guards, Sequence):
         return [f"has guards={guards!r}; give a list, such as [Deadlock()]"]
     others = [each for each in guards if not _is_guard(each)]
-    found = [f"has the guard {each!r}, which has no check(offer, ledger, facts)" for each in others]
+    found = [f"has the guard {each!r}, {_lack(each)}" for each in others]
     for each in guards:
         if each not in others:
             found += [f"has a {type(each).__name__} whose {fault}" for fault in getattr(each, "faults", list)()]
     return found
+
+
+def _lack(guard: object) -> str:
+    if isinstance(guard, type):
+        return f"which is a class; give an object of it, {guard.__name__}()"
+    return "which has no check(offer, ledger, facts)"
 
 
 def _is_guard(guard: object) -> bool:

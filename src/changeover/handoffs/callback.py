@@ -68,7 +68,8 @@ def is_plain(function: object) -> bool:
 def condition_faults(option: str, condition: object) -> list[str]:
     """What is wrong with a condition: it has to be a plain function of the run's context."""
     if not is_plain(condition):
-        return [f"has {option}={condition!r}; give a plain function of the run's context"]
+        given = f"{_name(condition)}, which has to be awaited" if callable(condition) else repr(condition)
+        return [f"has {option}={given}; give a plain function of the run's context"]
     return arity_faults(option, condition, "context")
 
 

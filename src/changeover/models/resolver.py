@@ -70,7 +70,7 @@ class Resolver:
 def _with_port(given: Any) -> Model:
     if not callable(getattr(given, "reply", None)):
         raise MisconfiguredError(
-            f"as its model an object of type {type(given).__name__}; a model has reply() and stream()"
+            f"a model of type {type(given).__name__}; give the name of a model, or an object with reply() and stream()"
         )
     return cast(Model, given)
 

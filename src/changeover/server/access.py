@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
+from collections.abc import Callable
 from enum import IntEnum
 from hmac import compare_digest
 
 from msgspec import Struct
 from starlette.requests import HTTPConnection
 
+from changeover.errors import TokenRefused
+from changeover.relay.tokens import Tokens, digest_of
 from changeover.server.problems import Problem
 from changeover.server.settings import Settings
 
@@ -20,15 +22,18 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Role(IntEnum):
-    """What a token may do; each may do what those below it may, except for a worker, which only claims."""
+    """What a token may do. From VIEWER on each may do what those before it may; a worker only claims and answers."""
 
     PUBLIC = 0
     """No token is needed."""
-    WORKER = 1
-    VIEWER = 2
-    OPERATOR = 3
-    APPROVER = 4
-    ADMIN = 5
+    ANYONE = 1
+    """Any valid token."""
+    WORKER = 2
+    """A worker; operators may claim too."""
+    VIEWER = 3
+    OPERATOR = 4
+    APPROVER = 5
+    ADMIN = 6
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -47,15 +52,22 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     def needs(self, role: Role) -> None:
         """Raise Problem unless this caller may call routes of this role."""
-        if self.role is Role.WORKER and role > Role.WORKER:
+        needed, has = role.name.lower(), self.role.name.lower()
+        if role > Role.WORKER and self.role is Role.WORKER:
             raise Problem(403, "the token of a worker only claims and answers tickets", kind="forbidden")
+        if role is Role.WORKER and self.role is Role.VIEWER:
+            raise Problem(403, "the token of a viewer claims no tickets", kind="forbidden")
         if self.role < role:
-            needed, has = role.name.lower(), self.role.name.lower()
             raise Problem(403, f"this needs the role {needed}; the token has the role {has}", kind="forbidden")
+
+    @property
+    def sees_all(self) -> bool:
+        """True if this caller may see the conversations of all users."""
+        return self.everything or self.role >= Role.APPROVER
 
     def sees(self, owner: str) -> bool:
         """True if this caller may see a conversation of this user."""
-        return self.everything or self.role >= Role.APPROVER or owner == self.user
+        return self.sees_all or owner == self.user
 
 
 OWNER = Caller(user="", role=Role.ADMIN, everything=True)
@@ -65,8 +77,8 @@ OWNER = Caller(user="", role=Role.ADMIN, everything=True)
 class Doorkeeper:
     """Finds out who makes a request, by a bearer token or by the cookie of a page."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, tokens: Callable[[], Tokens]) -> None:
+        self._settings, self._tokens = settings, tokens
         self._owners = [digest_of(each) for each in settings.tokens]
 
     async def caller(self, request: HTTPConnection) -> Caller:
@@ -86,7 +98,18 @@ class Doorkeeper:
         wanted = digest_of(secret)
         if any(compare_digest(each, wanted) for each in self._owners):
             return OWNER
-        raise unauthorized("the token is not known")
+        try:
+            token = await self._tokens().holder(secret)
+        except TokenRefused as refused:
+            raise unauthorized(str(refused)) from None
+        return Caller(
+            user=token.user,
+            role=Role[token.role.upper()],
+            agents=token.agents,
+            roles=token.approval_roles,
+            everything=token.everything,
+            token=token.id,
+        )
 
 
 def _secret_of(request: HTTPConnection) -> tuple[str | None, bool]:
@@ -113,11 +136,6 @@ def new_csrf() -> str:
     return secrets.token_urlsafe(24)
 
 
-def digest_of(secret: str) -> str:
-    """What is kept of a token. It is random and long, so a plain hash cannot be guessed backwards."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def unauthorized(detail: str) -> Problem:
     """The answer to a request without a valid token."""
     return Problem(401, detail, kind="unauthorized", headers={"WWW-Authenticate": 'Bearer realm="changeover"'})
@@ -127,7 +145,12 @@ ROUTES: dict[str, Role] = {
     "GET /health": Role.PUBLIC,
     "GET /ready": Role.PUBLIC,
     "GET /version": Role.PUBLIC,
-    "GET /me": Role.WORKER,
+    "GET /openapi.json": Role.PUBLIC,
+    "GET /docs": Role.PUBLIC,
+    "GET /docs/{file}": Role.PUBLIC,
+    "GET /me": Role.ANYONE,
+    "POST /session": Role.PUBLIC,
+    "DELETE /session": Role.PUBLIC,
     # conversations
     "GET /conversations": Role.VIEWER,
     "POST /conversations": Role.OPERATOR,
@@ -139,12 +162,19 @@ ROUTES: dict[str, Role] = {
     "GET /conversations/{id:path}/runs": Role.VIEWER,
     "GET /conversations/{id:path}/graph": Role.VIEWER,
     "GET /conversations/{id:path}/export": Role.VIEWER,
+    "GET /conversations/{id:path}/files": Role.VIEWER,
+    "GET /conversations/{id:path}/files/{seq}/{index}": Role.VIEWER,
+    "GET /conversations/{id:path}/artifacts": Role.VIEWER,
+    "GET /conversations/{id:path}/contexts/{context}": Role.VIEWER,
+    "POST /conversations/{id:path}/measures": Role.OPERATOR,
     "POST /conversations/{id:path}/messages": Role.OPERATOR,
     "POST /conversations/{id:path}/cancel": Role.OPERATOR,
     "POST /conversations/{id:path}/resume": Role.OPERATOR,
+    "PATCH /conversations/{id:path}": Role.OPERATOR,
     "GET /conversations/{id:path}": Role.VIEWER,
     "DELETE /conversations/{id:path}": Role.ADMIN,
     # what conversations are made of
+    "GET /runs": Role.VIEWER,
     "GET /runs/{id:path}": Role.VIEWER,
     "GET /tasks": Role.VIEWER,
     "GET /tasks/{id:path}/messages": Role.VIEWER,
@@ -164,6 +194,7 @@ ROUTES: dict[str, Role] = {
     "POST /tickets/{id:path}/complete": Role.WORKER,
     "POST /tickets/{id:path}/fail": Role.WORKER,
     "POST /tickets/{id:path}/give-back": Role.WORKER,
+    "POST /tickets/{id:path}/context": Role.WORKER,
     "POST /tickets/{id:path}/cancel": Role.OPERATOR,
     "POST /tickets/{id:path}/retry": Role.OPERATOR,
     "GET /tickets/{id:path}/result": Role.VIEWER,
@@ -187,5 +218,11 @@ ROUTES: dict[str, Role] = {
     "POST /breakers/{id}/force": Role.OPERATOR,
     "POST /breakers/{id}/reset": Role.OPERATOR,
     "GET /metrics": Role.VIEWER,
+    "GET /tokens": Role.ADMIN,
+    "POST /tokens": Role.ADMIN,
+    "DELETE /tokens/{id}": Role.ADMIN,
+    "GET /audit": Role.ADMIN,
+    # a WebSocket
+    "WS /live": Role.VIEWER,
 }
 """The role that each route needs, in the order in which paths are matched; a route that is not here cannot be made."""

@@ -16,12 +16,16 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 
 from changeover.server.access import CSRF_HEADER, Doorkeeper
+from changeover.server.live import Live
 from changeover.server.middleware import Envelope, Gate
 from changeover.server.problems import problem_of
 from changeover.server.resources import RESOURCES
+from changeover.server.resources.runs import outcome_in
+from changeover.server.resources.watches import Watches
 from changeover.server.settings import API, Settings
 from changeover.server.wire import SCHEMAS
 from changeover.team import Team
+from changeover.ui.pages import mount_ui
 
 ABOUT = """Agents hand work to one another. Times are seconds since the epoch; ids of delegates contain slashes.
 
@@ -48,7 +52,7 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
         title="Changeover",
         version=version("changeover"),
         description=ABOUT,
-        openapi_url=f"{API}/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -56,9 +60,11 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
         exception_handlers={HTTPException: _refuse, RequestValidationError: _refuse},
         separate_input_output_schemas=False,
     )
-    app.state.team, app.state.settings, app.state.doorkeeper = team, chosen, Doorkeeper(chosen)
+    app.state.team, app.state.settings, app.state.doorkeeper = team, chosen, Doorkeeper(chosen, lambda: team.log.tokens)
+    app.state.live, app.state.watches = Live(lambda: team.log, outcome_in), Watches(team)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
+    mount_ui(app)
     _describe(app)
     return app
 

@@ -48,6 +48,10 @@ SECURITY = {
 """Headers of every answer that does not set them itself."""
 
 
+CLOSE = {"Connection": "close"}
+"""Of a request whose body is not read to its end, nothing can follow."""
+
+
 class Envelope:
     """The outermost layer of every request."""
 
@@ -119,7 +123,7 @@ class Gate:
             raise Problem(403, "pages of another origin may not call this server", kind="wrong-origin")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._settings.body:
-            raise Problem(413, f"a body may have {self._settings.body:,} bytes", kind="too-large")
+            raise Problem(413, f"a body may have {self._settings.body:,} bytes", kind="too-large", headers=CLOSE)
         if not self._rates.admit((scope.get("client") or ("", 0))[0], time.monotonic()):
             raise Problem(429, "too many requests", kind="too-many", headers={"Retry-After": "1"})
 
@@ -147,11 +151,11 @@ class Gate:
             try:
                 message = await asyncio.wait_for(receive(), self._settings.patience)
             except TimeoutError:
-                raise Problem(408, "the body came too slowly", kind="too-slow") from None
+                raise Problem(408, "the body came too slowly", kind="too-slow", headers=CLOSE) from None
             taken += len(message.get("body", b""))
             ended = not message.get("more_body", False)
             if taken > self._settings.body:
-                raise Problem(413, f"a body may have {self._settings.body:,} bytes", kind="too-large")
+                raise Problem(413, f"a body may have {self._settings.body:,} bytes", kind="too-large", headers=CLOSE)
             return message
 
         return receive_some

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar, Unpack
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Path as PathParameter
 
-from changeover.relay.lists import PAGE
-from changeover.server.access import ROUTES, Caller, Role
-from changeover.server.wire import JSON, SCHEMAS, described
+from changeover.errors import ConversationNotFound
+from changeover.relay.lists import ConversationRow, Paging, R
+from changeover.server.access import ROUTES, Caller, Doorkeeper, Role
+from changeover.server.wire import JSON, SCHEMAS, Json, Page, described
 from changeover.team import Team
+
+
+class Where(TypedDict, total=False):
+    """The place of the records of a list."""
+
+    within: str | None
+    """This conversation and all below it."""
+    roots: bool
+    """Without the conversations of delegates."""
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,22 +106,64 @@ def _caller(request: Request) -> Caller:
     return caller
 
 
+def _keeper(request: Request) -> Doorkeeper:
+    keeper: Doorkeeper = request.app.state.doorkeeper
+    return keeper
+
+
+Keeper = Annotated[Doorkeeper, Depends(_keeper)]
 Served = Annotated[Team, Depends(_team)]
 """The team that the server serves."""
 Who = Annotated[Caller, Depends(_caller)]
 """Who makes the request."""
-Id = Annotated[str, Path(min_length=1, max_length=500)]
-Limit = Annotated[int, Query(ge=1, le=1_000, description="Items of a page.")]
+Id = Annotated[str, PathParameter(min_length=1, max_length=500)]
+Filter = Annotated[str | None, Query(min_length=1, max_length=200)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 """The same key gives the same answer, and nothing is done twice."""
-DEFAULT_LIMIT = PAGE
+
+
+def _paging(
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Items of a page.")] = 50,
+    sort: Annotated[str, Query(max_length=40, description="An order of the list; `-` puts the greatest first.")] = "",
+    cursor: Annotated[str | None, Query(max_length=1_000, description="`next` of the page before.")] = None,
+) -> Paging:
+    return {"limit": limit, "sort": sort, "cursor": cursor}
+
+
+Part = Annotated[Paging, Depends(_paging)]
+"""Which part of a list is read."""
+
+
+async def listed(
+    team: Team, who: Caller, kind: type[R], wanted: Mapping[str, str | None], part: Paging, **more: Unpack[Where]
+) -> Json:
+    """A page of the records of this team that the caller may see; filters that are None are not used."""
+    found = await team.log.lists.listed(kind, visible(team, who, wanted), **more, **part)
+    return Json(Page(found, found.next))
+
+
+def visible(team: Team, who: Caller, wanted: Mapping[str, str | None]) -> dict[str, str]:
+    """The filters of a list, narrowed to what the caller may see."""
+    filters = {name: value for name, value in wanted.items() if value is not None} | {"team": team.name}
+    return filters if who.sees_all else filters | {"user": who.user}
+
+
+async def seen(team: Team, who: Caller, id: str, missing: Exception | None = None) -> ConversationRow:
+    """The conversation with this id; raises ConversationNotFound, or `missing`, also if it is not the caller's."""
+    row = await team.log.lists.one(ConversationRow, id) if id else None
+    if row is None or row.team != team.name or not who.sees(row.user):
+        raise missing or ConversationNotFound(id)
+    return row
+
+
+async def free_or_seen(team: Team, who: Caller, id: str) -> bool:
+    """True if the caller may begin a conversation with this id; raises ConversationNotFound if it is another's."""
+    if await team.log.lists.one(ConversationRow, id) is None:
+        return True
+    await seen(team, who, id)
+    return False
 
 
 def own_key(key: str | None, who: Caller) -> str | None:
     """An idempotency key that no other user can use too."""
     return f"{who.user}/{key}" if key and who.user else key
-
-
-def given(**filters: str | None) -> dict[str, str]:
-    """The filters of a list that the caller gave."""
-    return {name: value for name, value in filters.items() if value is not None}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from fastapi import Depends, Request
 from fastapi.responses import Response
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from changeover.relay.events import Unreadable
+from changeover.handoffs.package import HandoffPackage
+from changeover.handoffs.package_schema import package_schema
+from changeover.messages import File
+from changeover.relay.events import Event, Unreadable
 from changeover.relay.stream import Recorded
+from changeover.server.examples import EXAMPLES
 from changeover.server.problems import Problem, ProblemBody
 
 T = TypeVar("T")
@@ -30,6 +35,14 @@ class Json(Response):
 
     def render(self, content: object) -> bytes:
         return b"" if content is None else msgspec.json.encode(content)
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """One page of a list."""
+
+    items: list[T]
+    next: str | None = None
+    """The cursor of the next page; null on the last one."""
 
 
 class Shown(Struct, frozen=True):
@@ -54,10 +67,19 @@ def shown(record: Recorded) -> Shown:
     if isinstance(record.event, Unreadable):
         kind, data = record.event.tag, {}
     else:
-        data = msgspec.to_builtins(record.event)
+        data = msgspec.to_builtins(_light(record.event))
         kind = data.pop("event")
     task = record.handoff.task_id if record.handoff else ""
     return Shown(record.seq, record.at, record.conversation, task, kind, record.agent, data)
+
+
+def _light(event: Event) -> Event:
+    """The event without the bytes of its files, which are read one by one."""
+    files: tuple[File, ...] = getattr(event, "files", ())
+    if not files:
+        return event
+    light = tuple(structs.replace(each, data=b"") for each in files)
+    return structs.replace(event, files=light)
 
 
 def body(kind: type[T]) -> Any:
@@ -110,13 +132,28 @@ class Schemas:
 
     def reference(self, kind: Any) -> dict[str, Any]:
         """The schema of a type as it stands in a route: a reference for a struct, else the schema itself."""
+        if kind is HandoffPackage:
+            return self._package()
         [schema], parts = msgspec.json.schema_components([kind], ref_template=REFERENCE)
-        self._kinds |= parts
+        for name, part in parts.items():
+            if self._kinds.setdefault(name, part) != part:
+                raise ValueError(f"two structs of the API are called {name}")
         return schema
+
+    def _package(self) -> dict[str, Any]:
+        """The published schema of a package; its parts get a name of their own here."""
+        text = json.dumps(package_schema()["$defs"]).replace('"#/$defs/', '"#/components/schemas/Package')
+        self._kinds |= {f"Package{name}": part for name, part in json.loads(text).items()}
+        return {"$ref": REFERENCE.format(name="PackageHandoffPackage")}
 
     @property
     def components(self) -> dict[str, Any]:
-        return dict(sorted(self._kinds.items()))
+        """All schemas, with examples where there are any."""
+        return {name: self._kinds[name] | _examples(name) for name in sorted(self._kinds)}
+
+
+def _examples(name: str) -> dict[str, Any]:
+    return {"examples": [EXAMPLES[name]]} if name in EXAMPLES else {}
 
 
 SCHEMAS = Schemas()

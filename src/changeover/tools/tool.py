@@ -80,7 +80,20 @@ def tool(
     approval: Approvable = None,
     when: Callable[[Any], bool] | None = None,
 ) -> Callable[[Fn], Tool]: ...
-def tool(function: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Tool | Callable[[Fn], Tool]:
+def tool(
+    function: Fn | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = 300.0,
+    retries: int | None = None,
+    read_only: bool = False,
+    at_most_once: bool = False,
+    max_result: int = 50_000,
+    approval: Approvable = None,
+    when: Callable[[Any], bool] | None = None,
+) -> Tool | Callable[[Fn], Tool]:
     """Declare a function as a tool, as a decorator with or without options.
 
     `name` and `description` are what models see (default: the function's own). `timeout` is in seconds, for each try
@@ -93,7 +106,18 @@ def tool(function: Fn | None = None, /, *, name: str | None = None, **options: A
     """
 
     def declare(fn: Fn) -> Tool:
-        return Tool(function=fn, name=name or name_of(fn), **options)
+        return Tool(
+            function=fn,
+            name=name or name_of(fn),
+            description=description,
+            timeout=timeout,
+            retries=retries,
+            read_only=read_only,
+            at_most_once=at_most_once,
+            max_result=max_result,
+            approval=approval,
+            when=when,
+        )
 
     return declare if function is None else declare(function)
 

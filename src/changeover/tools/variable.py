@@ -45,7 +45,10 @@ Variables = Sequence[Variable] | type["BaseModel"]
 
 def variable_faults(variables: Variables) -> list[str]:
     """What is wrong with these declarations, one text for each fault."""
-    if isinstance(variables, Sequence) and all(isinstance(each, Variable) for each in variables):
+    if isinstance(variables, Sequence):
+        others = [each for each in variables if not isinstance(each, Variable)]
+        if others:
+            return [f"has the variable {others[0]!r}; give Variable(…)s or a pydantic model"]
         return list(_declared_faults(variables))
     try:
         compile_variables(variables)

@@ -7,6 +7,8 @@ from typing import Any
 
 from changeover.agent.agent import Agent, Function, Member
 from changeover.agent.handoff import delegate, handoff
+from changeover.facts import ApprovalRequest
+from changeover.guards.approval import Approve, Decision, Edit
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Message, Reply, User
@@ -228,5 +230,10 @@ SCRIPT = {
 def line(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
     """The next reply of the script. It depends only on the messages, so it is the same after a crash."""
     asker = next(each.author for each in reversed(messages) if isinstance(each, User))
-    part = agent if asker == User("").author else f"{agent} for {asker}"
+    part = agent if asker in (User("").author, CUSTOMER) else f"{agent} for {asker}"
     return SCRIPT[part][sum(isinstance(each, Assistant) and each.agent == agent for each in messages)]
+
+
+def judge(request: ApprovalRequest) -> Decision:
+    """What a person decides in the script: yes, and large amounts are for accounts."""
+    return Edit(receiver="accounts") if request.kind == "escalation" else Approve()

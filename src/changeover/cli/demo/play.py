@@ -14,15 +14,14 @@ from pathlib import Path
 from rich.text import Text
 
 from changeover.cli.chat import YOU, Chat, chat_session
-from changeover.cli.demo.desk import CUSTOMER, MEMBERS, MESSAGES, desk, line
+from changeover.cli.demo.desk import CUSTOMER, MEMBERS, MESSAGES, desk, judge, line
 from changeover.cli.exits import console
 from changeover.cli.options import store_url
 from changeover.cli.terminal.page import Page
 from changeover.cli.terminal.prompt import call_arguments
 from changeover.cli.terminal.session import Items, Session
 from changeover.cli.terminal.transcript import Transcript
-from changeover.facts import ApprovalRequest, HandoffRecord, Mode
-from changeover.guards.approval import Approve, Decision, Edit
+from changeover.facts import HandoffRecord, Mode
 from changeover.ids import is_root
 from changeover.models.offline import OfflineModel
 from changeover.observe.diagram import declined
@@ -62,7 +61,7 @@ def play_desk(store: str | None = None, pace: float | None = None) -> None:
     page.is_animated = False  # nothing takes long but the pauses for readers
     page.title(TITLE, SCRIPTED)
     team = desk(ScriptedModel(line), url)
-    with Session(team, Transcript(page, team.roster), "demo", _judge, YOU) as session:
+    with Session(team, Transcript(page, team.roster), "demo", judge, YOU) as session:
         session.paced = lambda items: _paced(items, pace)
         session.id = next(id for id in _ids() if not session.past(id))
         for message in MESSAGES:
@@ -132,10 +131,6 @@ def show_summary(page: Page, handoffs: Sequence[HandoffRecord], past: Sequence[R
         page.line(*parts, margin=margin)
     page.gap()
     page.entry("totals", _totals(handoffs, past))
-
-
-def _judge(request: ApprovalRequest) -> Decision:
-    return Edit(receiver="accounts") if request.kind == "escalation" else Approve()
 
 
 async def _paced(items: Items, pace: float) -> Items:

@@ -27,6 +27,7 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     task: int
     text: str
     ok: bool = True
+    """False if the text is an error."""
     unknown: bool = False
     """Whether it began before a crash, so that its effect is unknown."""
     dropped: tuple[str, ...] = ()
@@ -42,7 +43,9 @@ class SkillLoaded(Recordable, frozen=True, tag="skill_loaded"):
     call: str
     task: int
     skill: str
+    """Name of the skill."""
     text: str
+    """The instructions of the skill."""
 
 
 class CallRefused(Recordable, frozen=True, tag="call_refused"):
@@ -52,6 +55,7 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
     task: int
     reason: str
     why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
+    """The kind of reason."""
     receiver: str = ""
     cycle: tuple[str, ...] = ()
     """The agents that hand the task round, if that is why."""
@@ -64,12 +68,17 @@ class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):
     task: int
     agent: str
     tool: str
+    """The tool that would be called."""
     arguments: dict[str, Any] = field(default_factory=dict)
+    """The arguments of the call."""
     receiver: str = ""
     message: str = ""
     expires_at: float | None = None
+    """When the request expires; None for never."""
     on_expiry: OnExpiry = "reject"
+    """The decision that holds when it expires."""
     kind: RequestKind = "approval"
+    """What is asked: an approval, a permission, an escalation or a task."""
     roles: tuple[str, ...] = ()
     """The person who decides must have one of these roles; any person may decide if empty."""
     rule: str = ""
@@ -94,7 +103,9 @@ class ApprovalDecided(Recordable, frozen=True, tag="approval_decided"):
     digest: str
     """Digest of the request that the person saw; the decision holds for no other."""
     decision: Decision
+    """The decision."""
     by: str = ""
     expired: bool = False
+    """Whether the request expired before a person decided."""
     roles: tuple[str, ...] = ()
     """Roles of the person, if the request demands some."""

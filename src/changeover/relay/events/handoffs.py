@@ -29,10 +29,14 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     message: str = ""
     mode: Mode = Mode.TRANSFER
     variables: dict[str, Any] = field(default_factory=dict)
+    """Variables that travel with the handoff."""
     instructions: str = ""
+    """What the declaration adds to the receiver's instructions."""
     strategy: str = "full"
     merge: Merge = "merge"
+    """How the variables join the context: merged, or in place of it."""
     return_to: str = ""
+    """The agent that gets the user's next message; by default the receiver."""
     dropped: tuple[str, ...] = ()
     about: str = ""
     """Background for a delegate, in the sender's words."""
@@ -46,6 +50,7 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     alternatives: tuple[str, ...] = ()
     """Receivers that are asked in turn if this one declines."""
     attempt: int = 1
+    """Number of this attempt at the task, from 1."""
     retry_of: str = ""
     """The declined handoff of the same task that this one follows."""
     declined_by: tuple[str, ...] = ()
@@ -54,11 +59,13 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     queued: bool = False
     """Whether it waits for a worker that claims it."""
     priority: int = 0
+    """Priority in the queue; the highest is claimed first."""
     timeout: float | None = None
     """Seconds that a queued delegate may take from its claim on."""
     include: tuple[str, ...] = ()
+    """Selectors of the context that the receiver sees; all if empty."""
     exclude: tuple[str, ...] = ()
-    """Selectors of the context that the receiver sees, and of what it does not see."""
+    """Selectors of the context that the receiver does not see."""
     packs: bool = False
     """Whether the strategy has to make the receiver's context before the offer can be accepted."""
     before: int = 0
@@ -70,15 +77,17 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     brokered: bool = False
     """Whether other candidates are left: a condition of this receiver counts only after all were asked."""
     needs_context: tuple[str, ...] = ()
+    """Context variables that the receiver lacked before."""
     needs_permission: tuple[str, ...] = ()
-    """Conditions that the receiver named before, so that it is not asked again."""
+    """Permissions that the receiver wanted before, so that it is not asked again."""
     reason: str = ""
     """Why another agent should do it, where the message does not say so."""
     required: tuple[str, ...] = ()
     """Capabilities that the receiver must have."""
     sender_name: str = ""
+    """Display name of the sender, if it has one."""
     receiver_name: str = ""
-    """Display names of sender and receiver, if they have one."""
+    """Display name of the receiver, if it has one."""
     policy: Policy | None = None
     """What its declaration wants to happen by itself; None if nothing."""
 
@@ -102,11 +111,15 @@ class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):
     call: str
     task: int
     receiver: str = ""
+    """The agent that was found; empty if no agent fits."""
     step: str = ""
     """The step that decided: exact, text or judge."""
     why: str = ""
+    """Why it was chosen."""
     score: float = 0.0
+    """How well it fits; more is better."""
     capability: str = ""
+    """Capability that was asked for, if one was."""
     alternatives: tuple[str, ...] = ()
     """Agents that are asked in turn if the receiver declines."""
     queued: bool = False
@@ -187,6 +200,7 @@ class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
     until: float | None = None
     """When the receiver is tried again; None if a person has to reset the circuit."""
     opened_at: float = 0.0
+    """When the circuit opened."""
 
     @property
     def circuit(self) -> Circuit:
@@ -212,7 +226,9 @@ class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
     task: int
     receiver: str
     needs_context: tuple[str, ...] = ()
+    """Context variables that the receiver lacks."""
     needs_permission: tuple[str, ...] = ()
+    """Permissions that the receiver wants from a person."""
     put_off: bool = False
     """Whether other candidates are asked first, so that this offer is over."""
     misfits: tuple[str, ...] = ()
@@ -250,17 +266,24 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     task: int
     receiver: str
     success: bool
+    """Whether it brings a result."""
     response: str = ""
+    """The result."""
     author: str = ""
     """The agent that gave the response, if the receiver handed the task on."""
     error: str = ""
+    """Why there is none."""
     fault: Fault | None = None
     cancelled: bool = False
+    """Whether it was called off."""
     declined: bool = False
     """Whether no receiver accepted."""
     iterations: int = 0
+    """Number of its model replies."""
     tool_calls: int = 0
+    """Number of its tool calls."""
     duration: float = 0.0
+    """Seconds from acceptance to return."""
     spent: Spent = Spent()
     artifacts: dict[str, str | None] = field(default_factory=dict)
     workflow_state: dict[str, Any] = field(default_factory=dict)
@@ -346,6 +369,7 @@ class RepairAsked(Recordable, frozen=True, tag="repair_asked"):
 
     task: int
     problem: str
+    """Why the answer does not meet the expectations."""
     call: str = ""
     """The handoff, if a person answered it as a delegate."""
 
@@ -354,6 +378,7 @@ class TicketTaken(Recordable, frozen=True, tag="ticket_taken"):
     """A worker claimed an agent's work again. The first claim of a handoff is recorded as its acceptance."""
 
     ticket: str
+    """Id of the ticket."""
     by: str
 
 
@@ -361,6 +386,7 @@ class TicketLapsed(Recordable, frozen=True, tag="ticket_lapsed"):
     """The worker that claimed it has stopped; any worker may claim it."""
 
     ticket: str
+    """Id of the ticket."""
     reason: str
     by: str = ""
     """The worker, if it returned the ticket itself, else ENGINE; empty in old logs."""

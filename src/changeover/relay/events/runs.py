@@ -24,8 +24,11 @@ class Started(Recordable, frozen=True, tag="started"):
     """A conversation began; it is a root if `root` is empty."""
 
     root: str = ""
+    """Id of the conversation at the top of the tree; empty if this is it."""
     parent: str = ""
+    """Id of the conversation that delegated this one."""
     depth: int = 0
+    """Number of conversations above this one."""
     team: str = DEFAULT_TEAM
     """The team that works on it."""
 
@@ -53,14 +56,20 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     task: int
     """The sender's own task."""
     tool: str = ""
+    """Tool with which the sender delegated."""
     instructions: str = ""
+    """What the declaration of the delegate adds to the receiver's instructions."""
     briefing: str = ""
+    """What the receiver reads of the sender's conversation."""
     max_iterations: int = 0
     path: tuple[str, ...] = ()
     """All agents from the root's first one to this one."""
     tokens: int = 0
+    """Tokens that the tree had spent by then."""
     elapsed: float = 0.0
+    """Seconds that the run of the root had taken by then."""
     retries: int = 0
+    """Model calls that the tree had retried by then."""
     artifacts: dict[str, str | None] = {}
     workflow_state: dict[str, Any] = {}
     expected: Expected | None = None
@@ -69,8 +78,9 @@ class Given(Struct, frozen=True, omit_defaults=True, gc=False):
     chapters: tuple[Chapter, ...] = ()
     """Chapters that the briefing holds."""
     include: tuple[str, ...] = ()
+    """Selectors of the context variables that the delegate sees; all if empty."""
     exclude: tuple[str, ...] = ()
-    """Selectors of the context variables that the delegate sees, and of those that it does not see."""
+    """Selectors of the context variables that the delegate does not see."""
     variants: dict[str, str] = {}
     """Variants that the tree has so far, by experiment."""
     trail: tuple[Hop, ...] = ()
@@ -84,10 +94,15 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
 
     text: str
     user: str = ""
+    """The user, if the caller names one."""
     agent: str = ""
+    """The agent that is to read it; by default the active one."""
     context: dict[str, Any] = field(default_factory=dict)
+    """Context variables that the caller gives."""
     limits: Limits | None = None
+    """Limits for this run, if the caller gives any."""
     correlation_id: str = ""
+    """The caller's own id for it."""
     given: Given | None = None
     """The context of the task, if an agent delegated it."""
     files: tuple[File, ...] = ()
@@ -120,6 +135,7 @@ class Checked(Struct, frozen=True, omit_defaults=True, gc=False):
     """What checks made of an answer before it was recorded."""
 
     verdict: Literal["deny", "replace"]
+    """Whether the checks refused the answer or replaced it."""
     reason: str = ""
 
 
@@ -130,7 +146,9 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     task: int
     text: str = ""
     thinking: str = ""
+    """What the model thought, if its provider shows it."""
     calls: tuple[Call, ...] = ()
+    """The calls of tools and handoffs, in order."""
     usage: Usage | None = None
     """None for one request without known figures."""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -145,7 +163,9 @@ class ContentChecked(Recordable, frozen=True, tag="content_checked"):
     agent: str
     task: int
     direction: Direction
+    """Whether it is about what the model reads or about its answer."""
     verdict: Literal["deny", "replace"]
+    """Whether the text was refused or replaced."""
     reason: str = ""
     """The words of a refusal, which are the answer."""
     replaced: dict[str, str] = field(default_factory=dict)
@@ -192,8 +212,11 @@ class LimitReached(Recordable, frozen=True, tag="limit_reached"):
     """The tree has reached a limit; `left` is what it had left for this conversation."""
 
     limit: LimitName
+    """Name of the limit."""
     figure: int | float
+    """Value of the limit."""
     left: int = 0
+    """What was left of it for this conversation."""
     spent: int | float | None = None
     """What was consumed, where that may exceed the figure; None if it is unknown."""
     agents: tuple[str, ...] = ()
@@ -205,9 +228,12 @@ class TierChosen(Recordable, frozen=True, tag="tier_chosen"):
 
     run: int
     tier: Tier
+    """The tier: simple, medium or complex."""
     reason: str
     limits: Limits
+    """The limits of that tier."""
     by: Literal["words", "judge"] = "words"
+    """Whether the words of the task decided, or a model."""
     usage: Usage | None = None
     """Usage of the judge's model call."""
 
@@ -216,7 +242,9 @@ class VariantChosen(Recordable, frozen=True, tag="variant_chosen"):
     """The variant of an experiment was chosen for this conversation and all below it."""
 
     experiment: str
+    """Name of the experiment."""
     variant: str
+    """Name of the variant."""
     task: int
     agent: str = ""
     """The agent that the experiment is about."""
@@ -241,6 +269,7 @@ class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
     """A caller asked to cancel this run; 0 means all runs."""
 
     run: int = 0
+    """The run to cancel; 0 means all runs."""
     by: str = ""
     reason: str = ""
     after_turn: bool = False
@@ -252,6 +281,7 @@ class RunCompleted(Recordable, frozen=True, tag="run_completed"):
 
     run: int
     output: str | None = None
+    """The answer, if a call ended the run; None if it is the agent's last text."""
 
 
 class RunFailed(Recordable, frozen=True, tag="run_failed"):
@@ -287,6 +317,7 @@ class RuleFired(Recordable, frozen=True, tag="rule_fired"):
     agent: str
     task: int
     goto: str = ""
+    """The agent that the rule hands over to."""
     message: str = ""
     """The message for that receiver."""
     call: str = ""

@@ -3,14 +3,21 @@
 from changeover.server.resources import (
     agents,
     approvals,
+    contents,
     conversations,
+    docs,
     drawings,
+    figures,
     handoffs,
+    live,
+    routing,
     runs,
     service,
     tasks,
     tickets,
+    tokens,
 )
 
-MODULES = (service, runs, conversations, tasks, handoffs, tickets, approvals, agents, drawings)
-RESOURCES = [each.resource for each in MODULES]
+# Conversations after what has longer paths below them: their ids may contain slashes.
+MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
+RESOURCES = [each.resource for each in (*MODULES, drawings, routing, tokens)]

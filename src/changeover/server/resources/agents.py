@@ -10,7 +10,7 @@ from changeover.relay.tables import KeptAgent
 from changeover.routing.profile import Profile
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Resource, Served
-from changeover.server.wire import Json
+from changeover.server.wire import Json, Page
 from changeover.team import Team
 
 resource = Resource("agents")
@@ -34,35 +34,36 @@ class AgentView(Struct, frozen=True, kw_only=True):
     """The members that it can hand off or delegate to."""
 
 
-@resource.route("GET /agents", list[AgentView])
+@resource.route("GET /agents", Page[AgentView])
 async def list_agents(team: Served) -> Json:
     """The members of the team, with what the store changes about them."""
-    return Json(list((await _agents(team)).values()))
+    return Json(Page(list((await _agents(team)).values())))
 
 
 @resource.route("GET /agents/{id}", AgentView, refusals=NOT_FOUND)
 async def read_agent(id: Id, team: Served) -> Json:
     """A member of the team."""
-    return Json(await _agent(team, id))
+    return Json(await known_agent(team, id))
 
 
 @resource.route("POST /agents/{id}/enable", AgentView, refusals=NOT_FOUND)
 async def enable_agent(id: Id, team: Served) -> Json:
     """Let an agent have handoffs again."""
-    await _agent(team, id)
+    await known_agent(team, id)
     await team.router.enable(id)
-    return Json(await _agent(team, id))
+    return Json(await known_agent(team, id))
 
 
 @resource.route("POST /agents/{id}/disable", AgentView, refusals=NOT_FOUND)
 async def disable_agent(id: Id, team: Served) -> Json:
     """Hand nothing to an agent until it is enabled; it goes on with what it has begun."""
-    await _agent(team, id)
+    await known_agent(team, id)
     await team.router.disable(id)
-    return Json(await _agent(team, id))
+    return Json(await known_agent(team, id))
 
 
-async def _agent(team: Team, id: str) -> AgentView:
+async def known_agent(team: Team, id: str) -> AgentView:
+    """A member of the team; raises Problem if there is none."""
     found = await _agents(team)
     if id not in found:
         raise Problem(404, str(UnknownAgentError(id, list(found))), kind="agent-not-found")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from fastapi import Query
 from msgspec import Struct
 
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
+from changeover.ids import conversation_of
 from changeover.relay.lists import ApprovalRow
+from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import DEFAULT_LIMIT, Id, Limit, Resource, Served, Who, given
-from changeover.server.wire import Json, body
+from changeover.server.resource import Filter, Id, Part, Resource, Served, Who, listed, seen
+from changeover.server.wire import Json, Page, body
 from changeover.team import Team
 
 resource = Resource("approvals")
@@ -25,18 +28,27 @@ class Decided(Struct, frozen=True, forbid_unknown_fields=True):
     decision: Verdict
 
 
-@resource.route("GET /approvals", list[ApprovalRow])
-async def list_approvals(
-    team: Served, status: str | None = "pending", agent: str | None = None, limit: Limit = DEFAULT_LIMIT
+@resource.route("GET /approvals", Page[ApprovalRow])
+async def list_approvals(  # noqa: PLR0913 - each is a parameter of the query
+    team: Served,
+    who: Who,
+    part: Part,
+    *,
+    status: Annotated[str, Query(max_length=40, description="Empty for all.")] = "pending",
+    agent: Filter = None,
+    kind: Filter = None,
+    conversation: Filter = None,
+    user: Filter = None,
 ) -> Json:
-    """The newest requests to people."""
-    return Json(await team.log.lists.listed(ApprovalRow, given(status=status or None, agent=agent), limit=limit))
+    """The requests to people, the newest first; by default those that await a decision."""
+    wanted = {"status": status or None, "agent": agent, "kind": kind, "user": user}
+    return await listed(team, who, ApprovalRow, wanted, part, within=conversation)
 
 
 @resource.route("GET /approvals/{id:path}", ApprovalRow, refusals=NOT_FOUND)
-async def read_approval(id: Id, team: Served) -> Json:
+async def read_approval(id: Id, team: Served, who: Who) -> Json:
     """A request to a person."""
-    return Json(await _request(team, id))
+    return Json(await _request(team, who, id))
 
 
 @resource.route(
@@ -47,13 +59,15 @@ async def read_approval(id: Id, team: Served) -> Json:
 )
 async def decide(id: Id, team: Served, who: Who, said: Annotated[Decided, body(Decided)]) -> Json:
     """Decide about a request; the run goes on from there."""
-    await _request(team, id)
+    await _request(team, who, id)
     decision: Decision = said.decision
     await team.decide(id, decision, by=who.user, roles=who.roles)
     return Json(None, 204)
 
 
-async def _request(team: Team, id: str) -> ApprovalRow:
+async def _request(team: Team, who: Caller, id: str) -> ApprovalRow:
+    missing = Problem(404, f"no request has the id {id!r}", kind="approval-not-found")
+    await seen(team, who, conversation_of(id), missing)
     if (row := await team.log.lists.one(ApprovalRow, id)) is None:
-        raise Problem(404, f"no request has the id {id!r}", kind="approval-not-found")
+        raise missing
     return row

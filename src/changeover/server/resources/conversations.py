@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import uuid4
 
-from fastapi import Depends, Header, Query
+from fastapi import Depends, Header, Query, Request
 from fastapi.responses import Response
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,14 +15,17 @@ from changeover.facts import HandoffRecord
 from changeover.guards.limits import Limits
 from changeover.ids import run_id
 from changeover.inputs import message
+from changeover.messages import File
 from changeover.observe.diagram import Course, course_of
 from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
 from changeover.relay.requests import Resume, Say
+from changeover.server.live import Live
 from changeover.server.problems import Problem
-from changeover.server.resource import DEFAULT_LIMIT, Id, Key, Limit, Resource, Served, Who, given, own_key
+from changeover.server.resource import Filter, Id, Key, Part, Resource, Served, Who, free_or_seen, listed, own_key, seen
 from changeover.server.resources.drawings import MEDIA_TYPES, Format, drawn
 from changeover.server.resources.runs import Outcome, ended_within
-from changeover.server.wire import Json, Shown, body, shown
+from changeover.server.resources.streams import EVENT_STREAM, streamed
+from changeover.server.wire import Json, Page, Shown, body, shown
 from changeover.team import Team
 
 resource = Resource("conversations")
@@ -30,6 +33,17 @@ resource = Resource("conversations")
 NOT_FOUND = {404: "There is no such conversation"}
 PATIENCE = 300.0
 """Seconds that a caller may wait for an outcome."""
+
+
+class NewFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A file that goes with a message: its bytes, or an address that the model's provider can reach."""
+
+    name: str = ""
+    media_type: str = ""
+    """Such as "image/png"; by default found by the name."""
+    data: bytes = b""
+    """In Base64."""
+    url: str = ""
 
 
 class NewMessage(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,6 +55,7 @@ class NewMessage(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     context: dict[str, Any] | None = None
     """Context variables to start with."""
     limits: Limits | None = None
+    files: list[NewFile] = []
 
 
 class NewConversation(NewMessage, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -69,6 +84,12 @@ class Reason(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
+class Title(Struct, frozen=True, forbid_unknown_fields=True):
+    """The title of a conversation."""
+
+    title: str
+
+
 class Export(Struct, frozen=True):
     """A conversation with its delegates, as it was recorded."""
 
@@ -81,7 +102,21 @@ Wait = Annotated[bool, Query(description="Answer when the run has ended or waits
 Prefer = Annotated[str | None, Header(max_length=200, description="`wait=SECONDS` waits for the outcome that long.")]
 
 
-def _patience(wait: Wait = False, prefer: Prefer = None) -> float:
+class Answering(Struct, frozen=True):
+    """How a caller wants to be answered."""
+
+    patience: float
+    """Seconds to wait for the outcome of a run; 0 answers at once."""
+    live: Live | None
+    """Streams the run, if the caller wants that."""
+
+
+def _answering(request: Request, wait: Wait = False, prefer: Prefer = None) -> Answering:
+    streams = EVENT_STREAM in request.headers.get("accept", "")
+    return Answering(_patience(wait, prefer), request.app.state.live if streams else None)
+
+
+def _patience(wait: bool, prefer: str | None) -> float:
     """Seconds to wait for an outcome, by the query and by the header Prefer of RFC 7240."""
     for each in (prefer or "").split(","):
         name, _, value = each.strip().partition("=")
@@ -90,38 +125,46 @@ def _patience(wait: Wait = False, prefer: Prefer = None) -> float:
     return PATIENCE if wait else 0.0
 
 
-Patience = Annotated[float, Depends(_patience)]
-"""Seconds to wait for the outcome of a run; 0 answers at once."""
+Manner = Annotated[Answering, Depends(_answering)]
 After = Annotated[int, Query(ge=0, le=2**53, description="Leave out events up to this seq.")]
 RUN = {202: Begun, 200: Outcome}
 
 
-@resource.route("GET /conversations", list[ConversationRow])
-async def list_conversations(
+@resource.route("GET /conversations", Page[ConversationRow])
+async def list_conversations(  # noqa: PLR0913 - each is a parameter of the query
     team: Served,
-    status: str | None = None,
-    agent: str | None = None,
-    limit: Limit = DEFAULT_LIMIT,
-    delegates: bool = False,
+    who: Who,
+    part: Part,
+    *,
+    status: Filter = None,
+    agent: Filter = None,
+    text: Annotated[str | None, Query(max_length=200, description="A part of the title or the id.")] = None,
+    user: Filter = None,
+    delegates: Annotated[bool, Query(description="With the conversations of delegates.")] = False,
 ) -> Json:
-    """The newest conversations."""
-    wanted = given(status=status, agent=agent)
-    return Json(await team.log.lists.listed(ConversationRow, wanted, limit=limit, roots=not delegates))
+    """The conversations, the one with the newest message first."""
+    wanted = {"status": status, "agent": agent, "text": text or None, "user": user}
+    return await listed(team, who, ConversationRow, wanted, part, roots=not delegates)
 
 
-@resource.route("POST /conversations", RUN, body=NewConversation, refusals={409: "The id or the key is taken"})
+@resource.route(
+    "POST /conversations",
+    RUN,
+    body=NewConversation,
+    refusals={404: "The id is another user's", 409: "The id or the key is taken"},
+)
 async def begin_conversation(
     team: Served,
     who: Who,
     said: Annotated[NewConversation, body(NewConversation)],
-    patience: Patience,
+    manner: Manner,
     key: Key = None,
 ) -> Response:
-    """Begin a conversation. Answers at once, or waits for the outcome."""
-    if said.id and not key and await team.log.lists.one(ConversationRow, said.id) is not None:
+    """Begin a conversation. Answers at once, waits for the outcome, or streams the run."""
+    if said.id and not await free_or_seen(team, who, said.id) and not key:
         raise Problem(409, f"the conversation {said.id!r} exists; say it there", kind="exists")
-    say = _message(team, said, said.id, who.user, own_key(key, who))
-    return await _said(team, say, patience)
+    say = _message(said, said.id, who.user, own_key(key, who))
+    return await _said(team, say, manner)
 
 
 @resource.route(
@@ -132,17 +175,16 @@ async def say(
     team: Served,
     who: Who,
     said: Annotated[NewMessage, body(NewMessage)],
-    patience: Patience,
+    manner: Manner,
     key: Key = None,
 ) -> Response:
-    """Say something in a conversation. Answers at once, or waits for the outcome."""
-    await found(team, id)
-    return await _said(team, _message(team, said, id, who.user, own_key(key, who)), patience)
+    """Say something in a conversation. Answers at once, waits for the outcome, or streams the run."""
+    await seen(team, who, id)
+    return await _said(team, _message(said, id, who.user, own_key(key, who)), manner)
 
 
-def _message(team: Team, said: NewMessage, id: str | None, user: str, key: str | None) -> Say:
+def _message(said: NewMessage, id: str | None, user: str, key: str | None) -> Say:
     return message(
-        team.roster,
         said.text,
         conversation=id,
         key=key,
@@ -150,57 +192,62 @@ def _message(team: Team, said: NewMessage, id: str | None, user: str, key: str |
         context=said.context,
         limits=said.limits,
         user=user or None,
+        files=[File(each.data, each.media_type, each.name, each.url) for each in said.files],
     )
 
 
-async def _said(team: Team, input: Say | Resume, patience: float) -> Response:
-    if patience:
+async def _said(team: Team, input: Say | Resume, manner: Answering) -> Response:
+    if manner.live is not None:
+        return await streamed(manner.live, team, input)
+    if manner.patience:
         if isinstance(input, Say) and not input.given_key:
             # A key, so that the input can be put again when the time is over, and is recorded once.
             input = replace(input, conversation=input.conversation or uuid4().hex[:16], given_key=uuid4().hex)
-        if (outcome := await ended_within(patience, team, input)) is not None:
+        if (outcome := await ended_within(manner.patience, team, input)) is not None:
             return Json(outcome)
     ref = await team.engine.put(input)
     return Json(Begun(ref.conversation, run_id(ref.conversation, ref.run)), 202)
 
 
-@resource.route("GET /conversations/{id:path}/events", list[Shown], refusals=NOT_FOUND)
-async def list_events(id: Id, team: Served, after: After = 0) -> Json:
+@resource.route("GET /conversations/{id:path}/events", Page[Shown], refusals=NOT_FOUND)
+async def list_events(id: Id, team: Served, who: Who, after: After = 0) -> Json:
     """The events of a conversation and its delegates, in order."""
-    return Json([shown(each) for each in await team.history(id, after=after)])
+    await seen(team, who, id)
+    return Json(Page([shown(each) for each in await team.history(id, after=after)]))
 
 
-@resource.route("GET /conversations/{id:path}/tasks", list[TaskRow], refusals=NOT_FOUND)
-async def conversation_tasks(id: Id, team: Served, limit: Limit = DEFAULT_LIMIT) -> Json:
+@resource.route("GET /conversations/{id:path}/tasks", Page[TaskRow], refusals=NOT_FOUND)
+async def conversation_tasks(id: Id, team: Served, who: Who, part: Part) -> Json:
     """The newest tasks of a conversation and its delegates."""
-    await found(team, id)
-    return Json(await team.log.lists.listed(TaskRow, within=id, limit=limit))
+    await seen(team, who, id)
+    return await listed(team, who, TaskRow, {}, part, within=id)
 
 
-@resource.route("GET /conversations/{id:path}/messages", list[MessageRow], refusals=NOT_FOUND)
-async def conversation_messages(id: Id, team: Served, limit: Limit = DEFAULT_LIMIT) -> Json:
+@resource.route("GET /conversations/{id:path}/messages", Page[MessageRow], refusals=NOT_FOUND)
+async def conversation_messages(id: Id, team: Served, who: Who, part: Part) -> Json:
     """The messages of a conversation and its delegates, in order."""
-    await found(team, id)
-    return Json(await team.log.lists.listed(MessageRow, within=id, limit=limit))
+    await seen(team, who, id)
+    return await listed(team, who, MessageRow, {}, part, within=id)
 
 
-@resource.route("GET /conversations/{id:path}/handoffs", list[HandoffRecord], refusals=NOT_FOUND)
-async def conversation_handoffs(id: Id, team: Served) -> Json:
+@resource.route("GET /conversations/{id:path}/handoffs", Page[HandoffRecord], refusals=NOT_FOUND)
+async def conversation_handoffs(id: Id, team: Served, who: Who) -> Json:
     """All handoffs of a conversation and its delegates, in order."""
-    return Json(await team.handoffs(id))
+    await seen(team, who, id)
+    return Json(Page(await team.handoffs(id)))
 
 
 @resource.route("GET /conversations/{id:path}/graph", Course, refusals=NOT_FOUND, media=MEDIA_TYPES)
-async def conversation_graph(id: Id, team: Served, format: Format = "json") -> Response:
+async def conversation_graph(id: Id, team: Served, who: Who, format: Format = "json") -> Response:
     """The handoffs of a conversation, drawn."""
-    row = await found(team, id)
+    row = await seen(team, who, id)
     return drawn(course_of(id, row.agent, await team.handoffs(id)), format)
 
 
 @resource.route("GET /conversations/{id:path}/export", Export, refusals=NOT_FOUND)
-async def export_conversation(id: Id, team: Served) -> Json:
+async def export_conversation(id: Id, team: Served, who: Who) -> Json:
     """A conversation with its delegates, as a file."""
-    row = await found(team, id)
+    row = await seen(team, who, id)
     answer = Json(Export(row, [shown(each) for each in await team.history(id)], await team.handoffs(id)))
     answer.headers["Content-Disposition"] = 'attachment; filename="conversation.json"'
     return answer
@@ -209,33 +256,35 @@ async def export_conversation(id: Id, team: Served) -> Json:
 @resource.route("POST /conversations/{id:path}/cancel", Cancelled, body=Reason, refusals=NOT_FOUND)
 async def cancel_conversation(id: Id, team: Served, who: Who, why: Annotated[Reason, body(Reason)]) -> Json:
     """End what is under way in a conversation, with all delegates; answers when it has ended."""
-    await found(team, id)
+    await seen(team, who, id)
     return Json(Cancelled(await team.cancel(id, by=who.user, reason=why.reason)))
 
 
 @resource.route("POST /conversations/{id:path}/resume", RUN, refusals=NOT_FOUND)
-async def resume_conversation(id: Id, team: Served, patience: Patience) -> Response:
+async def resume_conversation(id: Id, team: Served, who: Who, manner: Manner) -> Response:
     """Go on with a conversation: a run that failed tries its failed step again."""
-    await found(team, id)
-    return await _said(team, Resume(id), patience)
+    await seen(team, who, id)
+    return await _said(team, Resume(id), manner)
 
 
 @resource.route("GET /conversations/{id:path}", ConversationRow, refusals=NOT_FOUND)
-async def read_conversation(id: Id, team: Served) -> Json:
+async def read_conversation(id: Id, team: Served, who: Who) -> Json:
     """A conversation."""
-    return Json(await found(team, id))
+    return Json(await seen(team, who, id))
+
+
+@resource.route("PATCH /conversations/{id:path}", ConversationRow, body=Title, refusals=NOT_FOUND)
+async def rename_conversation(id: Id, team: Served, who: Who, given: Annotated[Title, body(Title)]) -> Json:
+    """Give a conversation another title."""
+    await seen(team, who, id)
+    await team.rename(id, given.title, by=who.user)
+    return Json(await seen(team, who, id))
 
 
 @resource.route("DELETE /conversations/{id:path}", {204: None}, refusals={**NOT_FOUND, 409: "It is not over"})
-async def forget_conversation(id: Id, team: Served) -> Response:
+async def forget_conversation(id: Id, team: Served, who: Who) -> Response:
     """Remove a conversation with its log, delegates, handoffs and stored contexts."""
+    await seen(team, who, id)
     if not await team.forget(id):
         raise ConversationNotFound(id)
     return Response(status_code=204)
-
-
-async def found(team: Team, id: str) -> ConversationRow:
-    """The conversation with this id; raises ConversationNotFound."""
-    if (row := await team.log.lists.one(ConversationRow, id)) is None:
-        raise ConversationNotFound(id)
-    return row

@@ -14,12 +14,13 @@ from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, Ledger, RunResult, Ticket, Usage
 from changeover.facts import State as HandoffState
 from changeover.ids import run_id, split_run
+from changeover.relay.lists import RunRow
 from changeover.relay.requests import Resume, Say
 from changeover.relay.result import error_of, result_of, waiting_result
 from changeover.relay.state import State
 from changeover.server.problems import Problem
-from changeover.server.resource import Id, Resource, Served
-from changeover.server.wire import Json
+from changeover.server.resource import Filter, Id, Part, Resource, Served, Who, listed, seen
+from changeover.server.wire import Json, Page
 from changeover.team import Team
 
 resource = Resource("runs")
@@ -176,24 +177,36 @@ async def ended_within(seconds: float, team: Team, input: Say | Resume) -> Outco
     return running.result() if done else None
 
 
-@resource.route("GET /conversations/{id:path}/runs", list[Outcome], refusals={404: "There is no such conversation"})
-async def conversation_runs(id: Id, team: Served) -> Json:
+@resource.route("GET /runs", Page[RunRow])
+async def list_runs(
+    team: Served, who: Who, part: Part, status: Filter = None, agent: Filter = None, user: Filter = None
+) -> Json:
+    """The runs of all conversations, the newest first."""
+    return await listed(team, who, RunRow, {"status": status, "agent": agent, "user": user}, part)
+
+
+@resource.route("GET /conversations/{id:path}/runs", Page[Outcome], refusals={404: "There is no such conversation"})
+async def conversation_runs(id: Id, team: Served, who: Who) -> Json:
     """The runs of a conversation, the first one first."""
-    state = await _state(team, id)
-    return Json([_outcome(state, each) for each in _runs(state)])
+    await seen(team, who, id)
+    state = await state_of(team, id)
+    return Json(Page([outcome_in(state, each) for each in _runs(state)]))
 
 
 @resource.route("GET /runs/{id:path}", Outcome, refusals={404: "There is no such run"})
-async def read_run(id: Id, team: Served) -> Json:
+async def read_run(id: Id, team: Served, who: Who) -> Json:
     """The outcome of a run, or how far it has come."""
     conversation, position = split_run(id)
-    state = await _state(team, conversation)
-    if not position.isdecimal() or int(position) not in _runs(state):
-        raise Problem(404, f"no run has the id {id!r}", kind="run-not-found")
-    return Json(_outcome(state, int(position)))
+    missing = Problem(404, f"no run has the id {id!r}", kind="run-not-found")
+    await seen(team, who, conversation, missing)
+    state = await state_of(team, conversation)
+    if not position.isdecimal() or len(position) > 9 or int(position) not in _runs(state):
+        raise missing
+    return Json(outcome_in(state, int(position)))
 
 
-async def _state(team: Team, conversation: str) -> State:
+async def state_of(team: Team, conversation: str) -> State:
+    """The state of a conversation; raises ConversationNotFound."""
     entries = await team.log.read(conversation)
     if not entries:
         raise ConversationNotFound(conversation)
@@ -205,7 +218,8 @@ def _runs(state: State) -> list[int]:
     return [*state.outcomes, *current, *(run for run, _ in state.inbox)]
 
 
-def _outcome(state: State, run: int) -> Outcome:
+def outcome_in(state: State, run: int) -> Outcome:
+    """The outcome of a run for clients, or how far it has come."""
     if (outcome := state.outcomes.get(run)) is not None:
         result = result_of(state.id, outcome)
         return outcome_of(result, str(error_of(outcome.fault, result)) if outcome.fault else "")

@@ -1,11 +1,13 @@
-"""Tasks: one agent's part of a run, with its messages."""
+"""Tasks: one agent's part of a run, and messages, calls and results of it."""
 
 from __future__ import annotations
 
+from changeover.ids import split_task
 from changeover.relay.lists import MessageRow, TaskRow
+from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import DEFAULT_LIMIT, Id, Limit, Resource, Served, given
-from changeover.server.wire import Json
+from changeover.server.resource import Filter, Id, Part, Resource, Served, Who, listed, seen
+from changeover.server.wire import Json, Page
 from changeover.team import Team
 
 resource = Resource("tasks")
@@ -13,28 +15,30 @@ resource = Resource("tasks")
 NOT_FOUND = {404: "There is no such task"}
 
 
-@resource.route("GET /tasks", list[TaskRow])
+@resource.route("GET /tasks", Page[TaskRow])
 async def list_tasks(
-    team: Served, status: str | None = None, agent: str | None = None, limit: Limit = DEFAULT_LIMIT
+    team: Served, who: Who, part: Part, status: Filter = None, agent: Filter = None, user: Filter = None
 ) -> Json:
-    """The newest tasks."""
-    return Json(await team.log.lists.listed(TaskRow, given(status=status, agent=agent), limit=limit))
+    """The tasks of all conversations, the newest first."""
+    return await listed(team, who, TaskRow, {"status": status, "agent": agent, "user": user}, part)
 
 
-@resource.route("GET /tasks/{id:path}/messages", list[MessageRow], refusals=NOT_FOUND)
-async def task_messages(id: Id, team: Served, limit: Limit = DEFAULT_LIMIT) -> Json:
+@resource.route("GET /tasks/{id:path}/messages", Page[MessageRow], refusals=NOT_FOUND)
+async def task_messages(id: Id, team: Served, who: Who, part: Part) -> Json:
     """The messages of a task, in order."""
-    await _task(team, id)
-    return Json(await team.log.lists.listed(MessageRow, {"task_id": id}, limit=limit))
+    await _task(team, who, id)
+    return await listed(team, who, MessageRow, {"task_id": id}, part)
 
 
 @resource.route("GET /tasks/{id:path}", TaskRow, refusals=NOT_FOUND)
-async def read_task(id: Id, team: Served) -> Json:
+async def read_task(id: Id, team: Served, who: Who) -> Json:
     """A task."""
-    return Json(await _task(team, id))
+    return Json(await _task(team, who, id))
 
 
-async def _task(team: Team, id: str) -> TaskRow:
+async def _task(team: Team, who: Caller, id: str) -> TaskRow:
+    missing = Problem(404, f"no task has the id {id!r}", kind="task-not-found")
+    await seen(team, who, split_task(id)[0], missing)
     if (row := await team.log.lists.one(TaskRow, id)) is None:
-        raise Problem(404, f"no task has the id {id!r}", kind="task-not-found")
+        raise missing
     return row

@@ -9,14 +9,17 @@ from msgspec import Meta, Struct
 
 from changeover.errors import HandoffNotFound
 from changeover.facts import Ticket, TicketStatus
-from changeover.ids import worker_of
+from changeover.handoffs.package import HandoffPackage
+from changeover.ids import split_handoff, worker_of
+from changeover.relay.lists import ConversationRow
 from changeover.relay.queue import Queued
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import Id, Key, Resource, Served, Who, own_key
+from changeover.server.resource import Filter, Id, Key, Resource, Served, Who, seen
 from changeover.server.resources.conversations import Cancelled, Reason
+from changeover.server.resources.handoffs import owned
 from changeover.server.resources.runs import HandoffOutcome, handoff_outcome
-from changeover.server.wire import Json, body
+from changeover.server.wire import Json, Page, body
 from changeover.team import Team
 from changeover.ticket import LEASE, HeldTicket, TicketClaim, held, retry
 
@@ -114,15 +117,27 @@ class Return(Held, frozen=True, forbid_unknown_fields=True, kw_only=True):
     reason: str = ""
 
 
-@resource.route("GET /tickets", list[InQueue])
-async def list_tickets(team: Served, agent: str | None = None) -> Json:
+@resource.route("GET /tickets", Page[InQueue])
+async def list_tickets(team: Served, who: Who, agent: Filter = None) -> Json:
     """The tickets that wait or are claimed, in the order in which they are claimed."""
-    found = await team.log.queue.tickets()
-    mine = [each for each in found if each.ticket.team == team.name and agent in (None, each.ticket.agent)]
-    return Json([in_queue(each) for each in mine])
+    found = await waiting_tickets(team, who)
+    return Json(Page([each for each in found if agent in (None, each.ticket.agent)]))
 
 
-def in_queue(queued: Queued) -> InQueue:
+async def waiting_tickets(team: Team, who: Caller) -> list[InQueue]:
+    """The tickets that wait or are claimed, as far as the caller may see them."""
+    found = [each for each in await team.log.queue.tickets() if each.ticket.team == team.name]
+    return [_in_queue(each) for each in found if await _sees(team, who, each.ticket.root)]
+
+
+async def _sees(team: Team, who: Caller, root: str) -> bool:
+    if who.sees_all:
+        return True
+    row = await team.log.lists.one(ConversationRow, root)
+    return row is not None and who.sees(row.user)
+
+
+def _in_queue(queued: Queued) -> InQueue:
     """A ticket for clients: without the token of its claim."""
     worker = worker_of(queued.owner) if queued.owner else ""
     return InQueue(
@@ -130,12 +145,17 @@ def in_queue(queued: Queued) -> InQueue:
     )
 
 
-@resource.route("POST /tickets", {201: Ticket}, body=dict[str, Any], refusals={409: "The key is taken, or it is busy"})
+@resource.route(
+    "POST /tickets",
+    {201: Ticket},
+    body=HandoffPackage,
+    refusals={404: "The conversation is not yours", 409: "The key is taken, or it is busy"},
+)
 async def submit(
     team: Served, who: Who, package: Annotated[dict[str, Any], body(dict[str, Any])], key: Key = None
 ) -> Json:
     """Put a package into the queue of its receiver."""
-    return Json(await team.submit(package, key=own_key(key, who)), 201)
+    return Json(await team.submit(await owned(team, who, package, key)), 201)
 
 
 @resource.route("POST /claims", list[Claimed], body=Wanted)
@@ -156,7 +176,8 @@ def _check_agent(who: Caller, agent: str) -> None:
         raise Problem(403, f"this token claims only for: {', '.join(who.agents)}", kind="forbidden")
 
 
-async def _held(team: Team, who: Caller, id: str, said: Held) -> HeldTicket:
+async def held_by(team: Team, who: Caller, id: str, said: Held) -> HeldTicket:
+    """The ticket that the caller holds; raises ClaimLost, or Problem if the token is not for its agent."""
     found = await held(team.engine, lambda: team.log, id, said.claim, said.lease)
     _check_agent(who, found.ticket.agent)
     return found
@@ -165,14 +186,14 @@ async def _held(team: Team, who: Caller, id: str, said: Held) -> HeldTicket:
 @resource.route("POST /tickets/{id:path}/accept", {204: None}, body=Acceptance, refusals=REFUSED)
 async def accept(id: Id, team: Served, who: Who, said: Annotated[Acceptance, body(Acceptance)]) -> Json:
     """Accept the task of a claimed ticket."""
-    await (await _held(team, who, id, said)).accept(estimated_completion=said.estimated_completion)
+    await (await held_by(team, who, id, said)).accept(estimated_completion=said.estimated_completion)
     return Json(None, 204)
 
 
 @resource.route("POST /tickets/{id:path}/reject", {204: None}, body=Rejection, refusals=REFUSED)
 async def reject(id: Id, team: Served, who: Who, said: Annotated[Rejection, body(Rejection)]) -> Json:
     """Reject the task: the next candidate is asked, then a person."""
-    ticket = await _held(team, who, id, said)
+    ticket = await held_by(team, who, id, said)
     await ticket.reject(said.reason, suggested_alternative=said.suggested_alternative)
     return Json(None, 204)
 
@@ -180,7 +201,7 @@ async def reject(id: Id, team: Served, who: Who, said: Annotated[Rejection, body
 @resource.route("POST /tickets/{id:path}/conditional", {204: None}, body=Conditions, refusals=REFUSED)
 async def conditional(id: Id, team: Served, who: Who, said: Annotated[Conditions, body(Conditions)]) -> Json:
     """Say what the worker needs before it accepts the task."""
-    ticket = await _held(team, who, id, said)
+    ticket = await held_by(team, who, id, said)
     await ticket.conditional(needs_more_context=said.needs_more_context, needs_permission=said.needs_permission)
     return Json(None, 204)
 
@@ -188,42 +209,42 @@ async def conditional(id: Id, team: Served, who: Who, said: Annotated[Conditions
 @resource.route("POST /tickets/{id:path}/heartbeat", {204: None}, body=Held, refusals=REFUSED)
 async def heartbeat(id: Id, team: Served, who: Who, said: Annotated[Held, body(Held)]) -> Json:
     """Renew the claim for `lease` seconds from now."""
-    await (await _held(team, who, id, said)).heartbeat()
+    await (await held_by(team, who, id, said)).heartbeat()
     return Json(None, 204)
 
 
 @resource.route("POST /tickets/{id:path}/complete", {204: None}, body=Completion, refusals=REFUSED)
 async def complete(id: Id, team: Served, who: Who, said: Annotated[Completion, body(Completion)]) -> Json:
     """Record the result. One that does not fit is refused with 409; the claim holds for a second try."""
-    await (await _held(team, who, id, said)).complete(said.result)
+    await (await held_by(team, who, id, said)).complete(said.result)
     return Json(None, 204)
 
 
 @resource.route("POST /tickets/{id:path}/fail", {204: None}, body=Failure, refusals=REFUSED)
 async def fail(id: Id, team: Served, who: Who, said: Annotated[Failure, body(Failure)]) -> Json:
     """Record that the task cannot be done."""
-    await (await _held(team, who, id, said)).fail(said.reason)
+    await (await held_by(team, who, id, said)).fail(said.reason)
     return Json(None, 204)
 
 
 @resource.route("POST /tickets/{id:path}/give-back", {204: None}, body=Return, refusals=REFUSED)
 async def give_back(id: Id, team: Served, who: Who, said: Annotated[Return, body(Return)]) -> Json:
     """Release the claim, so that another worker can take the ticket."""
-    await (await _held(team, who, id, said)).give_back(said.reason)
+    await (await held_by(team, who, id, said)).give_back(said.reason)
     return Json(None, 204)
 
 
 @resource.route("POST /tickets/{id:path}/cancel", Cancelled, body=Reason, refusals=NOT_FOUND)
 async def cancel_ticket(id: Id, team: Served, who: Who, why: Annotated[Reason, body(Reason)]) -> Json:
     """Cancel a handoff that is under way or waits in the queue."""
-    await team.status(id)
+    await _status(team, who, id)
     return Json(Cancelled(await team.cancel(id, by=who.user, reason=why.reason)))
 
 
 @resource.route("POST /tickets/{id:path}/retry", {204: None}, refusals=REFUSED)
-async def retry_ticket(id: Id, team: Served) -> Json:
+async def retry_ticket(id: Id, team: Served, who: Who) -> Json:
     """Let any worker claim a ticket now, also from its owner, and reset its count of claims."""
-    await team.status(id)
+    await _status(team, who, id)
     if not await retry(team.log, id):
         raise Problem(409, f"{id} waits for no worker", kind="not-queued")
     return Json(None, 204)
@@ -235,14 +256,18 @@ Timeout = Annotated[float, Query(ge=0, le=300, description="Seconds to wait for 
 @resource.route(
     "GET /tickets/{id:path}/result", HandoffOutcome, refusals={**NOT_FOUND, 504: "It has not ended in time"}
 )
-async def ticket_result(id: Id, team: Served, timeout: Timeout = 0) -> Json:
+async def ticket_result(id: Id, team: Served, who: Who, timeout: Timeout = 0) -> Json:
     """The result of a ticket, which any process may work on."""
+    await _status(team, who, id)
     return Json(handoff_outcome(await team.result(id, timeout=timeout)))
 
 
 @resource.route("GET /tickets/{id:path}", TicketStatus, refusals=NOT_FOUND)
-async def read_ticket(id: Id, team: Served) -> Json:
+async def read_ticket(id: Id, team: Served, who: Who) -> Json:
     """The status of a ticket."""
-    if ":" not in id:
-        raise HandoffNotFound(id)
-    return Json(await team.status(id))
+    return Json(await _status(team, who, id))
+
+
+async def _status(team: Team, who: Caller, id: str) -> TicketStatus:
+    await seen(team, who, split_handoff(id)[0], HandoffNotFound(id))
+    return await team.status(id)

@@ -44,7 +44,7 @@ function note(date) {
   skew = Math.abs(ahead) > 2 ? ahead : 0; // the header counts whole seconds
 }
 
-export function leaveForSignIn() {
+function leaveForSignIn() {
   const here = location.pathname.slice(root.length) + location.search;
   location.assign(`${root}/sign-in?next=${encodeURIComponent(here)}`);
 }

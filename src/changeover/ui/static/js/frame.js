@@ -1,5 +1,5 @@
 // What every page does: theme, shortcuts, the count of requests, who is signed in, and whether the server answers.
-import { call, may, me } from "./api.js";
+import { call, get, may, me } from "./api.js";
 import { byId, h, icon, root } from "./dom.js";
 import { live } from "./live.js";
 import { team } from "./team.js";
@@ -66,6 +66,9 @@ export function onRequests(hear) {
   if (requests.ready) hear([...requests.items.values()]);
 }
 
+// Ask now instead of waiting for the next look at the list: a conversation has just asked a person.
+export const lookForRequests = () => get("/approvals?limit=200").then((said) => takeRequests({ kind: "snapshot", items: said.items ?? said }), complain);
+
 function takeRequests(frame) {
   if (frame.kind === "snapshot") requests.items = new Map(frame.items.map((each) => [each.id, each]));
   else if (frame.kind === "change" && frame.item.status === "pending") requests.items.set(frame.item.id, frame.item);
@@ -80,10 +83,11 @@ function takeRequests(frame) {
 
 // Say what went wrong above the page, until the next success.
 export function complain(problem) {
-  const banner = byId("banner");
+  const [banner, words] = [byId("banner"), problem?.message ?? STATES[live.state] ?? ""];
+  if (banner.textContent === words) return;
   banner.className = problem ? "banner bad" : "banner";
-  banner.textContent = problem ? problem.message : STATES[live.state] ?? "";
-  banner.hidden = !banner.textContent;
+  banner.textContent = words;
+  banner.hidden = !words;
 }
 
 // The frame is ready when the page knows who looks at it and whom it shows: { who, agents }.

@@ -1,5 +1,5 @@
 // One WebSocket for the page: conversations and lists as they change. After a break it goes on behind the last seq.
-import { BASE, leaveForSignIn } from "./api.js";
+import { BASE, get } from "./api.js";
 
 const PAUSES = [0.3, 0.6, 1.2, 2.5, 5, 8];
 
@@ -65,7 +65,7 @@ export class Live {
 
   #lost(code) {
     this.#socket = null;
-    if (code === 4401) return leaveForSignIn();
+    if (code === 1008 || this.#tries === 2) get("/me").catch(() => {}); // a token that ended leads to the sign-in page
     this.#become(navigator.onLine ? "reconnecting" : "offline");
     const pause = PAUSES[Math.min(this.#tries++, PAUSES.length - 1)];
     this.#timer = setTimeout(() => this.#connect(), pause * (700 + 600 * Math.random()));

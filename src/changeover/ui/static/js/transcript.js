@@ -58,7 +58,7 @@ const SHOW = {
   tool_started: (t, e, d) => t.touch(t.calls.get(d.call), { began: e.at }),
   tool_finished(t, e, d) {
     const item = t.calls.get(d.call);
-    if (item) t.touch(item, { state: d.ok === false ? "failed" : d.unknown ? "unknown" : "done", text: d.text ?? "", ended: e.at, files: d.files ?? [] });
+    if (item) t.touch(item, { state: d.ok === false ? "failed" : d.unknown ? "unknown" : "done", text: d.text ?? "", ended: e.at, files: d.files ?? [], filesAt: e.seq });
     t.since = e.at;
   },
   skill_loaded: (t, e, d) => t.touch(t.calls.get(d.call), { state: "done", text: d.text, ended: e.at, skill: d.skill }),

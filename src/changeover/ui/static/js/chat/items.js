@@ -1,7 +1,8 @@
 // The items of a transcript as elements: messages, thoughts, tools, handoffs, notes. See delegates.js for branches.
+import { BASE, inPath } from "../api.js";
 import { h, icon } from "../dom.js";
-import { bytes, clock, cut, plural, took, value } from "../format.js";
-import { markdown } from "../markdown.js";
+import { clock, cut, plural, took, value } from "../format.js";
+import { markdown, safeHref } from "../markdown.js";
 import { avatar, hueOf, named, nameOf } from "../team.js";
 
 const LONGEST = 20000; // characters of a tool's result that are shown
@@ -10,23 +11,17 @@ export const details = (at, open, summary, ...body) => h("details", { "data-at":
 export const elapsed = (since) => h("span", { class: "t", "data-since": since });
 const pairs = (entries) => h("dl", { class: "pairs" }, entries.map(([name, each]) => [h("dt", {}, h("bdi", {}, name)), h("dd", {}, h("bdi", {}, value(each)))]));
 
-function files(all) {
-  if (!all.length) return null;
-  return h("ul", { class: "files" }, all.map((file) => h("li", {}, fileLink(file))));
+// Files that go with an event; the API gives their bytes one by one.
+function files(item) {
+  if (!item.files.length) return null;
+  const home = `${BASE}/conversations/${inPath(item.conversation ?? "")}/files/${item.filesAt ?? item.seq}`;
+  return h("ul", { class: "files" }, item.files.map((file, index) => h("li", {}, fileLink(file, item.pending ? null : `${home}/${index}`))));
 }
 
-function fileLink({ name, media_type: type = "", data = "", url = "" }) {
-  const label = [icon("file", "small"), h("bdi", {}, name || url || "file"), data && h("span", { class: "dim" }, bytes(Math.round(data.length * 0.75)))];
-  if (!data) return h("span", { class: "file", title: url }, label);
-  const image = /^image\/(png|jpeg|gif|webp)$/.test(type) && h("img", { src: `data:${type};base64,${data}`, alt: name || "Image" });
-  return h("button", { class: "file", type: "button", onclick: () => save(name || "file", type, data) }, image, label);
-}
-
-function save(name, type, data) {
-  const raw = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
-  const address = URL.createObjectURL(new Blob([raw], { type: type || "application/octet-stream" }));
-  h("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
+function fileLink({ name, url = "" }, address) {
+  const label = [icon("file", "small"), h("bdi", {}, name || url || "file")];
+  const href = url ? safeHref(url) : address;
+  return href ? h("a", { class: "file", href, download: name || "file", ...(url ? { target: "_blank", rel: "noopener noreferrer" } : {}) }, label) : h("span", { class: "file" }, label);
 }
 
 export const message = (agent, at, body, more = "") =>
@@ -45,7 +40,7 @@ function tool(item) {
   const live = item.state === "running";
   const [tone, word] = STATES[item.state] ?? ["", ""];
   const right = live ? elapsed(item.began ?? item.at) : h("span", { class: "t" }, word || took((item.ended ?? item.at) - (item.began ?? item.at)));
-  const body = [Object.keys(item.args).length ? pairs(Object.entries(item.args)) : null, item.text ? h("pre", { dir: "auto" }, cut(item.text, LONGEST)) : null, files(item.files)];
+  const body = [Object.keys(item.args).length ? pairs(Object.entries(item.args)) : null, item.text ? h("pre", { dir: "auto" }, cut(item.text, LONGEST)) : null, files(item)];
   return step(item.key, { mark: item.skill ? "check" : "wrench", name: item.name, mono: true, tone, live, right }, body.some(Boolean) ? body : null);
 }
 
@@ -86,7 +81,7 @@ function handoff(item) {
     h("dl", { class: "pairs facts" }, facts.map(([name, each]) => [h("dt", {}, name), h("dd", {}, h("bdi", {}, String(each)))]))));
 }
 
-const user = (item) => h("div", { class: `me txt ${item.pending ? "pending" : ""}`, dir: "auto" }, item.text && h("div", { class: "plain" }, item.text), files(item.files), item.pending && h("span", { class: "meta" }, item.pending));
+const user = (item) => h("div", { class: `me txt ${item.pending ? "pending" : ""}`, dir: "auto" }, item.text && h("div", { class: "plain" }, item.text), files(item), item.pending && h("span", { class: "meta" }, item.pending));
 
 const note = (item) => h("div", { class: `aside ${item.tone ?? ""}` }, icon(item.tone ? "triangle-alert" : "chevron-right", "small"), h("span", { dir: "auto" }, item.text));
 

@@ -2,7 +2,7 @@
 import { get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
 import { apply } from "../events.js";
-import { complain, frame, onRequests, requests, shortcut } from "../frame.js";
+import { complain, frame, lookForRequests, onRequests, requests, shortcut } from "../frame.js";
 import { took } from "../format.js";
 import { live } from "../live.js";
 import { markdown } from "../markdown.js";
@@ -14,6 +14,7 @@ import { ITEMS, message } from "../chat/items.js";
 import { showRail } from "../chat/rail.js";
 
 const BUSY = ["running", "waiting"];
+const PASSING = new Set(["slow", "stopping"]); // the connection ends, and the page connects again by itself
 
 class Chat {
   constructor(who, agents) {
@@ -67,9 +68,10 @@ class Chat {
   }
 
   hear(said) {
-    if (said.kind === "event") this.take(said.event);
-    else if (said.kind === "text" || said.kind === "thinking") this.stream(said);
-    else if (said.kind === "notice") complain({ message: said.message });
+    if (said.kind === "event") (complain(), this.take(said.event));
+    if (said.event?.type === "approval_requested") lookForRequests();
+    if (said.kind === "text" || said.kind === "thinking") this.stream(said);
+    else if (said.kind === "notice" && !PASSING.has(said.code)) complain({ message: said.message });
     this.draw();
   }
 
@@ -94,7 +96,7 @@ class Chat {
 
   render() {
     if (this.id && this.first) keyed(this.log, [...this.transcript.items.map((item) => this.revised(item)), ...this.upcoming()], (item) => this.show(item));
-    else if (this.id || this.sends.length) keyed(this.log, this.sends, (item) => this.show(item));
+    else if (this.sends.length) keyed(this.log, this.sends, (item) => this.show(item));
     this.showNow();
     showRail(this.agents, this.tree, this.id);
     tick();

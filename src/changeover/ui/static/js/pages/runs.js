@@ -66,7 +66,9 @@ class Runs {
       this.rows = this.rows.filter((each) => each.id !== item.id);
       if (this.#fits(item)) this.rows = [item, ...this.rows].sort((a, b) => b.updated_at - a.updated_at);
     }
-    if (said.kind !== "snapshot" && !this.box.hasAttribute("aria-busy")) this.draw();
+    if (this.box.hasAttribute("aria-busy")) return;
+    if (said.kind === "snapshot") this.load(); // after a break: what changed meanwhile
+    else this.draw();
   }
 
   #fits(row) {

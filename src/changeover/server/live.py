@@ -1,0 +1,289 @@
+"""Live: conversations as they go on, for any number of readers in this process.
+
+A channel reads the log of one root once, however many clients follow it, and encodes each event once. Every client has
+an outbox with an end: a client that does not keep up is cut off with a notice, and catches up later by `seq`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+from msgspec import Struct
+
+from changeover.errors import EngineError, StoreClosed, StoreUnavailable
+from changeover.ids import below, root_of, task_id
+from changeover.relay.events import Entry, RunCancelled, RunCompleted, RunFailed
+from changeover.relay.history import fold_recorded
+from changeover.relay.ports import Log
+from changeover.relay.state import State
+from changeover.relay.stream import Delta, Recorded, Replies, TextDelta
+from changeover.server.problems import Problem
+from changeover.server.wire import shown
+
+logger = logging.getLogger("changeover.server")
+
+MOST_WAITING = 2_000
+"""Frames that may wait for a client that reads slowly."""
+SLOW_AFTER = 5.0
+"""Seconds in which a client has to take what it was sent before; else it is slow. A quick client may have a long past
+to catch up with."""
+SILENCE = 15.0
+"""Seconds after which a silent stream says that it is alive, so that proxies keep it open."""
+RETRY = 0.5
+"""Seconds before a channel reads again after the store could not be read."""
+
+OutcomeOf = Callable[[State, int], Struct]
+"""The outcome of a run for clients."""
+
+
+class Frame(Struct, frozen=True, gc=False):
+    """A message to clients."""
+
+    kind: str
+    data: bytes
+    """A JSON object, which is not empty."""
+    conversation: str = ""
+    seq: int = 0
+    """The seq of an event, and of the event that ended a run; 0 for what is not recorded."""
+
+    def as_sse(self) -> bytes:
+        """The frame as a server-sent event. Only events have an id: a client resumes after the last one."""
+        id = b"id: %d\n" % self.seq if self.kind == "event" else b""
+        return b"%sevent: %s\ndata: %s\n\n" % (id, self.kind.encode(), self.data)
+
+    def as_json(self) -> bytes:
+        """The frame as a message of a WebSocket."""
+        if self.kind == "event":
+            return b'{"kind":"event","conversation":%s,"event":%s}' % (
+                msgspec.json.encode(self.conversation),
+                self.data,
+            )
+        return b'{"kind":"%s",%s' % (self.kind.encode(), self.data[1:])
+
+
+class Spoken(Struct, frozen=True):
+    """A piece of a reply while its model writes it; the recorded reply replaces all pieces of its command."""
+
+    conversation: str
+    agent: str
+    task: str
+    command: str
+    attempt: int
+    """A higher attempt starts the text again."""
+    text: str
+
+
+class Notice(Struct, frozen=True):
+    """What a client has to know about its connection."""
+
+    code: str
+    message: str
+    conversation: str = ""
+
+
+def event_frame(record: Recorded) -> Frame:
+    """A recorded event."""
+    return Frame("event", msgspec.json.encode(shown(record)), record.conversation, record.seq)
+
+
+def delta_frame(delta: Delta, task: str = "") -> Frame:
+    """A piece of a reply."""
+    kind = "text" if isinstance(delta, TextDelta) else "thinking"
+    spoken = Spoken(delta.conversation, delta.agent, task, delta.command, delta.attempt, delta.text)
+    return Frame(kind, msgspec.json.encode(spoken), delta.conversation)
+
+
+def notice(code: str, message: str, conversation: str = "") -> Frame:
+    """A notice."""
+    return Frame("notice", msgspec.json.encode(Notice(code, message, conversation)), conversation)
+
+
+SLOW = notice("slow", "you read too slowly and were cut off; connect again with the seq of your last event")
+STOPPING = notice("stopping", "the server stops; connect again with the seq of your last event")
+
+
+class Outbox:
+    """Frames on their way to one client."""
+
+    def __init__(self) -> None:
+        self._frames: deque[Frame] = deque()
+        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._taken_at = self._loop.time()
+        self.over = False
+        """True if no frame is added any more."""
+
+    def put(self, frame: Frame) -> None:
+        if len(self._frames) >= MOST_WAITING and self._loop.time() - self._taken_at > SLOW_AFTER:
+            self._frames.clear()
+            self.end(SLOW)
+        elif not self.over:
+            self._frames.append(frame)
+            self._news.set()
+
+    def end(self, last: Frame | None = None) -> None:
+        """Add a last frame, if there is one."""
+        if not self.over and last is not None:
+            self._frames.append(last)
+        self.over = True
+        self._news.set()
+
+    async def take(self) -> list[Frame] | None:
+        """All frames that wait: none if there was none for a while, None at the end."""
+        if not self._frames and not self.over:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SILENCE):
+                    await self._news.wait()
+        self._news.clear()
+        self._taken_at = self._loop.time()
+        frames = list(self._frames)
+        self._frames.clear()
+        return None if self.over and not frames else frames
+
+
+class Subscription:
+    """One client's view of a channel: a conversation and its delegates, after a seq."""
+
+    def __init__(self, outbox: Outbox, conversation: str, after: int) -> None:
+        self.outbox = outbox
+        self._conversation, self._after, self._below = conversation, after, below(conversation)
+
+    def wants(self, frame: Frame) -> bool:
+        if frame.kind == "finished":  # also if the client has the event that ended the run, but perhaps not this
+            return frame.conversation == self._conversation and frame.seq >= self._after
+        if frame.kind == "event" and frame.seq <= self._after:
+            return False
+        return frame.conversation in ("", self._conversation) or frame.conversation.startswith(self._below)
+
+
+class Channel:
+    """Reads the log of one root, and passes on what is recorded, and what models write meanwhile."""
+
+    def __init__(self, log: Callable[[], Log], root: str, outcome: OutcomeOf) -> None:
+        self._log, self._root, self._outcome = log, root, outcome
+        self._loop = asyncio.get_running_loop()
+        self._states: dict[str, State] = {}
+        self._replies = Replies()
+        self._seq = 0
+        self._frames: list[Frame] = []
+        self._subscriptions: list[Subscription] = []
+        self._task = asyncio.ensure_future(self._read())
+
+    @property
+    def is_read(self) -> bool:
+        return bool(self._subscriptions)
+
+    def join(self, subscription: Subscription) -> None:
+        """Give a client what was recorded so far, and from now on what follows."""
+        for frame in self._frames:
+            if subscription.wants(frame):
+                subscription.outbox.put(frame)
+        self._subscriptions.append(subscription)
+
+    def leave(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._task.cancel()
+
+    async def _read(self) -> None:
+        with self._log().deltas.listening(self._root, self._hear):
+            while True:
+                try:
+                    async for entry in self._log().changes(self._root, self._seq):
+                        self._take(entry)
+                    return self._end(STOPPING)
+                except StoreClosed:
+                    return self._end(STOPPING)
+                except StoreUnavailable:
+                    self._pass(notice("store-unavailable", "the store cannot be reached; the stream goes on with it"))
+                    await asyncio.sleep(RETRY)
+                except EngineError as error:  # it was removed
+                    return self._end(notice("gone", str(error), self._root))
+                except Exception:
+                    logger.exception("the events of %s cannot be passed on", self._root)
+                    return self._end(notice("failed", "the server failed; read the events instead", self._root))
+
+    def _take(self, entry: Entry) -> None:
+        state = self._states.setdefault(entry.conversation, State(entry.conversation))
+        for record in fold_recorded(state, entry):
+            self._replies.note(record)
+            self._keep(event_frame(record))
+            if isinstance(record.event, RunCompleted | RunFailed | RunCancelled):
+                data = msgspec.json.encode(self._outcome(state, record.event.run))
+                self._keep(Frame("finished", data, entry.conversation, record.seq))
+        self._seq = state.seq
+
+    def _keep(self, frame: Frame) -> None:
+        self._frames.append(frame)
+        self._pass(frame)
+
+    def _pass(self, frame: Frame) -> None:
+        for each in self._subscriptions:
+            if each.wants(frame):
+                each.outbox.put(frame)
+
+    def _end(self, last: Frame) -> None:
+        for each in self._subscriptions:
+            each.outbox.end(last)
+
+    def _hear(self, delta: Delta) -> None:
+        """Take a delta, from any thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._speak, delta)
+
+    def _speak(self, delta: Delta) -> None:
+        if not self._replies.has(delta):
+            state = self._states.get(delta.conversation)
+            self._pass(delta_frame(delta, task_id(state.id, state.task) if state else ""))
+
+
+class Live:
+    """The channels and clients of a server."""
+
+    def __init__(self, log: Callable[[], Log], outcome: OutcomeOf) -> None:
+        self._log, self._outcome = log, outcome
+        self._channels: dict[str, Channel] = {}
+        self._outboxes: set[Outbox] = set()
+        self._stopping = False
+
+    @contextmanager
+    def connected(self) -> Iterator[Outbox]:
+        """The outbox of a client, for as long as it is connected. Raises Problem if the server stops."""
+        if self._stopping:
+            raise Problem(503, "the server stops", kind="stopping")
+        outbox = Outbox()
+        self._outboxes.add(outbox)
+        try:
+            yield outbox
+        finally:
+            self._outboxes.discard(outbox)
+
+    @contextmanager
+    def subscribed(self, outbox: Outbox, conversation: str, after: int = 0) -> Iterator[None]:
+        """Send a conversation with its delegates to a client, from the event after this seq on."""
+        root = root_of(conversation)
+        channel = self._channels.get(root)
+        if channel is None:
+            channel = self._channels[root] = Channel(self._log, root, self._outcome)
+        channel.join(subscription := Subscription(outbox, conversation, after))
+        try:
+            yield
+        finally:
+            channel.leave(subscription)
+            if not channel.is_read:
+                del self._channels[root]
+                channel.close()
+
+    def stop(self) -> None:
+        """Tell all clients that the server stops, and end their streams."""
+        self._stopping = True
+        for outbox in list(self._outboxes):
+            outbox.end(STOPPING)

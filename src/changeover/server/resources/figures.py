@@ -1,0 +1,112 @@
+"""Figures: metrics of handoffs, circuit breakers of receivers, and measures of conversations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from changeover.faults import Circuit
+from changeover.observe.metrics import AgentMetrics, PairMetrics
+from changeover.server.resource import Id, Resource, Served, Who, seen
+from changeover.server.resources.agents import known_agent
+from changeover.server.resources.conversations import NOT_FOUND
+from changeover.server.wire import Json, Page, body
+
+resource = Resource("figures")
+
+Window = Annotated[
+    float | None,
+    Query(gt=0, le=10 * 366 * 86_400, description="Count the last so many seconds; by default everything."),
+]
+
+
+class FromTo(PairMetrics, frozen=True, kw_only=True):
+    """The handoffs from one agent to another."""
+
+    sender: str
+    receiver: str
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """Metrics of handoffs after `since`, up to and including `until`."""
+
+    since: float | None
+    until: float
+    totals: AgentMetrics
+    agents: dict[str, AgentMetrics]
+    pairs: list[FromTo]
+
+
+class Breaker(Struct, frozen=True, kw_only=True):
+    """The circuit breaker of a receiver."""
+
+    receiver: str
+    state: str
+    """closed, open, or half-open while a probe is under way."""
+    failures: int
+    """Failures in a row."""
+    openings: int
+    opened_at: float | None
+    until: float | None
+    """When the next probe is let through."""
+    forced: bool
+    """True if a person opened it; then a person has to reset it."""
+
+
+class Measure(Struct, frozen=True, forbid_unknown_fields=True):
+    """A measure of your own, such as the satisfaction of a user."""
+
+    name: str
+    value: float
+
+
+@resource.route("GET /metrics", Figures)
+async def read_metrics(team: Served, window: Window = None) -> Json:
+    """Figures of handoffs by agent and by pair."""
+    found = await team.metrics(window)
+    pairs = [FromTo(**asdict(each), sender=sender, receiver=to) for (sender, to), each in found.pairs.items()]
+    return Json(Figures(since=found.since, until=found.until, totals=found.totals, agents=found.agents, pairs=pairs))
+
+
+@resource.route("POST /conversations/{id:path}/measures", {204: None}, body=Measure, refusals=NOT_FOUND)
+async def measure_conversation(id: Id, team: Served, who: Who, given: Annotated[Measure, body(Measure)]) -> Json:
+    """Keep a measure of a conversation, instead of a former one of this name; experiments count it."""
+    await seen(team, who, id)
+    await team.measure(id, given.name, given.value)
+    return Json(None, 204)
+
+
+@resource.route("GET /breakers", Page[Breaker])
+async def list_breakers(team: Served) -> Json:
+    """The circuit breakers of all receivers that ever failed."""
+    return Json(Page([_shown(each) for each in await team.breakers()]))
+
+
+@resource.route("POST /breakers/{id}/force", {204: None}, refusals={404: "There is no such agent"})
+async def force_breaker(id: Id, team: Served) -> Json:
+    """Open a circuit breaker: this receiver gets no handoffs until it is reset."""
+    await known_agent(team, id)
+    await team.force_breaker(id)
+    return Json(None, 204)
+
+
+@resource.route("POST /breakers/{id}/reset", {204: None})
+async def reset_breaker(id: Id, team: Served) -> Json:
+    """Close a circuit breaker and forget its failures."""
+    await team.reset_breaker(id)
+    return Json(None, 204)
+
+
+def _shown(circuit: Circuit) -> Breaker:
+    return Breaker(
+        receiver=circuit.receiver,
+        state=circuit.state,
+        failures=circuit.failures,
+        openings=circuit.openings,
+        opened_at=circuit.opened_at,
+        until=circuit.until,
+        forced=circuit.forced,
+    )

@@ -1,0 +1,72 @@
+"""Routing: which agents fit a task and why, what was learned about them, and the experiments of the team."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from msgspec import Meta, Struct
+
+from changeover.routing.broker import Recommendation
+from changeover.routing.experience import Standing
+from changeover.routing.verdict import Verdict
+from changeover.server.resource import Resource, Served
+from changeover.server.wire import Json, Page, body
+
+resource = Resource("routing")
+
+Name = Annotated[str | None, Query(max_length=200)]
+
+
+class Wish(Struct, frozen=True, forbid_unknown_fields=True):
+    """A task for which agents are looked for."""
+
+    task: str
+    n: Annotated[int, Meta(ge=1, le=50)] = 3
+    """How many agents to recommend at most."""
+
+
+class Capability(Struct, frozen=True):
+    """A capability, and the agents that have it and take handoffs now."""
+
+    name: str
+    agents: list[str]
+
+
+class Forgotten(Struct, frozen=True):
+    """How many records were removed."""
+
+    forgotten: int
+
+
+@resource.route("POST /router/recommend", Page[Recommendation], body=Wish)
+async def recommend(team: Served, wish: Annotated[Wish, body(Wish)]) -> Json:
+    """The best agents for a task by their profiles, with reasons. No model is asked, and nothing is run."""
+    return Json(Page(await team.router.recommend(wish.task, wish.n)))
+
+
+@resource.route("GET /router/capabilities", Page[Capability])
+async def list_capabilities(team: Served) -> Json:
+    """The capabilities of all agents that take handoffs now."""
+    found = await team.router.capabilities()
+    return Json(Page([Capability(name, agents) for name, agents in found.items()]))
+
+
+@resource.route("GET /router/learned", Page[Standing])
+async def list_learned(team: Served, capability: Name = None, agent: Name = None) -> Json:
+    """How well agents did at the tasks for which they were found, by capability, the best first."""
+    return Json(Page(await team.router.learned(capability, agent)))
+
+
+@resource.route("DELETE /router/learned", Forgotten)
+async def forget_learned(team: Served, capability: Name = None, agent: Name = None) -> Json:
+    """Forget how well agents did, at one capability or by one agent if named; conversations are kept."""
+    return Json(Forgotten(await team.router.reset_learning(capability, agent)))
+
+
+@resource.route("GET /experiments", Page[Verdict])
+async def list_experiments(
+    team: Served, measure: Annotated[str, Query(min_length=1, max_length=64)] = "success"
+) -> Json:
+    """What the experiments of the team show so far, by one measure, with intervals and a sentence."""
+    return Json(Page(await team.experiments(measure)))

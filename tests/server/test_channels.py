@@ -1,0 +1,165 @@
+"""Channels and outboxes: slow clients, silent streams, stores that go away, conversations that are removed."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from changeover import Agent, Team
+from changeover.errors import StoreUnavailable
+from changeover.relay.events import Entry
+from changeover.relay.stream import TextDelta
+from changeover.server import live
+from changeover.server.live import Live, Outbox, notice
+from changeover.server.problems import Problem
+from changeover.server.resources import streams
+from changeover.server.resources.runs import outcome_in
+from changeover.server.resources.streams import EventStream
+from changeover.stores.memory.log import MemoryLog
+from changeover.testing import ScriptedModel, says
+from tests.stores.entries import until
+
+
+def a_team(store: Any) -> Team:
+    return Team([Agent("clerk")], model=ScriptedModel({"clerk": [says("Hello.")] * 9}), store=store)
+
+
+async def read(outbox: Outbox, count: int) -> list[Any]:
+    """So many frames."""
+    found: list[Any] = []
+    async with asyncio.timeout(5):
+        while len(found) < count:
+            frames = await outbox.take()
+            assert frames is not None, f"it ended after {found}"
+            found += frames
+    return found
+
+
+async def test_a_client_that_does_not_read_is_cut_off_with_a_notice_and_catches_up(any_store, monkeypatch):
+    monkeypatch.setattr(live, "MOST_WAITING", 5)
+    monkeypatch.setattr(live, "SLOW_AFTER", 0.1)
+    async with a_team(any_store) as team:
+        await team.run("Hello", conversation="r")
+        reader = Live(lambda: team.log, outcome_in)
+        with reader.connected() as slow, reader.subscribed(slow, "r"):
+            [first, *_] = await read(slow, 6)
+            assert first.seq == 1
+            await team.run("Hello", conversation="r")
+            await asyncio.sleep(0.3)
+            await team.run("Hello", conversation="r")
+            await until(lambda: slow.over)
+            [last] = await slow.take() or []
+            assert json.loads(last.data)["code"] == "slow"
+            assert await slow.take() is None
+        with reader.connected() as again, reader.subscribed(again, "r", 6):
+            seqs = [frame.seq for frame in await read(again, 9) if frame.kind == "event"]
+            assert seqs == list(range(7, 14))
+
+
+async def test_a_quick_client_catches_up_with_any_past(monkeypatch):
+    monkeypatch.setattr(live, "MOST_WAITING", 5)
+    outbox = Outbox()
+    for number in range(100):
+        outbox.put(notice("past", str(number)))
+    assert not outbox.over
+    assert len(await outbox.take() or []) == 100
+
+
+async def test_a_removed_conversation_ends_its_streams(any_store):
+    async with a_team(any_store) as team:
+        await team.run("Hello", conversation="r")
+        reader = Live(lambda: team.log, outcome_in)
+        with reader.connected() as outbox, reader.subscribed(outbox, "r"):
+            await read(outbox, 6)
+            await team.forget("r")
+            await team.run("Hello", conversation="r")
+            [last] = await read(outbox, 1)
+            assert json.loads(last.data)["code"] == "gone"
+            assert await outbox.take() is None
+
+
+class Interrupted(MemoryLog):
+    """A log that cannot be read at first."""
+
+    broken = True
+
+    async def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:
+        async for entry in super().changes(root, after_seq):
+            yield entry
+            if self.broken:
+                self.broken = False
+                raise StoreUnavailable("it is away")
+
+
+async def test_a_stream_says_that_the_store_is_away_and_goes_on_with_it(monkeypatch):
+    monkeypatch.setattr(live, "RETRY", 0.01)
+    log = Interrupted()
+    async with a_team(log) as team:
+        await team.run("Hello", conversation="r")
+        reader = Live(lambda: log, outcome_in)
+        with reader.connected() as outbox, reader.subscribed(outbox, "r"):
+            found = await read(outbox, 7)
+    assert [frame.kind for frame in found].count("notice") == 1
+    assert [frame.seq for frame in found if frame.kind == "event"] == list(range(1, 6))
+
+
+async def test_a_late_piece_of_a_reply_is_left_out():
+    log = MemoryLog()
+    async with a_team(log) as team:
+        await team.run("Hello", conversation="r")
+        reader = Live(lambda: log, outcome_in)
+        with reader.connected() as outbox, reader.subscribed(outbox, "r"):
+            await read(outbox, 6)
+            log.deltas.send("r", TextDelta("too late", "clerk", "r", "2"))
+            log.deltas.send("r", TextDelta("in time", "clerk", "r", "9"))
+            [frame] = await read(outbox, 1)
+            assert json.loads(frame.data)["text"] == "in time"
+
+
+async def test_a_server_that_stops_tells_its_clients_and_takes_no_others():
+    reader = Live(MemoryLog, outcome_in)
+    with reader.connected() as outbox:
+        reader.stop()
+        [last] = await outbox.take() or []
+        assert json.loads(last.data)["code"] == "stopping"
+        assert await outbox.take() is None
+    with pytest.raises(Problem, match="stops"), reader.connected():
+        pass
+
+
+async def test_a_silent_stream_says_that_it_is_alive_until_its_client_leaves(monkeypatch):
+    monkeypatch.setattr(live, "SILENCE", 0.01)
+    sent: list[dict[str, Any]] = []
+    left = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if message.get("body") == streams.SILENT:
+            left.set()
+
+    async def receive() -> Any:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async with asyncio.timeout(5):
+        await EventStream(Live(MemoryLog, outcome_in), lambda outbox, stack: None)({}, receive, send)
+    assert sent[0]["status"] == 200
+    assert b": alive\n\n" in [message.get("body") for message in sent]
+
+
+async def test_a_client_that_reads_nothing_for_long_is_dropped(monkeypatch):
+    monkeypatch.setattr(streams, "PATIENCE", 0.01)
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(60)
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    reader = Live(MemoryLog, outcome_in)
+    with pytest.raises(TimeoutError):
+        await EventStream(reader, lambda outbox, stack: None)({}, receive, send)
+    assert not reader._outboxes

@@ -1,0 +1,183 @@
+"""The team behind the browser tests. What a user says decides what its agents do, in all conversations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+from msgspec.structs import replace
+
+from changeover.agent.agent import Agent, Person
+from changeover.agent.handoff import delegate, handoff
+from changeover.guards.approval import Approval
+from changeover.guards.limits import Limits
+from changeover.handoffs.answers import Rejected
+from changeover.handoffs.package import HandoffPackage
+from changeover.messages import Assistant, File, Reply, User
+from changeover.relay.ports import Request
+from changeover.relay.stream import TextDelta, ThinkingDelta
+from changeover.team import Team
+from changeover.testing import ScriptedModel, calls, delegates, fails, hands_off, says
+from changeover.tools.tool import tool
+from changeover.tools.variable import Variable
+from tests.ui.hostile import HOSTILE, NAME
+
+SENTENCE = "One word after another, so that a reader can follow the answer while it is written down. "
+MARKDOWN = """Done. **24.95 EUR** are on their way (`pay_72`).
+
+1. Banks take *up to three days*
+2. See [the terms](https://example.org/terms)
+
+| payment | EUR |
+|---|---|
+| pay_72 | 24.95 |
+
+```python
+print("<b>no HTML</b>")
+```"""
+
+
+@tool(read_only=True)
+def payments(order_id: str) -> str:
+    """Every payment of an order."""
+    return f"order {order_id}: pay_71 24.95 EUR, pay_72 24.95 EUR"
+
+
+@tool(approval=Approval(expires=3600))
+def refund(payment_id: str, amount: float) -> str:
+    """Send a payment back."""
+    return f"{amount:.2f} EUR of {payment_id} sent back"
+
+
+@tool(approval=Approval(roles=["manager"]))
+def close_account() -> str:
+    """Close the account."""
+    return "closed"
+
+
+@tool
+async def look_up(topic: str) -> str:
+    """Look something up."""
+    if "slowly" in topic:
+        await asyncio.sleep(2.0 if "log" in topic else 1.0)
+    return f"the shelf has a book about {topic}"
+
+
+@tool
+def draw_chart() -> File:
+    """Draw a chart."""
+    return File(b"a,b\n1,2\n", "text/csv", "chart.csv")
+
+
+@tool
+def repeat(text: str) -> str:
+    """Say the same again."""
+    return text
+
+
+def busy(package: HandoffPackage) -> Rejected:
+    """Take nothing."""
+    return Rejected("the shelves are full")
+
+
+class PacedModel(ScriptedModel):
+    """A scripted model that writes slowly if the user says so."""
+
+    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
+        pause = 0.02 if "slowly" in _said(request) else 0.0
+        async for piece in super().stream(request):
+            yield piece
+            await asyncio.sleep(pause)
+
+
+FAILED: Counter[str] = Counter()
+
+
+def _said(request: Request) -> str:
+    return next(each.text for each in reversed(request.messages) if isinstance(each, User))
+
+
+def _turn(request: Request) -> int:
+    """How often the agent has replied since the user spoke."""
+    last = max(index for index, each in enumerate(request.messages) if isinstance(each, User))
+    return sum(isinstance(each, Assistant) and each.agent == request.agent for each in request.messages[last:])
+
+
+def _thinking(reply: Reply, thoughts: str) -> Reply:
+    return replace(reply, thinking=thoughts)
+
+
+def reply(request: Request) -> Reply:
+    """The next reply of an agent."""
+    said, turn = _said(request), _turn(request)
+    if "fail once" in said:
+        FAILED[request.conversation] += 1
+        return fails("the line is down", retryable=False) if FAILED[request.conversation] == 1 else says("Here again.")
+    if request.agent == "triage":
+        return _triage(said, turn)
+    parts = {
+        "billing": [
+            _thinking(calls(("payments", {"order_id": "1042"})), "Look before you pay."),
+            calls(("refund", {"payment_id": "pay_72", "amount": 24.95}), text="One payment is too much."),
+            says(MARKDOWN),
+        ],
+        "research": [calls(("look_up", {"topic": said})), says("The book says: within three days.")],
+        "technical": [delegates("research", f"The log, {said}"), says("It was sent twice.")],
+        "manager": [calls(("close_account", {})), says("The account is closed.")],
+    }
+    return parts.get(request.agent, [says(f"{request.agent} has done it.")])[turn]
+
+
+def _triage(said: str, turn: int) -> Reply:
+    lines = {
+        "charged twice": [hands_off("billing", "Billing sees your payments.", order_id="1042", reason="charged twice")],
+        "close": [hands_off("manager", "Please close it.")],
+        "everything": [
+            calls(*(delegates(who, "slowly" if "slowly" in said else "all of it") for who in ("research", "technical")),
+                  text="Two colleagues look at it."),
+            says("All is well."),
+        ],
+        "crowd": [calls(*(delegates("research", f"part {n}") for n in range(50))), says("All are back.")],
+        "library": [hands_off("library", "A book, please.")],
+        "colleague": [hands_off("colleague", "Please call the customer.")],
+        "chart": [calls(("draw_chart", {})), says("Here is the chart.")],
+        "hostile": [
+            _thinking(calls(("repeat", {"text": HOSTILE}), text=HOSTILE), HOSTILE),
+            hands_off("mallory", HOSTILE, note=HOSTILE),
+        ],
+        "slowly": [says(SENTENCE * 6)],
+    }  # fmt: skip
+    return next((found[turn] for word, found in lines.items() if word in said), says("Hello.", thinking="A greeting."))
+
+
+team = Team(
+    [
+        Agent(
+            "triage",
+            name="Triage",
+            description="Finds out what is needed",
+            tools=[draw_chart, repeat],
+            handoffs=[
+                handoff("billing", variables=[Variable("order_id"), Variable("reason")]),
+                handoff("mallory", variables=[Variable("note")]),
+                handoff("manager", approval=True),
+                "library",
+                "colleague",
+                delegate("research"),
+                delegate("technical"),
+            ],
+        ),
+        Agent("billing", name="Billing", description="Charges and refunds", tools=[payments, refund], handoffs=()),
+        Agent("research", name="Research", description="Looks things up", tools=[look_up], handoffs=()),
+        Agent("technical", name="Technical", description="Errors", handoffs=[delegate("research")]),
+        Agent("manager", name="Manager", description="Closes accounts", tools=[close_account], handoffs=()),
+        Agent("library", name="Library", description="Lends books", accepts=busy, handoffs=()),
+        Agent("mallory", name=NAME, description=NAME, handoffs=()),
+        Person("colleague", name="Colleague on duty", description="Calls customers"),
+    ],
+    name="desk",
+    start="triage",
+    limits=Limits(max_handoffs=100, max_turns=500),
+    model=PacedModel(reply),
+)

@@ -1,0 +1,56 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, expect
+
+from tests.databases import empty_file
+from tests.server.process import Server, serving
+from tests.ui.people import Person
+
+
+def begun(server: Server, text: str) -> str:
+    with server.client(None) as api:
+        said = api.post("/conversations", params={"wait": "true"}, json={"text": text})
+        id: str = said.raise_for_status().json()["conversation"]
+        return id
+
+
+def test_runs_are_filtered_by_text_agent_and_status(person: Person, server: Server):
+    begun(server, "Fourteen lanterns, please.")
+    begun(server, "Fourteen lanterns and one fault: fail once.")
+    page = person.open("/runs")
+    rows = page.locator("tbody tr")
+    page.get_by_label("Text in the title").fill("fourteen lanterns")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Status").select_option(label="Failed")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("one fault")
+    page.reload()
+    expect(rows).to_have_count(1)
+    page.get_by_label("Agent").select_option(label="Billing")
+    expect(page.locator("#list")).to_contain_text("No run fits these filters")
+    page.get_by_role("button", name="Show all").click()
+    expect(rows.first).to_be_visible()
+
+
+def test_new_runs_appear_by_themselves(person: Person, server: Server):
+    page = person.open("/runs")
+    page.wait_for_selector("#list:not([aria-busy])")
+    begun(server, "A lantern that comes later.")
+    row = page.locator("tbody tr").first
+    expect(row).to_contain_text("A lantern that comes later")
+    expect(row).to_contain_text("Completed")
+    row.get_by_role("link").click()
+    expect(page.get_by_text("A lantern that comes later.").first).to_be_visible()
+
+
+def test_without_runs_the_page_says_how_to_make_one(browser: Browser, tmp_path):
+    store = f"sqlite:///{empty_file(tmp_path / 'empty.db')}"
+    with serving(store, team="tests/ui/desk.py:team") as server:
+        person = Person(browser.new_page(), server.url)
+        page = person.open("/runs")
+        expect(page.locator("#list")).to_contain_text("Runs appear here")
+        page.get_by_role("link", name="Open Chat").click()
+        person.reads("What shall the team do?")
+        page.close()

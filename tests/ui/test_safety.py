@@ -1,0 +1,122 @@
+"""Pages show foreign text as text, and everyone can use them, in both themes and on a phone."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.npm import installed
+from tests.server.process import Server
+from tests.ui.people import Person
+from tests.ui.test_approvals import ask
+
+CHARGED = "I was charged twice for order 1042."
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+
+
+@cache
+def axe() -> str:
+    return (installed("axe-core", "4.14.0") / "axe.min.js").read_text()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds wrong, in both themes and on a phone."""
+    found = []
+    page.evaluate(axe())
+    for theme, size in (("light", WIDE), ("dark", WIDE), ("light", PHONE)):
+        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        result = page.evaluate("axe.run()")
+        found += [
+            f"{theme} {size['width']}: {each['id']} {json.dumps([node['html'][:200] for node in each['nodes']])}"
+            for each in result["violations"]
+        ]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{theme} {size} scrolls sideways"
+    return found
+
+
+@pytest.fixture(autouse=True)
+def still(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+
+
+def test_hostile_texts_are_shown_as_text(person: Person):
+    person.begin("Something hostile.")
+    person.done()
+    page = person.page
+    for each in page.locator("#log details").all():
+        each.evaluate("element => (element.open = true)")
+    person.reads("<script>window.broken=1</script>")
+    person.reads("[a](javascript:window.broken=1)")
+    expect(page.locator("#team")).to_contain_text('<img src=x onerror="window.broken=1">')
+    assert page.evaluate("window.broken") is None
+    made = "#log :is(script, iframe, object, img, style), #log a:not([href^='https:'], [href^='/'])"
+    assert page.locator(made).count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = page.locator("#composer").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 900
+
+
+def test_a_chat_with_every_kind_of_line_has_no_violation(person: Person):
+    person.begin(CHARGED)
+    expect(person.request()).to_be_visible()
+    for each in person.page.locator("#log details").all():
+        each.evaluate("element => (element.open = true)")
+    assert violations(person.page) == []
+    person.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    person.request().get_by_role("button", name="Edit arguments").click()
+    person.request().get_by_label("amount").fill("none")
+    person.request().get_by_role("button", name="Reject").click()
+    assert violations(person.page) == []
+    person.request().get_by_role("button", name="Reject").click()
+    person.done()
+    assert violations(person.page) == []
+
+
+def test_delegates_and_failures_have_no_violation(person: Person):
+    person.begin("Please check everything.")
+    person.done()
+    person.say("Please fail once.")
+    person.reads("The run failed")
+    assert violations(person.page) == []
+
+
+@pytest.mark.parametrize("path", ["/chat", "/chat/nowhere", "/runs", "/runs?q=nothing-has-this", "/sign-in"])
+def test_pages_have_no_violation(person: Person, path: str):
+    page = person.open(path)
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    assert violations(page) == []
+
+
+def test_the_inbox_has_no_violation(person: Person, server: Server):
+    ask(server)
+    ask(server, "To the library.")
+    page = person.open("/approvals")
+    expect(page.locator(".excerpt li").first).to_be_visible()
+    assert violations(page) == []
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    page.get_by_role("link", name="Decided").click()
+    assert violations(page) == []
+
+
+def test_dialogs_have_no_violation(person: Person):
+    person.begin("Hello there.")
+    person.done()
+    person.page.locator("#scroll").focus()
+    person.page.keyboard.press("l")
+    expect(person.page.locator(".talks li").first).to_be_visible()
+    assert violations(person.page) == []
+    person.page.keyboard.press("Escape")
+    person.page.locator("#scroll").focus()
+    person.page.keyboard.press("?")
+    assert violations(person.page) == []
+
+
+def test_without_motion_nothing_moves(person: Person):
+    person.begin("Please check everything slowly.")
+    expect(person.page.locator(".step.live").first).to_be_visible()
+    assert person.page.evaluate("document.getAnimations().length") == 0
