@@ -21,6 +21,11 @@ PLANTED = "sk-planted-4711-AbCdEf"
 ENVIRONMENT = {"PLANTED_TOKEN": PLANTED, "PLANTED_PASSWORD": f"{PLANTED}+p"}
 
 
+def contents(folder: Path) -> str:
+    """Everything that the files of a folder hold."""
+    return b"".join(path.read_bytes() for path in folder.iterdir()).decode(errors="replace")
+
+
 def rows(url: str) -> dict[str, dict[str, Any]]:
     """Tools whose answers repeat the secrets that they were called with."""
     return {
@@ -61,7 +66,7 @@ async def test_no_planted_secret_is_in_rows_database_events_logs_or_exports(
         sent = str(server.seen)
     own = team_of({"agents": {"solo": {"tools": list(tools)}}, "tools": tools}, "t").members
     traces = {
-        "database": b"".join(path.read_bytes() for path in tmp_path.iterdir()).decode(errors="replace"),
+        "database": contents(tmp_path),
         "events": repr(history),
         "rows": repr(listed),
         "logs": "\n".join([caplog.text, *(str(record.__dict__) for record in caplog.records)]),
@@ -128,4 +133,4 @@ async def test_a_row_with_a_literal_is_not_stored(tmp_path: Path):
             await team.declarations.put("tool", "get", LITERALS[0], by="ana")
         assert await team.declarations.listed() == []
     assert PLANTED not in str(raised.value)
-    assert PLANTED.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert PLANTED not in contents(tmp_path)

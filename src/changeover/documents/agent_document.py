@@ -96,7 +96,9 @@ def _write_agent_skill(skill: Any, scope: Scope) -> Any:
 
 
 AGENT_SKILL = Shape(
-    _read_agent_skill, _write_agent_skill, {"anyOf": [{"type": "string"}, SKILL.named("name", Field(TEXT)).schema]}
+    _read_agent_skill,
+    _write_agent_skill,
+    {"anyOf": [{"type": "string"}, SKILL.named("name", Field(TEXT, "Its name.")).schema]},
 )
 
 
@@ -183,21 +185,21 @@ MEMBER = Record(
         "name": Field(TEXT, "The name for display."),
         "description": Field(TEXT, "What it is for; the models of other agents read it."),
         "person": Field(FLAG, "True for a human being, whose tasks wait in an inbox."),
-        "function": Field(FUNCTION, "For a member that is a Python function of a listed module."),
+        "function": Field(FUNCTION, "The Python function that this member is."),
         "instructions": Field(TEXT_OR_FUNCTION, "The system prompt."),
         "model": Field(MODEL, "The name of a model, or a list of names, each the fallback of the one before."),
         "tools": Field(
             list_of(AGENT_TOOL, "a list of tools by name or import path"),
             "Names of the team's tools, import paths of functions, or tools with their names in them.",
         ),
-        "handoffs": Field(HANDOFFS, "To whom it may hand off: auto for everybody, or a list."),
+        "handoffs": Field(HANDOFFS, "To whom it may hand off: auto for all members, or a list."),
         "skills": Field(
             list_of(AGENT_SKILL, "a list of skills"), "Names of the team's skills; in a file also folders."
         ),
         "specialization": Field(TEXT, "Its field of work."),
-        "capabilities": Field(TEXTS, "What it can do, by name, for routing and for the models of other agents."),
+        "capabilities": Field(TEXTS, "What it can do, by name; the router and the models of other agents read it."),
         "examples": Field(TEXTS, "Tasks for it, as a user would write them."),
-        "accepts_handoffs": Field(FLAG),
+        "accepts_handoffs": Field(FLAG, "False if it gets no handoffs."),
         "accepts": Field(FUNCTION, "A function of the package that answers an offer."),
         "requires": Field(VARIABLES, "Context variables without which it accepts no handoff."),
         "pull": Field(FLAG, "True if workers claim its tasks from a queue."),
