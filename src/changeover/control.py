@@ -64,6 +64,7 @@ class Overseer(ABC):
     ) -> None:
         """Decide about a request as it was shown, or by its id; the run goes on from there, in this process.
 
+        `approval` is the request, `decision` is Approve(), Reject(…), Edit(…) or Respond(…), and `by` names the person.
         `roles` are those of the person who decides, as verified by the caller. Raises ApprovalError if the request was
         decided before or is not awaited any more, or if the person has none of the roles that it requires.
         """
@@ -88,6 +89,7 @@ class Overseer(ABC):
         """End what is under way in a conversation, a run (`result.run_id`), a handoff (`HandoffRecord.id`) or a ticket,
         with all delegates. Returns when it has ended; False if nothing was under way.
 
+        `id` is the id of what ends, or a Ticket; `by` and `reason` say who cancels and why, and are recorded.
         With `after_turn=True` the model's turn under way is finished first, with all its calls and their delegates. A
         turn that gives the answer completes the run.
         """
@@ -101,7 +103,8 @@ class Overseer(ABC):
     async def rollback(self, handoff: HandoffRecord | str, *, reason: str = "", by: str = "") -> HandoffRecord:
         """Undo a handoff: its task goes back to the sender, with the reason and the receiver's last message, and its
         `on_rollback` is called until it succeeds. Transfers that followed it are undone with it. Returns when the
-        handoff is RETURNED; in a hook, when that is requested.
+        handoff is RETURNED; in a hook, when that is requested. `handoff` is a HandoffRecord or its id; `reason` and
+        `by` say why and who, and are recorded.
 
         Raises IllegalTransition if there is nothing to undo: it was rejected, or has come back already.
         """
@@ -111,7 +114,8 @@ class Overseer(ABC):
         return await self.engine.put(RollBack(id, reason, by))
 
     async def rename(self, conversation: str, title: str, *, by: str = "") -> None:
-        """Give a conversation another title than the first words of its first message. Raises ConversationNotFound."""
+        """Give a `conversation` another `title` than the first words of its first message; `by` names who does, and is
+        recorded. Raises ConversationNotFound, and MisconfiguredError if the title is empty or too long."""
         check_texts(title=title, by=by)
         title = " ".join(title.split())
         if not title or len(title) > LONGEST_TITLE:
@@ -142,11 +146,13 @@ class Overseer(ABC):
         return await self.log.breakers.reset(receiver, self.clock.now())
 
     async def metrics(self, window: Window = None) -> Metrics:
-        """Figures of handoffs by agent and by pair: of the last seconds (or a timedelta), or of all time."""
+        """Figures of handoffs by agent and by pair. `window` is a number of seconds or a timedelta, up to now; None
+        means all time."""
         return await measured(self.log.lists.measures, *window_of(window, self.clock.now()))
 
     async def measure(self, conversation: str, name: str, value: float) -> None:
-        """Store a measure of your own for a conversation, such as the satisfaction of its user."""
+        """Store a measure of your own for a `conversation`, such as the satisfaction of its user: the `name` of the
+        measure and its `value`, a finite number. Another value of the same measure takes its place."""
         check_id(conversation=conversation, name=name)
         await keep(self.log.trials, conversation, (name, value), self.clock.now())
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -139,6 +140,22 @@ class RunOptions(TypedDict, total=False):
     model: Any
     """What takes the place of the team's strategy and model in this run and its delegates. Agents and handoffs keep
     those that they declare. Neither is recorded: a process that takes up the run later uses the team's."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_options(method: F) -> F:
+    """Show each option of a run in the signature of a method that takes them as keywords: `inspect`, and what is built
+    on it, such as help(…) and notebooks, would show `**options`."""
+    signature = inspect.signature(method)
+    *taken, _ = signature.parameters.values()
+    options = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__)
+        for name, kind in RunOptions.__annotations__.items()
+    )
+    method.__signature__ = signature.replace(parameters=[*taken, *options])  # type: ignore[attr-defined]
+    return method
 
 
 def message(

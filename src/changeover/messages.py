@@ -59,6 +59,7 @@ class File(Struct, frozen=True, omit_defaults=True, gc=False):
     media_type: str = ""
     """Such as "image/png"."""
     name: str = ""
+    """The name of the file, for people and models."""
     url: str = ""
 
     @property

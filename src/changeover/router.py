@@ -29,13 +29,13 @@ class Router:
         self._engine, self._log = engine, log
 
     async def find_agent_for_capability(self, capability: str, *others: str) -> Recommendation | None:
-        """The agent that has all of these capabilities; of several, the one with the lowest load and the best results.
-        None if no agent has them, or all that do are busy."""
+        """The agent that has this `capability` and all `others`; of several, the one with the lowest load and the best
+        results. None if no agent has them, or all that do are busy."""
         return await self._found(Wish("", required=(capability, *others)))
 
     async def find_agent_for_task(self, task: str, required: Sequence[str] = ()) -> Recommendation | None:
-        """The agent for a task, chosen like a specialist: if neither capabilities nor words decide, the helper model is
-        asked. None if no agent fits, or all that do are busy."""
+        """The agent for a `task` that has the `required` capabilities, chosen like a specialist: if neither
+        capabilities nor words decide, the helper model is asked. None if no agent fits, or all that do are busy."""
         return await self._found(Wish(task, required=tuple(required)))
 
     async def list_available_agents(self) -> list[Profile]:

@@ -30,7 +30,17 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.handoffs.tokens import load
 from changeover.ids import DEFAULT_TEAM
-from changeover.inputs import RunOptions, brokered, check_id, check_seq, check_texts, message, offered, package_of
+from changeover.inputs import (
+    RunOptions,
+    brokered,
+    check_id,
+    check_seq,
+    check_texts,
+    message,
+    offered,
+    package_of,
+    with_options,
+)
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks
 from changeover.relay.claims import Submit
@@ -64,13 +74,25 @@ if TYPE_CHECKING:
 
 
 class Team(Overseer, Generic[T_co]):
-    """Agents plus policy.
+    """Agents plus policy. Raises one MisconfiguredError with all faults of the declarations.
 
-    Several teams may share a store: `name` is kept with each conversation, and a team works only on its own.
-    `engine` is a function that makes the engine from an `EngineSetup`; by default conversations are performed in this
-    process. `model_retries` and `tool_retries` say how often a call that fails is tried again; `tool(retries=…)` wins.
-    `tool_modules` are the modules whose functions declarations in the store may name: data never names other code.
-    Raises one MisconfiguredError with all faults of the declarations.
+    - `members`: Agent(…), Function(…) and Person(…). `start` is the id of the one that gets the first message (default:
+      the first).
+    - `name`: several teams may share a store; each works only on conversations with its own name.
+    - `model`: for agents without one of their own, such as "openai:gpt-5". `helper_model` writes summaries and chooses
+      specialists (default: the model of the agent concerned).
+    - `store`: "sqlite:///desk.db", "postgresql://…" or Store(…) (default: in memory, lost with the process).
+    - `limits`: Limits(…) of a run. `guards` judge each handoff (default: Deadlock() and CircuitBreaker()), and `rules`
+      act before the model does.
+    - `hooks`: functions by the name of an event, each of which has `hook_timeout` seconds.
+    - `ask`: a function of an ApprovalRequest that decides at once; by default requests wait for `Team.decide`.
+    - `handoffs_enabled`: True, False, the share of conversations between 0 and 1, or a dict of those by agent.
+      With `fallback=True` a sender goes on alone if its handoff cannot be made.
+    - `strategy` and `briefing`: what receivers see of a conversation, unless a handoff or an agent declares its own.
+    - `routing`: Routing(…), how specialists are found. `experiments` try variants in shares of the conversations.
+    - `model_retries` and `tool_retries`: how often a call that fails is tried again; `tool(retries=…)` wins.
+    - `clock`: a ManualClock() in tests. `engine` makes the engine from an `EngineSetup` (default: this process works).
+    - `tool_modules`: the modules whose functions declarations in the store may name; data never names other code.
     """
 
     def __init__(
@@ -209,7 +231,7 @@ class Team(Overseer, Generic[T_co]):
         return self.log.declarations.checked_by(self._union.check)
 
     def register(self, *members: Member) -> None:
-        """Add members, as if they had been declared from the start; work under way goes on.
+        """Add `members`, as if they had been declared from the start; work under way goes on.
 
         Raises MisconfiguredError, and then adds none of them.
         """
@@ -221,21 +243,32 @@ class Team(Overseer, Generic[T_co]):
         """True if an agent has a model; one whose tickets only other programs claim may have none."""
         return agent in self._editions.newest.models
 
+    @with_options
     async def run(self, text: str, **options: Unpack[RunOptions]) -> RunResult[T_co]:
-        """Send a message to the team and wait for its answer; `RunOptions` has the options.
+        """Send the message `text` to the team and wait for its answer.
 
-        Raises a ChangeoverError if the run fails, which carries the result so far. If a person or a worker has to act
-        first, the result says so by its status.
+        - `agent`: the agent that answers (default: the active one). `conversation`: one that goes on, or a new id.
+        - `context`: context variables to start with, by name; values that JSON can hold.
+        - `files`: files that go with the text: paths, addresses, or bytes as File(…).
+        - `limits`, `strategy` and `model`: in the place of the team's, in this run.
+        - `user` and `correlation_id`: recorded, and shown to tools. `key`: the same key gives the same run.
+
+        Raises MisconfiguredError before anything is recorded, and a ChangeoverError if the run fails, which carries the
+        result so far. If a person or a worker has to act first, the result says so by its status.
         """
         return await self._engine.result(self._message(text, options))
 
+    @with_options
     def run_sync(self, text: str, **options: Unpack[RunOptions]) -> RunResult[T_co]:
-        """`run` for synchronous code: scripts, threads, notebooks."""
+        """`run` for synchronous code: scripts, threads, notebooks. `text`, `agent`, `conversation`, `context`,
+        `limits`, `user`, `correlation_id`, `key`, `files`, `strategy`, `model` and errors are as in `run`."""
         return self._engine.result_sync(self._message(text, options))
 
+    @with_options
     def stream(self, text: str, **options: Unpack[RunOptions]) -> AsyncGenerator[StreamItem, None]:
-        """`run` as a stream: pieces of text, recorded events, changes of the active agent, and last the result.
-        Closing it cancels nothing."""
+        """`run` as a stream: pieces of text, recorded events, changes of the active agent, and last the result. Closing
+        it cancels nothing. `text`, `agent`, `conversation`, `context`, `limits`, `user`, `correlation_id`, `key`,
+        `files`, `strategy`, `model` and errors are as in `run`."""
         return _read(self._engine.stream(self._message(text, options)))
 
     async def offer(self, package: HandoffPackage | Mapping[str, Any] | str) -> HandoffResult:
@@ -270,8 +303,8 @@ class Team(Overseer, Generic[T_co]):
         return await self._engine.put(Submit(replace(say, alone=True)))
 
     async def claim(self, agent: str, *, limit: int = 1, lease: float = LEASE, by: str = "") -> list[TicketClaim]:
-        """Claim up to `limit` tickets of an agent, the most urgent first, each for `lease` seconds and as long as it is
-        renewed. The list is empty if none waits."""
+        """Claim up to `limit` tickets of an `agent`, the most urgent first, each for `lease` seconds and as long as it
+        is renewed; none if none waits. `by` names the worker (default: host and process). Raises UnknownAgentError."""
         if agent not in (await self._roster_with(agent)).seats:
             raise UnknownAgentError(agent, list(self.roster.seats))
         check_texts(by=by)
@@ -302,24 +335,21 @@ class Team(Overseer, Generic[T_co]):
                 raise
         if await self.cancel(id, reason="its result did not come in time"):
             raise TimeoutError(f"{id} did not end within {timeout} s and is cancelled")
-        return _in_time(
-            await result_of_ticket(self.log, self.roster, id)
-        )  # it ended just before it was to be cancelled
+        # It ended just before it was to be cancelled.
+        return _in_time(await result_of_ticket(self.log, self.roster, id))
 
     async def resume(self, conversation: str) -> RunResult[T_co]:
-        """Wait for the current run, in any process; else return the last result. A failed run retries its failed step.
-        Raises ConversationNotFound."""
+        """Wait for the current run of a `conversation`, in any process; else return its last result. A failed run
+        retries its failed step. Raises ConversationNotFound."""
         check_id(conversation=conversation)
         return await self._engine.result(Resume(conversation))
 
     def follow(
         self, conversation: str, first: Callable[[], Awaitable[None]] | None = None, *, after: int = 0
     ) -> AsyncGenerator[StreamItem, None]:
-        """`resume` as a stream: the run from its beginning, new events, and last the result. A reader that has read a
-        part of the run gives the `seq` of its last event as `after`, and gets the events that follow.
-
-        `first` is awaited once no event can be missed; a decision belongs there.
-        """
+        """`resume` of a `conversation` as a stream: the run from its beginning, new events, and last the result. A
+        reader that has read a part of the run gives the `seq` of its last event as `after`, and gets the events that
+        follow. `first` is awaited once no event can be missed; a decision belongs there."""
         check_id(conversation=conversation)
         check_seq(after=after)
         return _read(self._engine.stream(Resume(conversation), first), after)

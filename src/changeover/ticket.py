@@ -56,20 +56,22 @@ class HeldTicket:
         return f"{self._taken.at!r}~{self._taken.token}"
 
     async def accept(self, *, estimated_completion: float | None = None) -> None:
-        """Accept the task. One that was accepted under an earlier claim is continued; a second call records nothing."""
+        """Accept the task. One that was accepted under an earlier claim is continued; a second call records nothing.
+        `estimated_completion` is in seconds."""
         accepted = Accepted(estimated_completion=estimated_completion)
         _check(accepted)
         await self._engine.put(Accept(self._taken, self._by, accepted, self._accepted))
         self._accepted = True
 
     async def reject(self, reason: str, *, suggested_alternative: str | None = None) -> None:
-        """Reject the task; the next candidate is asked, then a person."""
+        """Reject the task for a `reason`; the next candidate is asked, `suggested_alternative` first, then a person."""
         await self._answer(Rejected(reason, suggested_alternative=suggested_alternative))
 
     async def conditional(
         self, *, needs_more_context: Sequence[str] = (), needs_permission: Sequence[str] = ()
     ) -> None:
-        """Say what the receiver needs before it accepts the task."""
+        """Say what the receiver needs before it accepts the task: `needs_more_context` goes back to the sender, and a
+        person is asked for `needs_permission`."""
         await self._answer(Conditional(tuple(needs_more_context), tuple(needs_permission)))
 
     async def heartbeat(self) -> None:
@@ -78,7 +80,7 @@ class HeldTicket:
             raise ClaimLost(self.ticket.id, "the lease ran out, or there is nothing left to do")
 
     async def complete(self, result: str) -> None:
-        """Record the result; the conversation goes on with it.
+        """Record the `result`; the conversation goes on with it.
 
         Raises ExpectationError if the result does not fit what the sender expects. The first time the claim holds, and
         may bring another result; the second time the task has failed.
@@ -87,12 +89,12 @@ class HeldTicket:
         await self._engine.put(Finish(self._taken, self._by, result))
 
     async def fail(self, reason: str) -> None:
-        """Record that the task cannot be done; the sender is told why."""
+        """Record that the task cannot be done; the sender is told the `reason`."""
         check_texts(reason=reason)
         await self._engine.put(Finish(self._taken, self._by, reason, ok=False))
 
     async def give_back(self, reason: str = "") -> None:
-        """Release the claim, so that another worker can take the ticket."""
+        """Release the claim, so that another worker can take the ticket; `reason` is recorded."""
         check_texts(reason=reason)
         await self._engine.put(GiveBack(self._taken, self._by, reason))
 

@@ -18,7 +18,7 @@ from changeover.assembly import Declared, assemble
 from changeover.documents.team_document import TeamDocument, team_of
 from changeover.documents.tool_modules import ToolModules
 from changeover.guards.rules import Rule
-from changeover.relay.declarations import Declaration
+from changeover.relay.declarations import Declaration, Kind
 from changeover.relay.ports import World
 from changeover.routing.registry import registry_over, roster_over
 from changeover.toolkits.connections import Connections
@@ -30,6 +30,10 @@ logger = logging.getLogger("changeover.team")
 
 Watch = Callable[[World], World]
 
+SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill"}
+"""The parts of a team's document that stand in rows of these kinds."""
+BLANK = Declared(())
+FIXED = ("name", "store")
 SOURCE = "the store"
 """What documents from a store are called in errors."""
 
@@ -58,9 +62,9 @@ class Union:
         self._assembled(0, rows)
 
     def _assembled(self, edition: int, rows: Sequence[Declaration]) -> World:
-        gone = {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in self._ids}
+        gone = stand_ins(rows, self._declared.members)
         modules = ToolModules(self._declared.tool_modules)
-        found = read_rows(rows, self._declared.name, modules, [*self._declared.members, *gone.values()])
+        found = read_rows(rows, self._declared.name, modules, self._declared.members)
         own = [member for member in found.members if member.id not in self._ids]
         options = self._options(found.options, gone)
         named = {id for member in own for id in _named(member)} | _in_rules(options.get("rules", ()))
@@ -80,13 +84,12 @@ class Union:
 
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
         """The settings of the store that code leaves open; a start agent that is gone is not one."""
-        blank = Declared(())
-        left_open = {
-            name: value
-            for name, value in given.items()
-            if name not in ("name", "store") and getattr(self._declared, name) == getattr(blank, name)
-        }
+        left_open = {name: value for name, value in given.items() if self._leaves_open(name)}
         return {name: value for name, value in left_open.items() if name != "start" or value not in gone}
+
+    def _leaves_open(self, setting: str) -> bool:
+        """True if code leaves this setting as it is by default. The name and the store are always those of the code."""
+        return setting not in FIXED and getattr(self._declared, setting) == getattr(BLANK, setting)
 
     def _withdrawn(self, rows: Sequence[Declaration]) -> dict[str, int]:
         """What the rows declare no longer, each with the edition that withdrew it."""
@@ -95,25 +98,39 @@ class Union:
         return {_title(each): each.edition for each in ended if each.kind != "agent" or each.name not in hidden}
 
     def _overruled(self, rows: Sequence[Declaration]) -> Iterator[str]:
-        """What is said once of each row that has no effect, because code declares the same."""
-        for each in rows:
-            if _is(each, "agent") and each.name in self._ids and each.name not in self._warned:
-                self._warned.add(each.name)
-                yield f"{_title(each)} is declared in code and in the store; the code holds"
+        """What is said once of each agent and setting in the store that has no effect, because code declares it."""
+        settings = _documents(rows, "team").get(self._declared.name, {})
+        found = [f"agent {each.name!r}" for each in rows if _is(each, "agent") and each.name in self._ids]
+        found += [f"{name!r} of the team" for name in settings if not self._leaves_open(name)]
+        for what in found:
+            if what not in self._warned:
+                self._warned.add(what)
+                yield f"{what} is declared in code and in the store; the code holds"
 
 
 def read_rows(
     rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member] = ()
 ) -> TeamDocument:
     """What these rows declare for the team of this name; raises MisconfiguredError with all faults."""
-    absent = {f"{kind}s": [each.name for each in rows if _is(each, kind, False)] for kind in ("tool", "skill")}
-    return team_of(document_of(rows, team), SOURCE, modules, beside, absent)
+    others = [*beside, *stand_ins(rows, beside).values()]
+    return team_of(document_of(rows, team), SOURCE, modules, others, withdrawn(rows))
 
 
 def document_of(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
     """The rows that are enabled as one document: settings of the team of this name, agents, tools and skills."""
-    sections = {f"{kind}s": _documents(rows, kind) for kind in ("agent", "tool", "skill")}
+    sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
     return {**_documents(rows, "team").get(team, {}), **sections}
+
+
+def withdrawn(rows: Sequence[Declaration]) -> dict[str, list[str]]:
+    """The names of what is disabled or removed, by section: documents may still name it."""
+    return {section: [each.name for each in rows if _is(each, kind, False)] for section, kind in SECTIONS.items()}
+
+
+def stand_ins(rows: Sequence[Declaration], code: Sequence[Member]) -> dict[str, Member]:
+    """Members in the place of agents that are disabled or removed, by id, apart from those that code declares."""
+    ids = {member.id for member in code}
+    return {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in ids}
 
 
 def _unchanged(new: World, last: World, found: Mapping[str, T]) -> dict[str, T]:

@@ -39,7 +39,9 @@ class Worker:
     """Serves agents of a team on the team's store, which any number of workers may share.
 
     It works on up to `concurrency` tickets at once, holds each for `lease` seconds and renews it. After `stop` it has
-    `grace` seconds to finish. `news` is called when work on a ticket starts and ends.
+    `grace` seconds to finish. `agents` are the ids of the agents that it serves, and `name` is recorded as the owner of
+    its tickets (default: host and process). `news` is called when work on a ticket starts and ends. Raises
+    MisconfiguredError.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ def python_page() -> Iterator[str]:
 
 def public_names(module: ModuleType) -> list[str]:
     """The names in `__all__`, or the classes that the module defines."""
-    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    own = [name for name, each in vars(module).items() if isinstance(each, type) and each.__module__ == module.__name__]
     return list(getattr(module, "__all__", own))
 
 
@@ -200,7 +200,9 @@ def _event(found: griffe.Class) -> Iterator[str]:
 
 
 def _meaning(found: griffe.Class, name: str) -> str:
-    return _escaped(_doc(found[name])) or COMMON[name]
+    meaning = _escaped(_doc(found[name])) or COMMON.get(name)
+    assert meaning, f"{found.name}.{name} needs a docstring: the reference explains every field of an event"
+    return meaning
 
 
 def _kind(field: griffe.Attribute) -> str:

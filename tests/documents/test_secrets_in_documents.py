@@ -114,7 +114,7 @@ def test_a_key_in_the_settings_of_a_model_is_neither_read_nor_written():
 def test_no_secret_of_the_environment_is_in_the_export_of_a_team_in_code(monkeypatch: pytest.MonkeyPatch):
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    tools = [
+    tools: list[HttpTool | McpServer | SqlFunction] = [
         HttpTool("get", url="https://x.org", auth=Basic("ana", "${PLANTED_PASSWORD}")),
         McpServer("shop", command=["shop"], env={"TOKEN": "${PLANTED_TOKEN}"}),
         SqlFunction("find", database="postgresql://ana:${PLANTED_TOKEN}@db/shop"),

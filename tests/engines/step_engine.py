@@ -33,7 +33,8 @@ from changeover.relay.commands import (
     RunTool,
 )
 from changeover.relay.control import Cancel, CancelRun
-from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, settle
+from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, begins_with, settle
+from changeover.relay.editions import Editions
 from changeover.relay.engine import Engine, EngineSetup
 from changeover.relay.events import ENGINE, CancelRequested, Entry, Event, HandoffReturned
 from changeover.relay.history import Witness, recorded
@@ -77,7 +78,8 @@ class StepEngine:
         self._left_to_people: set[str] = set()
         self._count = 0
         self._directory = StepDirectory(setup)
-        self.declare(setup.world)
+        self._editions = setup.editions or Editions(setup.world)
+        self._world = self._equipped(setup.world)
 
     async def put(self, input: Any, /) -> Any:
         if isinstance(input, Cancel):
@@ -88,7 +90,7 @@ class StepEngine:
             return cancelled
         if (connections := self._world.connections) is not None and connections.serves:
             await connections.open(lambda: None)
-            self.declare(replace(self._world, roster=self._world.current_roster))
+        self._world = self._equipped(await self._editions.look(self._log.declarations))
         state = await self._state(input.conversation or self._new())
         check_team(state, self._world)
         key = input.key(state)
@@ -144,7 +146,19 @@ class StepEngine:
         return self._world
 
     def declare(self, world: World) -> None:
-        self._world = replace(world, contexts=self._log.contexts, directory=self._directory)
+        self._editions.declare(world)
+        self._world = self._equipped(world)
+
+    def _equipped(self, world: World) -> World:
+        """A declared world with the tools that servers offer now, and with what this engine brings along."""
+        return replace(world, roster=world.current_roster, contexts=self._log.contexts, directory=self._directory)
+
+    async def _world_for(self, state: State, events: Sequence[Event] = ()) -> World:
+        """The world of the run under way, or of the one that begins."""
+        edition = begins_with(state, events)
+        if edition is None or edition == self._world.roster.edition:
+            return self._world
+        return self._equipped(await self._editions.at(edition, self._log.declarations))
 
     async def room(self, agent: str) -> float:
         return inf
@@ -177,7 +191,8 @@ class StepEngine:
         self, state: State, cause: str, events: Sequence[Event], tripped: Mapping[str, Tripped] = NO_CIRCUITS
     ) -> None:
         """Fold, decide, append. Nothing comes in between: nobody else writes, and a log in memory never waits."""
-        roster, position, agent = self._world.roster, state.position, state.agent
+        roster = (await self._world_for(state, events)).roster
+        position, agent = state.position, state.agent
         before = consumed(state, roster) if in_tree(state) else NOTHING
         reading = Reading(state)
         witness = Witness(state, reading.apply)
@@ -245,7 +260,7 @@ class StepEngine:
                     self._left_to_people.add(effect_key(state.id, command.id))
                 return decided
             case AskReceiver():
-                return await ask(self._world, command)
+                return await ask(await self._world_for(state), command)
             case AwaitClaim():
                 raise AssertionError("this engine has no claims")
             case _:
@@ -255,7 +270,7 @@ class StepEngine:
                 async def intend(event: Event) -> None:
                     await self._record(state, intent_cause(command.id), [event])
 
-                return await perform(self._world, command, intend)
+                return await perform(await self._world_for(state), command, intend)
 
     async def _child(self, state: State, command: RunChild | CancelChild) -> Event | None:
         """Open or cancel a delegate; its return, if it has ended."""

@@ -197,6 +197,7 @@ CANNOT: dict[str, tuple[str, ...]] = {
         "a_ticket_that_is_given_back_before_acceptance_counts_as_never_claimed",
         "a_ticket_that_is_worked_on_may_be_cancelled_and_its_worker_finds_that_out",
         "a_ticket_that_a_worker_rejects_goes_to_the_next_agent_that_has_the_capability",
+        "a_ticket_is_served_with_the_declarations_of_its_run",
         "a_ticket_that_three_workers_reject_is_put_before_a_person",
         "a_ticket_that_waits_for_a_person_is_released_and_the_next_claim_goes_on",
         "a_ticket_that_was_accepted_in_time_may_wait_in_the_queue_without_limit",

@@ -451,7 +451,10 @@ LINES = [
     calls(delegates("q", "one"), delegates("b", "two"), hands_off("q", "then")),
 ]
 SCRIPTS = st.fixed_dictionaries({id: st.lists(st.sampled_from(LINES), max_size=5) for id in ("a", "b", "q")})
-SPOKEN = builds(UserSpoke).map(lambda spoken: msgspec.structs.replace(spoken, given=None))
+# A message to an agent that does not exist is refused, and never recorded.
+SPOKEN = builds(UserSpoke).map(
+    lambda spoken: msgspec.structs.replace(spoken, given=None, agent=spoken.agent.replace("gone", ""))
+)
 MESSAGES = st.lists(SPOKEN, min_size=1, max_size=3)
 
 

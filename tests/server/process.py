@@ -41,13 +41,16 @@ def serving(store: str, *options: str, team: str = "tests/server/desk.py:team") 
 
 
 @contextmanager
-def started(store: str, *options: str, team: str) -> Iterator[Server]:
-    """A server on this store, which the test may stop as it likes; it is killed in the end."""
-    command = [sys.executable, "-m", "changeover", "serve", team, "--store", store, "--port", "0", *options]
+def started(store: str, *options: str, team: str, lease: float | None = None) -> Iterator[Server]:
+    """A server on this store, which the test may stop as it likes; it is killed in the end. With a lease, the team has
+    to open the store itself, by the variables STORE and LEASE."""
+    where = ["--store", store] if lease is None else []
+    own = {"STORE": store, "LEASE": str(lease)} if lease else {}
+    command = [sys.executable, "-m", "changeover", "serve", team, *where, "--port", "0", *options]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         with log.open("wb") as out:
-            process = subprocess.Popen(command, stderr=out, stdout=out, cwd=HERE.parents[1], env=_environment())
+            process = subprocess.Popen(command, stderr=out, stdout=out, cwd=HERE.parents[1], env=_environment() | own)
         try:
             yield Server(process, _address(process, log), store, log)
         finally:

@@ -121,7 +121,7 @@ async def test_a_late_piece_of_a_reply_is_left_out():
 async def test_a_server_that_stops_tells_its_clients_and_takes_no_others():
     reader = Live(MemoryLog, outcome_in)
     with reader.connected() as outbox:
-        reader.stop()
+        await reader.stop(0.01)
         [last] = await outbox.take() or []
         assert json.loads(last.data)["code"] == "stopping"
         assert await outbox.take() is None

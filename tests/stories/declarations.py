@@ -174,3 +174,61 @@ async def a_ticket_is_served_with_the_declarations_of_its_run(stage: Stage) -> N
     for request in stage.requests("billing"):
         assert "The first instructions." in request.instructions
     assert [event.edition for event in await events(team, RunStarted)] == [1]
+
+
+@tool
+def look_up(order: str) -> str:
+    """Look an order up."""
+    return f"{order} was paid twice"
+
+
+LEAD: dict[str, Any] = {
+    "type": "handoff",
+    "to": "sdr",
+    "description": "Hand off for sales outreach.",
+    "instructions": "Call within a day.",
+    "variables": [
+        {"name": "lead_id", "required": True, "description": "The lead."},
+        {"name": "campaign_type", "required": False},
+    ],
+}
+
+
+@story
+async def a_row_of_type_handoff_is_a_tool_with_target_variables_and_instructions(stage: Stage) -> None:
+    script = {"desk": [calls(("handoff_to_sdr", {"lead_id": "123"}))], "sdr": [says("Called.")]}
+    team = stage.team([Agent("clerk", handoffs=[])], ScriptedModel(script), start="clerk")
+    await change(
+        team,
+        1,
+        Edit("tool", "handoff_to_sdr", LEAD),
+        Edit("agent", "desk", {"tools": ["handoff_to_sdr"], "handoffs": []}),
+        Edit("agent", "sdr", {"instructions": "You sell."}),
+    )
+    result = await stage.say(team, "A lead!", agent="desk")
+    assert (result.output, result.final_agent, result.context["lead_id"]) == ("Called.", "sdr", "123")
+    for request in stage.requests("desk"):
+        [definition] = request.tools
+        assert (definition.name, definition.parameters["required"]) == ("handoff_to_sdr", ["lead_id"])
+    for request in stage.requests("sdr"):
+        assert "You sell." in request.instructions
+        assert "Call within a day." in request.instructions
+
+
+def looks_up_or_tells(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+    """Call the tool as long as there is one; then say its result, or what a note says."""
+    if messages[-1].text in ("first", "second") and tools:
+        return calls((tools[0].name, {"order": "o1"}))
+    notes = [message.text for message in messages if isinstance(message, Note)]
+    return says("; ".join(notes) or messages[-1].text)
+
+
+@story
+async def a_row_of_a_tool_is_called_until_it_is_removed_and_then_the_model_is_told(stage: Stage) -> None:
+    team = stage.team([Agent("idle", handoffs=[])], ScriptedModel(looks_up_or_tells), tool_modules=[__name__])
+    internal = {"type": "internal", "function": f"{__name__}:look_up"}
+    desk = Edit("agent", "desk", {"tools": ["find_order"], "handoffs": []})
+    await change(team, 1, Edit("tool", "find_order", internal), desk)
+    assert (await stage.say(team, "first", agent="desk")).output == "o1 was paid twice"
+    await change(team, 2, Edit("tool", "find_order", state="removed"))
+    assert (await stage.say(team, "second")).output == "no longer available: tool 'find_order'"

@@ -58,6 +58,7 @@ class Agent(Generic[T_co]):
     """Letters, digits, '-' and '_', at most 64."""
     _: KW_ONLY
     name: str = ""
+    """For display, and for the models of other agents; the id if empty."""
     instructions: Instructions = ""
     """The system prompt: a text, or a function of the RunContext, sync or async."""
     model: Any = None
@@ -69,6 +70,7 @@ class Agent(Generic[T_co]):
     skills: Sequence[str | Path | Skill] = ()
     """Instructions that the agent can load on demand: folders with a SKILL.md, or Skill(…)."""
     specialization: str = ""
+    """The field it is specialised in, for routing."""
     capabilities: Sequence[str] = ()
     """What it can do, by name, for routing and for the models of other agents."""
     description: str = ""
@@ -76,6 +78,7 @@ class Agent(Generic[T_co]):
     examples: Sequence[str] = ()
     """Tasks for it, as a user would write them."""
     accepts_handoffs: bool = True
+    """False if it is handed nothing: it is the first agent, or a caller names it."""
     accepts: Callable[[Any], Any] | None = None
     """`accepts(package)`, sync or async, answers an offer: Accepted(), Rejected(…), Conditional(…), True or False."""
     requires: Sequence[Variable] = ()
@@ -112,7 +115,8 @@ class Agent(Generic[T_co]):
 class Function:
     """A member that is plain Python: `fn(ctx)`, sync or async, returns the answer, or a Command that sends the work on.
 
-    `description` is what other agents' models read (default: the first line of the function's docstring).
+    `id` is as that of an Agent, and `name` is for display (default: the id). `description` is what other agents' models
+    read (default: the first line of the function's docstring). If `fn` raises, the run ends with a FunctionError.
     """
 
     id: str
@@ -125,7 +129,11 @@ class Function:
 @dataclass(frozen=True)
 class Person:
     """A member that is a human being. Tasks for it wait in an inbox (`Team.approvals`) until a person answers,
-    rejects or hands on the task (`Team.decide`)."""
+    rejects or hands on the task (`Team.decide`).
+
+    `id` is as that of an Agent, `name` is for display (default: the id), and `description` is what other agents' models
+    read.
+    """
 
     id: str
     _: KW_ONLY

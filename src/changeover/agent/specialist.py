@@ -50,8 +50,10 @@ def specialist(
 ) -> Specialist:
     """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
 
-    `among` are the ids of the members to choose from (default: all). The model reads who there is. The other
-    parameters are those of `delegate`.
+    `among` are the ids of the members to choose from (default: all). The model reads who there is. `name` and
+    `description` are what it sees of the tool, and `instructions` are what the specialist is told. The other parameters
+    mean what they mean in `delegate`: `strategy`, `when`, `final`, `max_iterations`, `approval`, `timeout`, `expects`,
+    `on_accepted`, `on_rollback`, `on_timeout`, `on_failure` and `guards`.
     """
     return Specialist(
         receiver="",

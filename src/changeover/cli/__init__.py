@@ -20,6 +20,7 @@ from changeover.cli import (
     router,
     skills,
     tasks,
+    tokens,
     tools,
 )
 from changeover.cli.chat import chat
@@ -82,7 +83,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "import": import_team,
         "schema": schema,
     },
-    "Operate": {"serve": serve, "breakers": breakers.app, "router": router.app, "db": db.app},
+    "Operate": {"serve": serve, "breakers": breakers.app, "router": router.app, "tokens": tokens.app, "db": db.app},
 }
 """All commands, under the headings of the help."""
 for panel, commands in COMMANDS.items():

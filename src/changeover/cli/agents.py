@@ -21,7 +21,16 @@ from changeover.cli.declarations import (
     show_row,
 )
 from changeover.cli.exits import Mistake, errors_reported, one_line, say
-from changeover.cli.options import JsonOption, StoreOption, TeamOption, for_agent, has_default_store, in_store
+from changeover.cli.options import (
+    JsonOption,
+    StoreOption,
+    TeamOption,
+    for_agent,
+    has_default_store,
+    in_database,
+    in_store,
+    server_of,
+)
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
@@ -139,7 +148,7 @@ def describe(  # noqa: PLR0913 - each is a declared option
         profile = Profile(id, "", description, specialization, capabilities, examples, max_concurrency=max_concurrency)
         if faults := profile_faults(profile):
             raise MisconfiguredError(*faults)
-    in_store(store, lambda opened: opened.log.agents.put(profile))
+    in_store(store, lambda opened: opened.agents.put(profile))
     say(f"{id} is described; see: changeover agents show {id}")
 
 
@@ -150,7 +159,7 @@ def remove(id: AgentArgument, by: WriterOption = None, store: StoreOption = None
     This holds for agents that are declared in code too. Runs under way go on.
     """
     if _switched(id, "removed", by, store):
-        for_agent(store, id, lambda opened: opened.log.agents.remove(id))
+        for_agent(store, id, lambda opened: opened.agents.remove(id))
     say(f"{id} is removed; to undo that: changeover agents enable {id}")
 
 
@@ -158,7 +167,7 @@ def remove(id: AgentArgument, by: WriterOption = None, store: StoreOption = None
 def enable(id: AgentArgument, by: WriterOption = None, store: StoreOption = None) -> None:
     """Let an agent get handoffs again after it was disabled or removed."""
     if _switched(id, "enabled", by, store):
-        in_store(store, lambda opened: opened.log.agents.switch(id, True))
+        in_store(store, lambda opened: opened.agents.switch(id, True))
     say(f"{id} gets handoffs")
 
 
@@ -169,12 +178,15 @@ def disable(id: AgentArgument, by: WriterOption = None, store: StoreOption = Non
     It finishes the work that it has.
     """
     if _switched(id, "disabled", by, store):
-        for_agent(store, id, lambda opened: opened.log.agents.switch(id, False))
+        for_agent(store, id, lambda opened: opened.agents.switch(id, False))
     say(f"{id} gets no handoffs; to change that: changeover agents enable {id}")
 
 
 def _switched(id: str, state: Standing, by: str | None, store: str | None) -> bool:
     """Change the state of an agent that the store declares; True if it declares none, and code may."""
+
+    if server_of(store):
+        return True
 
     async def work(editor: Editor) -> bool:
         if await editor.declarations.one("agent", id) is None:
@@ -203,15 +215,19 @@ class ListedAgent(NamedTuple):
 @errors_reported()
 def _listed(team: str | None, store: str | None) -> list[ListedAgent]:
     if team is None:
-        return _joined(None, *in_store(store, lambda opened: _rows(opened.log)))
+        if server_of(store):
+            return _joined(None, in_store(store, lambda opened: opened.agents.all()), [])
+        return _joined(None, *in_database(store, lambda opened: _rows(opened.log)))
     from changeover.cli.teams import load_team
     from changeover.routing.profile import profile_of
 
     declared = load_team(team).declared
     # A command that only reads creates no store.
+    declared_here = [profile_of(member) for member in declared.members]
+    if server_of(store):
+        return _joined(declared_here, in_store(store, lambda opened: opened.agents.all()), [])
     has_store = store is not None or declared.store is not None or has_default_store()
-    stored, rows = asyncio.run(_stored(team, store)) if has_store else ([], [])
-    return _joined([profile_of(member) for member in declared.members], stored, rows)
+    return _joined(declared_here, *(asyncio.run(_stored(team, store)) if has_store else ([], [])))
 
 
 async def _stored(team: str, store: str | None) -> tuple[list[KeptAgent], list[Declaration]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, one_line, say, tell
-from changeover.cli.options import JsonOption, StoreOption, TeamOption, in_store
+from changeover.cli.options import JsonOption, StoreOption, TeamOption, in_database, server_of
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
@@ -92,11 +92,14 @@ class Editor:
     async def scope(self, name: str = "") -> Scope:
         """What a declaration may name: members, tools and skills of code and store; also an agent of this name."""
         from changeover.documents.team_document import scope_of
-        from changeover.union import document_of
+        from changeover.union import document_of, stand_ins, withdrawn
 
-        others = document_of(await self.declarations.listed(), self.team)
+        rows = await self.declarations.listed(include_removed=True)
+        others = document_of(rows, self.team)
         own: dict[str, Any] = {name: {}} if name and self.kind == "agent" else {}
-        return scope_of({**others, "agents": {**own, **others["agents"]}}, self._modules, self._beside)
+        data = {**others, "agents": {**own, **others["agents"]}}
+        beside = [*self._beside, *stand_ins(rows, self._beside).values()]
+        return scope_of(data, self._modules, beside, withdrawn(rows))
 
     async def read(self, text: Text) -> None:
         """Check the document of a team, which may name what the store declares; raises DocumentError with all faults,
@@ -104,7 +107,7 @@ class Editor:
         from changeover.documents.team_document import read_team
         from changeover.union import read_rows
 
-        rows = await self.declarations.listed()
+        rows = await self.declarations.listed(include_removed=True)
         stored = read_rows(rows, self.team, self._modules, self._beside).members
         read_team(text.text, text.source, self._modules, beside=[*stored, *self._beside])
 
@@ -142,14 +145,16 @@ def edited(kind: Kind, team: str | None, store: str | None, work: Callable[[Edit
     """Do the work on the declarations of the store that a command names, or of its team."""
     from changeover.ids import DEFAULT_TEAM
 
+    if server_of(store):
+        raise Mistake(
+            "a server changes declarations by its API, PUT /api/v1/declarations/KIND/NAME; give its store as --store"
+        )
     if team is not None:
         return asyncio.run(_with_team(kind, team, store, work))
     modules = listed_modules(Path())
-    return in_store(
+    return in_database(
         store,
-        lambda opened: work(
-            Editor(kind, opened.log.declarations.checked_by(_alone(modules)), modules, (), DEFAULT_TEAM)
-        ),
+        lambda opened: work(Editor(kind, opened.declarations.checked_by(_alone(modules)), modules, (), DEFAULT_TEAM)),
     )
 
 

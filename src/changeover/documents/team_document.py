@@ -84,10 +84,15 @@ def read_one(section: str, name: str, text: str, source: str, scope: Scope) -> d
     return document
 
 
-def scope_of(data: Mapping[str, Any], importer: Importer = no_imports, beside: Sequence[Member] = ()) -> Scope:
+def scope_of(
+    data: Mapping[str, Any],
+    importer: Importer = no_imports,
+    beside: Sequence[Member] = (),
+    absent: Mapping[str, Collection[str]] | None = None,
+) -> Scope:
     """What a further declaration beside these may name. What cannot be read of them is known by its name."""
     scope = Scope(importer)
-    _members_of(as_yaml(json_copy(data), ""), scope, [], beside, {})
+    _members_of(as_yaml(json_copy(data), ""), scope, [], beside, absent or {})
     return scope
 
 

@@ -30,6 +30,7 @@ class CircuitBreaker(Struct, frozen=True):
     cooldown: float = 30.0
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+        """Deny the `offer` if the `facts` hold an open circuit of its receiver; the `ledger` does not matter."""
         return ALLOW if facts.tripped is None else Deny(open_words(facts.tripped))
 
     def faults(self) -> list[str]:

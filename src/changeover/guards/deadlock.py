@@ -25,6 +25,7 @@ class Deadlock(Struct, frozen=True):
     window: int = 3
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
+        """Deny an `offer` that repeats one in the trail of the `facts`; the `ledger` does not matter."""
         for back, passed in enumerate(reversed(facts.trail)):
             stuck = passed.progress == facts.progress
             if back >= self.window and not stuck:

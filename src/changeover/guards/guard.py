@@ -108,7 +108,8 @@ class Guard(Protocol):
     """Decides whether a handoff may be offered. An optional `faults()` reports what is wrong with its declaration."""
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
-        """Allow(), Deny(reason) or Ask(question); an exception counts as Deny."""
+        """Judge an `offer` by what the run has spent (`ledger`) and what has happened (`facts`): return Allow(),
+        Deny(reason) or Ask(question). An exception counts as Deny."""
         ...
 
 

@@ -33,6 +33,7 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     max_handoffs: int = 10
+    """Transfers, delegates and branches, each of which counts as one."""
     max_turns: int = 50
     """Replies of models."""
     max_depth: int = 5
@@ -52,7 +53,7 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @classmethod
     def tier(cls, name: Tier | Literal["auto"], *, judge: bool = False, **others: Any) -> Limits:
-        """The limits of a "simple", "medium" or "complex" task; `others` are further limits.
+        """The limits of a "simple", "medium" or "complex" task; `others` are further limits, by name.
 
         With "auto" the kind of each task is found when its run begins: by its words or, with `judge`, by the team's
         `helper_model`. Raises ValueError for another name.
@@ -64,7 +65,7 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return cls(**{**TIERS[name], **others})
 
     def as_tier(self, tier: Tier) -> Limits:
-        """These limits for a task of this kind."""
+        """These limits for a task of the kind `tier`."""
         return replace(self, auto="", **TIERS[tier])
 
     def faults(self) -> list[str]:

@@ -234,7 +234,7 @@ class HandoffPackage(Part, frozen=True):
 
     @classmethod
     def from_dict(cls, given: object) -> Self:
-        """The package that this JSON object describes; raises PackageError, which says what is wrong and where."""
+        """The package that the JSON object `given` describes; raises PackageError, which says what is wrong where."""
         if isinstance(given, dict):
             # First: other fields may be valid in a version that this one cannot read.
             check_protocol(given.get("protocol"))
@@ -242,7 +242,7 @@ class HandoffPackage(Part, frozen=True):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The package that this JSON describes; raises PackageError, which says what is wrong and where."""
+        """The package that the JSON in `text` describes; raises PackageError, which says what is wrong and where."""
         try:
             given = msgspec.json.decode(text)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

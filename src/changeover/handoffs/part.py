@@ -38,7 +38,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, given: object) -> Self:
-        """The record that this JSON object describes; raises PackageError, which says what is wrong and where."""
+        """The record that the JSON object `given` describes; raises PackageError, which says what is wrong where."""
         rest = dict(_expect(Mapping, given))
         own = {name: rest.pop(name) for name in kinds(cls) if name in rest}
         for name in kinds(cls):

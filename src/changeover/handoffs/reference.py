@@ -56,11 +56,11 @@ class Kept(ContextStrategy, frozen=True, kw_only=True):
         return await self.pack_news(handover, effects) if _has_news(handover) else PackedContext()
 
     async def pack_news(self, handover: Handover, effects: Effects) -> PackedContext:
-        """Pack a handover that holds more than the request and the sender's message."""
+        """Pack a `handover` that holds more than the request and the sender's message, by these `effects`."""
         return PackedContext(await self.store(handover, effects))
 
     async def store(self, handover: Handover, effects: Effects) -> Chapter:
-        """Store the messages; the chapter has their facts, address and sections."""
+        """Store the messages of a `handover` by these `effects`; the chapter has their facts, address and sections."""
         # In a thread, because it is slow for a long conversation.
         facts, document, body = await effects.run(partial(self._kept, handover))
         if (size := len(body.encode())) > self.max_bytes:

@@ -109,7 +109,9 @@ class ContextStrategy(Struct, frozen=True, kw_only=True):
     """
 
     include: Sequence[str] = ()
+    """The context variables that the receiver sees, such as "order_id" or "customer.*"; all if empty."""
     exclude: Sequence[str] = ()
+    """The context variables that the receiver does not see."""
 
     name: ClassVar[str] = ""
     made: ClassVar[bool] = False
@@ -146,7 +148,7 @@ class ContextStrategy(Struct, frozen=True, kw_only=True):
         return selector_faults(self.include, self.exclude)
 
     async def pack(self, handover: Handover, effects: Effects) -> PackedContext:
-        """Make what the receiver gets of the handover."""
+        """Make what the receiver gets of the `handover`; `effects` ask models and store contexts."""
         return PackedContext()
 
 

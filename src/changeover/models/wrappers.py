@@ -38,19 +38,19 @@ class LimitedModel:
         self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
     def around(self, model: Model) -> LimitedModel:
-        """Another model under the limit of this one."""
+        """Another `model` under the limit of this one."""
         limited = LimitedModel(model, at_once=self.at_once)
         limited._semaphores = self._semaphores
         return limited
 
     async def reply(self, request: Request) -> Reply:
-        """Wait for a free slot, then ask."""
+        """Wait for a free slot, then pass on the `request`."""
         async with self._semaphore():
             reply: Reply = await self.model.reply(request)
         return reply
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
-        """Wait for a free slot, then ask; the slot is free again before the whole reply is yielded."""
+        """Wait for a free slot, then pass on the `request`; the slot is free before the whole reply is yielded."""
         reply: Reply | None = None
         async with self._semaphore():
             async for piece in self.model.stream(request):
@@ -62,9 +62,11 @@ class LimitedModel:
             yield reply
 
     def with_output(self, schema: dict[str, Any], name: str) -> LimitedModel:
+        """This model, whose answers fit the JSON `schema` called `name`."""
         return self.around(with_output(self.model, schema, name))
 
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
+        """What is wrong with these `settings` for the model inside, one text for each fault."""
         return setting_faults(self.model, settings)
 
     @property
@@ -76,6 +78,7 @@ class LimitedModel:
         return context_window(self.model)
 
     async def close_clients(self) -> None:
+        """Close the connections of the model inside."""
         await close_clients(self.model)
 
     def _semaphore(self) -> asyncio.Semaphore:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from changeover.agent.agent import SLUG
-from changeover.errors import DeclarationConflict, MisconfiguredError, PackageError
+from changeover.errors import DeclarationConflict, EngineError, MisconfiguredError, PackageError
 from changeover.handoffs.json_value import json_copy
 
 Kind: TypeAlias = Literal["agent", "tool", "skill", "team"]
@@ -62,6 +62,14 @@ class Edit(Struct, frozen=True):
 
 Check: TypeAlias = Callable[[Sequence[Declaration]], None]
 """Gets all current declarations as they would be; raises MisconfiguredError if they are no team."""
+
+
+class EditionMoved(EngineError):
+    """An append begins a run, and the store's declarations have an `edition` that its process has not seen."""
+
+    def __init__(self, edition: int) -> None:
+        self.edition = edition
+        super().__init__(f"the declarations of the store are at edition {edition} by now")
 
 
 class Declarations(Protocol):

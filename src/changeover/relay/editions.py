@@ -29,20 +29,20 @@ class Editions:
     def declare(self, code: World) -> None:
         """Code declares this team from now on."""
         self._code = self.newest = code
-        self._refused = 0
-        """The last edition that is no team for this process."""
+        self.seen = 0
+        """The last edition that was looked at; `newest` is older if that is no team for this process."""
         self._worlds: dict[int, World] = {}
 
     async def look(self, declarations: Declarations) -> World:
         """The team of the store's last edition. If that is no team for this process, the one before holds."""
         edition = await declarations.edition() if self._unite is not None else 0
-        if edition not in (self.newest.roster.edition, self._refused):
+        if edition != self.seen:
             try:
                 self.newest = await self.at(edition, declarations)
             except MisconfiguredError as error:
                 # Rows are checked when they are written, but other code may have checked them.
-                self._refused = edition
                 logger.error("the declarations in the store do not fit this team, which goes on as it was: %s", error)
+            self.seen = edition
         return self.newest
 
     async def at(self, edition: int, declarations: Declarations) -> World:

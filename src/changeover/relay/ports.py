@@ -61,10 +61,12 @@ class Request(Struct, frozen=True, kw_only=True, gc=False):
 class Model(Protocol):
     """Replies for agents: an LLM provider, or a scripted stand-in."""
 
-    async def reply(self, request: Request) -> Reply: ...
+    async def reply(self, request: Request) -> Reply:
+        """Answer a `request`; a ModelError says whether a retry can succeed."""
+        ...
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
-        """The reply in pieces, then the whole reply."""
+        """The reply to a `request` in pieces, then the whole reply."""
         ...
 
 
@@ -158,6 +160,8 @@ class Head(Struct, frozen=True, gc=False):
     """Tickets that are done and leave the queue."""
     spent: tuple[Spending, ...] = ()
     """What was spent in the runs that end with the entry, without their delegates."""
+    edition: int | None = None
+    """The last edition of the declarations that this process has seen, if a run begins with the entry."""
 
 
 class Reserve(Struct, frozen=True, gc=False):
@@ -239,8 +243,9 @@ class Log(Protocol):
 
         Raises Conflict if its position is taken or its cause is recorded already, Owned if another live process works
         on the conversation, LeaseLost if the lease of this process has run out, Exhausted if the budget of the tree
-        does not allow `reserve`, CircuitsOpen if the circuit of an offer's receiver is open, and ClaimLost if `claim`
-        does not hold. Without a head it is an input, which any process may append: ownership stays as it is.
+        does not allow `reserve`, CircuitsOpen if the circuit of an offer's receiver is open, EditionMoved if the
+        declarations are not at the edition of the head, and ClaimLost if `claim` does not hold. Without a head it is
+        an input, which any process may append: ownership stays as it is.
         """
         ...
 

@@ -14,7 +14,11 @@ DIGITS = re.compile(r"\d+")
 
 
 class Profile(Struct, frozen=True, omit_defaults=True):
-    """What an agent can do, for routing. Stores keep it as JSON."""
+    """What an agent can do, for routing. Stores keep it as JSON.
+
+    `id`, `name`, `description`, `specialization`, `capabilities`, `examples`, `accepts_handoffs` and `max_concurrency`
+    are those of an Agent. An agent that is not `enabled` gets no handoffs.
+    """
 
     id: str
     name: str = ""

@@ -218,11 +218,20 @@ ROUTES: dict[str, Role] = {
     "POST /breakers/{id}/force": Role.OPERATOR,
     "POST /breakers/{id}/reset": Role.OPERATOR,
     "GET /metrics": Role.VIEWER,
+    # declarations, tokens and the audit
+    "GET /declarations": Role.VIEWER,
+    "GET /declarations/{kind}/{name}/history": Role.VIEWER,
+    "GET /declarations/{kind}/{name}": Role.VIEWER,
+    "PUT /declarations/{kind}/{name}": Role.ADMIN,
+    "PATCH /declarations/{kind}/{name}": Role.ADMIN,
+    "DELETE /declarations/{kind}/{name}": Role.ADMIN,
     "GET /tokens": Role.ADMIN,
     "POST /tokens": Role.ADMIN,
     "DELETE /tokens/{id}": Role.ADMIN,
     "GET /audit": Role.ADMIN,
     # a WebSocket
     "WS /live": Role.VIEWER,
+    # calls of the command line, each of which has a role of its own
+    "POST /store/{call}": Role.VIEWER,
 }
 """The role that each route needs, in the order in which paths are matched; a route that is not here cannot be made."""

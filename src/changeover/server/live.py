@@ -253,6 +253,9 @@ class Live:
         self._channels: dict[str, Channel] = {}
         self._outboxes: set[Outbox] = set()
         self._stopping = False
+        self._left = asyncio.Event()
+        """Set while no client is connected."""
+        self._left.set()
 
     @contextmanager
     def connected(self) -> Iterator[Outbox]:
@@ -261,10 +264,13 @@ class Live:
             raise Problem(503, "the server stops", kind="stopping")
         outbox = Outbox()
         self._outboxes.add(outbox)
+        self._left.clear()
         try:
             yield outbox
         finally:
             self._outboxes.discard(outbox)
+            if not self._outboxes:
+                self._left.set()
 
     @contextmanager
     def subscribed(self, outbox: Outbox, conversation: str, after: int = 0) -> Iterator[None]:
@@ -282,8 +288,11 @@ class Live:
                 del self._channels[root]
                 channel.close()
 
-    def stop(self) -> None:
-        """Tell all clients that the server stops, and end their streams."""
+    async def stop(self, grace: float) -> None:
+        """Tell all clients that the server stops, and wait until their streams have ended, at most for a while."""
         self._stopping = True
         for outbox in list(self._outboxes):
             outbox.end(STOPPING)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._left.wait()

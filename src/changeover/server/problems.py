@@ -20,6 +20,7 @@ from changeover.errors import (
     ClaimLost,
     Conflict,
     ConversationNotFound,
+    DeclarationConflict,
     EconomicLimitExceeded,
     EngineError,
     FunctionError,
@@ -33,6 +34,7 @@ from changeover.errors import (
     ProtocolError,
     StoreDamaged,
     StoreUnavailable,
+    TokenRefused,
     UnderWay,
     WrittenByNewer,
 )
@@ -50,6 +52,8 @@ STATUS: dict[type[Exception], int] = {
     HandoffNotFound: 404,
     MisconfiguredError: 422,
     PackageError: 422,
+    TokenRefused: 401,
+    DeclarationConflict: 412,
     ApprovalError: 409,
     ClaimLost: 409,
     KeyConflict: 409,
@@ -83,7 +87,7 @@ FACTS = (
         "limit",
         "limit_name",
     ),
-    *("path", "possible", "signal", "state", "ticket"),
+    *("path", "possible", "signal", "state", "ticket", "version", "by"),
 )
 """Attributes of errors that clients get beside the text."""
 

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from changeover.server.live import Live
 from changeover.server.settings import Settings
 
 LARGEST_HEAD = 32 * 1024
@@ -68,10 +69,10 @@ class PatientProtocol(H11Protocol):
 class Process(uvicorn.Server):
     """Serves until a signal stops it; then its exit code is 0, because the signal is no failure."""
 
-    def __init__(self, config: uvicorn.Config, listens: Callable[[str], None], stops: Callable[[], None]) -> None:
-        """`listens` gets the address of the server, `stops` is called before connections are closed."""
+    def __init__(self, config: uvicorn.Config, listens: Callable[[str], None], live: Live) -> None:
+        """`listens` gets the address of the server; the clients of `live` are told before connections are closed."""
         super().__init__(config)
-        self._listens, self._stops = listens, stops
+        self._listens, self._live = listens, live
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -83,7 +84,9 @@ class Process(uvicorn.Server):
                 signal.signal(each, handler)
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        self._stops()
+        for each in self.servers:
+            each.close()
+        await self._live.stop(GRACE / 2)
         await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
@@ -107,4 +110,4 @@ async def serve(app: FastAPI, settings: Settings, listens: Callable[[str], None]
         timeout_graceful_shutdown=GRACE,
         **options,
     )
-    await Process(config, listens, app.state.live.stop).serve()
+    await Process(config, listens, app.state.live).serve()

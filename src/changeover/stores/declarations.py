@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from changeover.relay.declarations import Check, Declaration, Edit, Kind, Standing, after, edited
+from changeover.relay.declarations import Check, Declaration, Edit, EditionMoved, Kind, Standing, after, edited
 from changeover.relay.sanitize import text_of
 
 
@@ -94,7 +94,16 @@ class MemoryDeclarations:
         """By edition."""
 
     async def edition(self) -> int:
+        return self._last
+
+    @property
+    def _last(self) -> int:
         return self._rows[-1].edition if self._rows else 0
+
+    def expect(self, edition: int) -> None:
+        """Raise EditionMoved if this is not the last edition. The caller holds the lock."""
+        if edition != self._last:
+            raise EditionMoved(self._last)
 
     async def at_edition(self, edition: int) -> list[Declaration]:
         with self._lock:
@@ -106,7 +115,7 @@ class MemoryDeclarations:
 
     async def append(self, rows: Sequence[Declaration]) -> float | None:
         with self._lock:
-            if self._rows and rows[0].edition <= self._rows[-1].edition:
+            if rows[0].edition <= self._last:
                 return None
             at = self._now()
             self._rows += [replace(each, at=at) for each in rows]

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Store:
-    """A database by its URL: `sqlite:///file.db`, `sqlite:////absolute/file.db` or `postgresql://user@host/name`."""
+    """A database by its URL. Raises MisconfiguredError if the URL or the lease cannot be used."""
 
     url: str
+    """`sqlite:///file.db`, `sqlite:////absolute/file.db` or `postgresql://user@host/name`."""
     lease: float = 10.0
     """Seconds without renewal after which a process counts as dead, and others take up its conversations."""
 

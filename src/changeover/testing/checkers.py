@@ -13,7 +13,8 @@ from changeover.relay.ports import Request
 def assert_valid_history(history: Request | Sequence[Message]) -> None:
     """Raise AssertionError unless each call has one result, directly after it and in call order, and all authors fit.
 
-    For a Request, tools must also have different names, and the last message must be new to the model.
+    `history` is a list of messages or a Request. For a Request, tools must also have different names, and the last
+    message must be new to the model.
     """
     messages = history.messages if isinstance(history, Request) else history
     for index, message in enumerate(messages):

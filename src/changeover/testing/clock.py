@@ -53,7 +53,7 @@ class ManualClock:
         await (asyncio.sleep(0) if woken is None else woken)
 
     async def advance(self, seconds: float) -> None:
-        """Move the clock: each sleeper wakes at its own time, in order, and runs before time goes on."""
+        """Move the clock by `seconds`: each sleeper wakes at its own time, in order, and runs before time goes on."""
         if seconds < 0:
             raise ValueError(f"the clock cannot go back: advance({seconds})")
         await _let_others_run()

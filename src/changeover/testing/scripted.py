@@ -72,12 +72,13 @@ CallItem: TypeAlias = tuple[str, Mapping[str, Any] | str] | tuple[str, Mapping[s
 
 
 def says(text: str, *, thinking: str = "", usage: Usage | None = None) -> Reply:
-    """A text and no calls."""
+    """A `text` and no calls. `thinking` is the model's thinking, `usage` what it spent (default: one request)."""
     return Reply(text=text, thinking=thinking, usage=usage or Usage(requests=1))
 
 
 def calls(*items: CallItem | Reply, text: str = "") -> Reply:
-    """One call for each `("tool", {"arg": 1})`, `hands_off(…)` and `delegates(…)`, in this order.
+    """One call for each of the `items`: `("tool", {"arg": 1})`, `hands_off(…)` and `delegates(…)`, in this order.
+    `text` stands beside the calls.
 
     A third item, `("tool", {"arg": 1}, "id")`, is the id of the call; by default the model makes one. A str in place of
     the arguments stands for output of a model that is not a JSON object.
@@ -89,8 +90,8 @@ def calls(*items: CallItem | Reply, text: str = "") -> Reply:
 def hands_off(receiver: str, /, message: str = "", *, text: str = "", **variables: Any) -> Reply:
     """A handoff: by the generic tool if it reaches the receiver and no variables are given, else by the declared one.
 
-    A declared handoff takes the variables as its arguments and the message as the text beside the call. If no tool
-    reaches the receiver, the generic one is called, as by a model that invents a receiver.
+    A declared handoff takes the `variables` as its arguments and the `message` as the `text` beside the call. If no
+    tool reaches the `receiver`, the generic one is called, as by a model that invents a receiver.
     """
     args = {**variables, "to": receiver, "message": message}
     call = HandsOff(id="", name=GENERIC_TOOL, args=args, receiver=receiver, message=message, variables=variables)
@@ -98,9 +99,10 @@ def hands_off(receiver: str, /, message: str = "", *, text: str = "", **variable
 
 
 def delegates(receiver: str, task: str = "", context: str = "", text: str = "") -> Reply:
-    """A task for a delegate, by the tool that reaches it.
+    """A `task` for a delegate, the `receiver`, by the tool that reaches it. `context` is what the delegate should know,
+    and `text` stands beside the call.
 
-    If there is none, `delegate_to_<receiver>` is called, as by a model that invents a tool.
+    If there is no tool, `delegate_to_<receiver>` is called, as by a model that invents a tool.
     """
     args = {"task": task, "context": context} if context else {"task": task}
     return Reply(
@@ -110,7 +112,7 @@ def delegates(receiver: str, task: str = "", context: str = "", text: str = "") 
 
 
 def fails(reason: str, *, retryable: bool = True) -> Reply:
-    """A model call that fails with a ModelError; if it is not retryable, it ends the run."""
+    """A model call that fails with a ModelError of this `reason`; if it is not `retryable`, it ends the run."""
     return Failure(reason=reason, retryable=retryable)
 
 
@@ -182,7 +184,7 @@ class ScriptedModel:
         """Every request to this model, in order; the messages are read-only views, not copies."""
 
     async def reply(self, request: Request) -> Reply:
-        """The next line of the script for this agent and conversation."""
+        """The next line of the script for the agent and the conversation of the `request`."""
         self.requests.append(request)
         if self._latency:
             await asyncio.sleep(self._latency)
@@ -200,7 +202,7 @@ class ScriptedModel:
                 raise _script_error(request, f"the script of {request.agent!r} gave {line!r}; {POSSIBLE}")
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
-        """The reply word by word, its thinking first, then the same reply whole."""
+        """The reply to a `request` word by word, its thinking first, then the same reply whole."""
         reply = await self.reply(request)
         for piece in _pieces(reply, request):
             yield piece

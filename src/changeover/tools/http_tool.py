@@ -29,6 +29,7 @@ class Bearer:
     """A reference, such as "${TOKEN}"."""
 
     def faults(self) -> Iterator[str]:
+        """What is wrong with this declaration, one text for each fault."""
         yield from reference_faults("token", self.token)
 
 
@@ -37,10 +38,12 @@ class Basic:
     """`Authorization: Basic …`: a user name and a password."""
 
     username: str
+    """The user name, as it is."""
     password: str
     """A reference, such as "${PASSWORD}"."""
 
     def faults(self) -> Iterator[str]:
+        """What is wrong with this declaration, one text for each fault."""
         yield from reference_faults("password", self.password)
 
 
@@ -49,11 +52,14 @@ class ApiKey:
     """A key in a header or in the query."""
 
     name: str
+    """The name of the header or of the parameter in the query."""
     value: str
     """A reference, such as "${API_KEY}"."""
     place: Literal["header", "query"] = "header"
+    """Where the key goes: "header" or "query"."""
 
     def faults(self) -> Iterator[str]:
+        """What is wrong with this declaration, one text for each fault."""
         yield from reference_faults("key", self.value)
         if self.place not in ("header", "query"):
             yield f"has an ApiKey in {self.place!r}; use 'header' or 'query'"
@@ -74,14 +80,17 @@ class HttpTool(CallOptions):
     _: KW_ONLY
     url: str
     method: str = "GET"
+    """GET, HEAD, POST, PUT, PATCH or DELETE."""
     description: str = ""
     """What the model reads of it."""
     parameters: Sequence[Variable] = ()
+    """What the model fills in."""
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     """JSON or a text; a mapping with the header `Content-Type: application/x-www-form-urlencoded` is sent as a form."""
     auth: Auth | None = None
+    """Credentials: Bearer(…), Basic(…) or ApiKey(…)."""
     select: str = ""
     """A JMESPath expression: what the model reads of a JSON answer."""
     hosts: Sequence[str] = ()

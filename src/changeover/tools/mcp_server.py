@@ -33,12 +33,16 @@ class McpServer(CallOptions):
     env: Mapping[str, str] = field(default_factory=dict)
     """Its environment, with secrets by reference; it inherits only PATH, HOME and the like."""
     cwd: str = ""
+    """The folder in which the process runs; that of this process if empty."""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of each request to the `url`, with secrets by reference."""
     prefix: str | None = None
+    """What the names of its tools begin with; None takes the name of the server, and "" leaves them as they are."""
     include: Sequence[str] = ()
     """The tools that agents get, by name or pattern, such as "list_*"; all if empty."""
     exclude: Sequence[str] = ()
+    """The tools that agents do not get, by name or pattern."""
     connect_timeout: float = 20.0
     """Seconds until the server has started and listed its tools."""
     timeout: float | None = 60.0

@@ -31,6 +31,7 @@ class Skill:
     description: str
     """What the skill does and when to use it, at most 1,024 characters."""
     instructions: str
+    """What the model reads when it loads the skill."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Further texts by their paths, which the model can read one by one."""
     folder: str = ""

@@ -25,6 +25,7 @@ class SqlFunction(CallOptions):
     """
 
     name: str
+    """The name of the tool."""
     _: KW_ONLY
     database: str = ""
     rest: str = ""
@@ -37,10 +38,13 @@ class SqlFunction(CallOptions):
     max_rows: int = 100
     """How many rows the model reads."""
     auth: Auth | None = None
+    """For PostgREST: credentials, as in an HttpTool."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    """For PostgREST: further headers of the request."""
     hosts: Sequence[str] = ()
+    """For PostgREST: the hosts that may be reached; by default only that of `rest`."""
     allow_private: bool = False
-    """As in an HttpTool, for PostgREST."""
+    """For PostgREST: True if private, loopback and link-local addresses may be reached."""
     read_only: bool | None = True
     timeout: float | None = 30.0
 

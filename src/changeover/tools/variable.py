@@ -35,7 +35,9 @@ class Variable:
     name: str
     """An identifier that does not begin with an underscore."""
     type: Type = "string"
+    """"string", "integer", "number", "boolean", "array" or "object"."""
     required: bool = True
+    """False if the model may leave it out."""
     description: str = ""
     """What the model reads of it."""
 

@@ -68,14 +68,12 @@ class LiveDirectory:
     async def world_for(self, state: State, events: Sequence[Event]) -> World:
         """The world in which it is decided what follows these events: that of the run under way, or of a new one."""
         edition = begins_with(state, events)
-        waits = state.run is not None and bool(state.inbox)  # the next run may begin at once when this one ends
-        if edition is None or waits:
-            await self.newest()
-        elif not self.known:
+        if not self.known:
             await self.look()
         if edition is None or edition == self.world.roster.edition:
             return self.world
         world = await self._at(edition)
+        waits = state.run is not None and state.inbox  # the next run may begin at once when this one ends
         return replace(world, roster=replace(world.roster, following=self.world.roster)) if waits else world
 
     async def _at(self, edition: int) -> World:
@@ -84,12 +82,10 @@ class LiveDirectory:
             self._worlds[edition] = self._over(await self._editions.at(edition, self._log.declarations))
         return self._worlds[edition]
 
-    async def newest(self) -> World:
-        """The world of the store's last edition."""
-        before = self._editions.newest
-        if await self._editions.look(self._log.declarations) is not before:
-            self.declare()
-        return self.world if self.known else await self.look()
+    @property
+    def edition(self) -> int:
+        """The last edition of the store's declarations that was looked at."""
+        return self._editions.seen
 
     async def look(self) -> World:
         """Apply the changes that the store holds by now, and those of the tools that servers offer."""

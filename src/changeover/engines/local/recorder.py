@@ -25,6 +25,7 @@ from changeover.relay.budget import NOTHING, consumed, in_tree, reserve_of
 from changeover.relay.claims import End
 from changeover.relay.commands import Command
 from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, settle
+from changeover.relay.declarations import EditionMoved
 from changeover.relay.events import (
     ApprovalDecided,
     CancelRequested,
@@ -34,6 +35,7 @@ from changeover.relay.events import (
     RollbackRequested,
     RunCancelled,
     RunFailed,
+    RunStarted,
     RunStopped,
     TicketLapsed,
 )
@@ -113,7 +115,7 @@ class Recorder:
     async def _know(self, input: Input[T]) -> None:
         """Look for new declarations if the team lacks the agent that is to answer."""
         if isinstance(input, Say) and not input.fits(self._directory.world.roster):
-            await self._directory.newest()
+            await self._directory.look()
 
     def _step(self, live: Conversation, input: Input[T], fresh: bool) -> Append | Settled[T] | Later | None:
         """The next step of an input; None if only a state that is fresh from the log may say it."""
@@ -230,7 +232,7 @@ class Recorder:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
-        head = self._head(live, commands, tickets, ended)
+        head = self._head(live, commands, tickets, ended, batch)
         circuits = None
         if roster.breaks and (not calm or may_blame(batch)):
             changes = reading.changes if reading else await self._changes(entry)
@@ -242,8 +244,8 @@ class Recorder:
             if claim is not None:
                 holdings.end([claim.ticket], End.LOST)
             raise
-        except (Exhausted, CircuitsOpen) as refusal:
-            await self._conversations.refresh(live)
+        except (Exhausted, CircuitsOpen, EditionMoved) as refusal:
+            await self._look_again(live, refusal)
             if live.state.position != position:
                 raise Conflict(state.id, position, cause) from None
             events, found = after_refusal(events, tripped, refusal)
@@ -255,16 +257,26 @@ class Recorder:
             self._publish(live, entry, agent, witness)
         return commands
 
+    async def _look_again(self, live: Conversation, refusal: Exhausted | CircuitsOpen | EditionMoved) -> None:
+        """Fold the log again after it refused an append, and read what has changed beside it."""
+        await self._conversations.refresh(live)
+        if isinstance(refusal, EditionMoved):
+            await self._directory.look()
+
     async def _changes(self, entry: Entry) -> list[Change]:
         """What an entry means for handoffs, from the log: needed for the first failure in a log without rows."""
         reading = Reading(State(entry.conversation).fold(await self._log.read(entry.conversation)))
         reading.fold(entry)
         return reading.changes
 
-    def _head(self, live: Conversation, commands: Sequence[Command], before: Set[str], ended: int) -> Head:
+    def _head(
+        self, live: Conversation, commands: Sequence[Command], before: Set[str], ended: int, batch: Sequence[Event]
+    ) -> Head:
         """The head of the conversation, with the tickets that were open before and are open now."""
         state, working = live.state, live.works(commands)
         head = head_of(state, working, None if working else self._waits.due(live, commands))
+        if state.depth == 0 and any(type(event) is RunStarted for event in batch):
+            head = replace(head, edition=self._directory.edition)
         if (more := len(state.outcomes) - ended) > 0:
             # From the end: a conversation may have had thousands of runs before.
             head = replace(head, spent=spent_in(islice(reversed(state.outcomes.values()), more)))

@@ -22,6 +22,7 @@ from changeover.relay.decide import answers, delegates, fallback, rollback, rule
 from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
+from changeover.relay.declarations import EditionMoved
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
@@ -324,12 +325,14 @@ def settle(
 
 
 def after_refusal(
-    events: Sequence[Event], tripped: Mapping[str, Tripped], refusal: Exhausted | CircuitsOpen
+    events: Sequence[Event], tripped: Mapping[str, Tripped], refusal: Exhausted | CircuitsOpen | EditionMoved
 ) -> tuple[Sequence[Event], Mapping[str, Tripped]]:
     """The arguments for another `settle` after the log refused an append: events with the exhausted limit, and the open
     circuits by the calls of their offers."""
     if isinstance(refusal, Exhausted):
         return with_limit(events, refusal), NO_CIRCUITS  # other ids may follow, so circuits are checked again
+    if isinstance(refusal, EditionMoved):
+        return events, NO_CIRCUITS
     found = {
         split_handoff(handoff)[1]: Tripped(who, failures, until, since)
         for handoff, who, failures, until, since in refusal.offers

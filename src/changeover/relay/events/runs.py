@@ -37,6 +37,7 @@ class Renamed(Recordable, frozen=True, tag="renamed"):
     """A person gave the conversation another title; by default it is the beginning of the first message."""
 
     title: str
+    """The new title."""
     by: str = ""
 
 

@@ -5,6 +5,7 @@ from changeover.server.resources import (
     approvals,
     contents,
     conversations,
+    declarations,
     docs,
     drawings,
     figures,
@@ -13,6 +14,7 @@ from changeover.server.resources import (
     routing,
     runs,
     service,
+    store,
     tasks,
     tickets,
     tokens,
@@ -20,4 +22,4 @@ from changeover.server.resources import (
 
 # Conversations after what has longer paths below them: their ids may contain slashes.
 MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
-RESOURCES = [each.resource for each in (*MODULES, drawings, routing, tokens)]
+RESOURCES = [each.resource for each in (*MODULES, drawings, routing, declarations, tokens, store)]

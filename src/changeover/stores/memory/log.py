@@ -80,7 +80,8 @@ class MemoryLog:
         self.tokens = StoredTokens(MemoryTable(TOKENS, self._lock), self.audit, now)
         self.deltas = LocalDeltas()
         self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
-        self.declarations = StoredDeclarations(MemoryDeclarations(self._lock, now))
+        self._declared = MemoryDeclarations(self._lock, now)
+        self.declarations = StoredDeclarations(self._declared)
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:
         with self._lock:
@@ -113,6 +114,8 @@ class MemoryLog:
                 raise Conflict(conversation, entry.position, entry.cause)
             if root != conversation and root not in self._entries:
                 raise ConversationNotFound(root)
+            if head is not None and head.edition is not None:
+                self._declared.expect(head.edition)
             if circuits is not None or reserve is not None:
                 self._admit(entry, reserve, circuits)
             self._causes[cause] = end

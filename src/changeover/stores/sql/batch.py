@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
+from changeover.relay.declarations import EditionMoved
 from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
 from changeover.relay.projection.rows import Rows, opening_of
 from changeover.stores.sql.breakers import LockedBoard
@@ -35,6 +36,8 @@ class Batch:
         # Most batches have no tickets and no circuits, and do not pay for them.
         self._tickets: Tickets | None = None
         self._board: LockedBoard | None = None
+        self._edition = 0
+        """The last edition of the declarations, if a run begins with one of the entries."""
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -73,9 +76,14 @@ class Batch:
         if any(map(_CIRCUITS, jobs)):
             self._board = LockedBoard(self._sql.breakers)
             self._board.look(asked, jobs)
+        if any(isinstance(job, Append) and job.begins for job in jobs):
+            asked.later(self._sql.declarations.edition(), self._see_edition)
         asked.run()
         if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
+
+    def _see_edition(self, rows: list[Row]) -> None:
+        [[self._edition]] = rows
 
     def _find_recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
         """The entries that are recorded already under the causes of these appends."""
@@ -110,14 +118,16 @@ class Batch:
             return ConversationNotFound(append.root)
         if place and append.head is not None and self._is_elsewhere(place):
             return Owned(entry.conversation, place.owner or "")
-        if append.circuits is None and append.reserve is None:
+        if append.circuits is None and append.reserve is None and not append.begins:
             return None
         return self._hindrance(append, root.tally if root else UNSPENT)
 
     def _hindrance(self, append: Append, tally: Tally) -> ChangeoverError | None:
-        """The refusal of an append by the budget of its tree or by a circuit; None if it may be recorded."""
+        """The refusal of an append by declarations, a circuit or the budget of its tree; None if it may be recorded."""
         refusal: ChangeoverError | None = None
-        if self._board and append.circuits is not None:
+        if append.head is not None and append.head.edition not in (None, self._edition):
+            refusal = EditionMoved(self._edition)
+        if refusal is None and self._board and append.circuits is not None:
             refusal = self._board.refusal(append.circuits, append.entry.at)
         if refusal is None and append.reserve is not None:
             refusal = tally.refusal(append.reserve)

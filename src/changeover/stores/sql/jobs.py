@@ -65,6 +65,11 @@ class Append(Job[None]):
         if about_tickets(head, claim):
             self.tickets = _tickets(head, claim)
 
+    @property
+    def begins(self) -> bool:
+        """True if a run begins with the entry, which must know the last declarations."""
+        return self.head is not None and self.head.edition is not None
+
 
 class Own(Job[bool]):
     """Own a conversation."""

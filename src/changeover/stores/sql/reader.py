@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from weakref import WeakKeyDictionary
 
 from changeover.errors import StoreUnavailable
-from changeover.stores.sql.database import TRIES, Call, Database, Row, Session, Trouble, connect_again
+from changeover.stores.sql.database import PATIENCE, TRIES, Call, Database, Row, Session, Trouble, connect_again
 
 THREADS = 4
 
@@ -23,6 +24,8 @@ class Reader:
         self._near_lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="changeover-reader")
         self._sessions: dict[int, Session] = {}
+        self._failed_at = -PATIENCE
+        """When the database could not be reached; callers that come soon after need not wait for it too."""
 
     async def rows(self, call: Call) -> list[Row]:
         """The rows that a query finds."""
@@ -66,7 +69,12 @@ class Reader:
     def _session(self) -> Session:
         thread = threading.get_ident()
         if thread not in self._sessions:
-            self._sessions[thread] = connect_again(self._database)
+            patient = time.monotonic() - self._failed_at > PATIENCE
+            try:
+                self._sessions[thread] = connect_again(self._database) if patient else self._database.connect()
+            except StoreUnavailable:
+                self._failed_at = time.monotonic()
+                raise
         return self._sessions[thread]
 
 
