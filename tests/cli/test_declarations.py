@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from changeover.documents.yaml_value import to_yaml
 from tests.cli.process import changeover, one_by_one
+from tests.toolkits.mcp_process import ROOT, SHOP
 
 TEAM = """\
 model: offline
@@ -219,3 +221,23 @@ def test_what_was_written_in_an_editor_is_kept_if_it_cannot_be_stored(shop: Path
 
 def test_the_schema_is_printed(shop: Path):
     assert "agents" in json.loads(changeover("schema", at=shop).stdout)["properties"]
+
+
+def test_a_server_and_its_tools_are_tried(shop: Path):
+    (shop / "server.yaml").write_text(
+        to_yaml({"type": "mcp_server", "command": list(SHOP), "cwd": str(ROOT), "env": {"PYTHONPATH": str(ROOT)}})
+    )
+    done = one_by_one(
+        {
+            "upgrade": ("db", "upgrade"),
+            "add": ("tools", "add", "shop", "--file", "server.yaml"),
+            "list": ("tools", "test", "shop"),
+            "call": ("tools", "test", "shop_find_order", "--args", '{"number": 7}'),
+            "fail": ("tools", "test", "shop_complain"),
+        },
+        at=shop,
+    )
+    assert "shop_find_order  Find an order by its number." in done["list"].stdout
+    assert json.loads(done["call"].stdout) == {"number": 7, "note": ""}
+    assert done["fail"].returncode == 1
+    assert "shop_complain failed: " in done["fail"].stderr
