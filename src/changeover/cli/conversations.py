@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from changeover.cli.exits import one_line
-from changeover.cli.options import ALL_ROWS, JsonOption, LimitOption, OpenStore, StoreOption, in_store
+from changeover.cli.options import JsonOption, LimitOption, OpenStore, StoreOption, in_store
 from changeover.cli.terminal.help import App, among
-
-if TYPE_CHECKING:
-    from changeover.relay.lists import ConversationRow, RecordLists
 
 Status = Literal["running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
@@ -48,8 +45,7 @@ def list_conversations(  # noqa: PLR0913 - each is a declared option
 
         given = {"status": status, "user": user, "text": search}
         wanted = {name: value for name, value in given.items() if value is not None}
-        rows = await opened.lists.listed(ConversationRow, wanted, limit=limit + 1, roots=not delegates)
-        return [await _with_all_handoffs(opened.lists, row) for row in rows]
+        return list(await opened.lists.listed(ConversationRow, wanted, limit=limit + 1, roots=not delegates))
 
     print_list(
         in_store(store, find),
@@ -66,13 +62,3 @@ def list_conversations(  # noqa: PLR0913 - each is a declared option
         },
         "no conversations",
     )
-
-
-async def _with_all_handoffs(lists: RecordLists, row: ConversationRow) -> ConversationRow:
-    """The row with the handoffs of all its runs and delegates; the stored count is what limits need, of one run."""
-    from msgspec.structs import replace
-
-    from changeover.relay.lists import HandoffRow
-
-    offered = await lists.listed(HandoffRow, within=row.id, limit=ALL_ROWS)
-    return replace(row, handoffs=sum(each.accepted_at is not None for each in offered))

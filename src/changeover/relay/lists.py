@@ -18,10 +18,10 @@ from changeover.relay.tokens import Audited
 
 
 class ConversationRow(Struct, frozen=True, kw_only=True):
-    """A conversation; the `turns` and `handoffs` of a root are what its tree spent in the last run.
+    """A conversation; `handoffs` counts those that were accepted in it and in the conversations of its delegates.
 
-    `user` is the user to whom the whole tree belongs: who spoke first, "" if nobody was named. `title` is the beginning
-    of the first message, unless somebody renamed it. `said_at` is the time of the last message.
+    `user` is the user to whom the whole tree belongs: the one who spoke first, "" if the message named none. `title` is
+    the beginning of the first message, or the name that a user gave later. `said_at` is the time of the last message.
     """
 
     id: str
@@ -30,7 +30,6 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
     team: str
     status: str
     agent: str
-    turns: int
     handoffs: int
     created_at: float
     updated_at: float

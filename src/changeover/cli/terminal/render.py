@@ -88,7 +88,7 @@ def without_empty(rows: Sequence[Row]) -> list[Row]:
 
 def as_data(row: Any) -> dict[str, Any]:
     """A record of a store for JSON."""
-    return {name: json_time(value) if _is_time(name) else value for name, value in _fields(row) if name != "turns"}
+    return {name: json_time(value) if _is_time(name) else value for name, value in _fields(row)}
 
 
 def as_texts(row: Any) -> dict[str, str]:

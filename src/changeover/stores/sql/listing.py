@@ -51,7 +51,7 @@ class Listing(NamedTuple):
 def page(dialect: str, listing: Listing) -> Statement:
     """The statement of a page; its rows hold the fields of the record, then those of the order's key."""
     source, compiler = SOURCES[listing.kind], Compiler(dialect)
-    columns, order = source.columns(), listing.order
+    columns, order = source.columns(compiler), listing.order
     key = [source.table.c[name] for name in order.columns]
     query: sa.Select[Any] = sa.select(*(columns[name] for name in listing.kind.__struct_fields__), *key)
     query = query.where(*source.always, *_filters(listing, source, columns, compiler))
@@ -123,11 +123,19 @@ def _within(query: sa.Select[Any], source: Source, compiler: Compiler) -> sa.Sel
     if source.table not in (schema.handoffs, schema.approvals):
         own = source.table.c.id if source.table is schema.conversations else source.table.c.conversation
         return query.where(own == tree.c.id)
-    # Their ids begin with that of the conversation, so those of one conversation lie in a range; see `handoff_range`.
-    begin, beyond = (tree.c.id + _text(mark) for mark in ":;")
+    return query.where(_between(source.table.c.id, tree.c.id, ":;", compiler))
+
+
+def _between(id: sa.ColumnElement[str], conversation: Any, marks: str, compiler: Compiler) -> sa.ColumnElement[bool]:
+    """True for ids that begin with that of a conversation and the first mark; the second is the character after it.
+
+    The ids of handoffs and requests begin with that of their conversation and a colon, so those of one conversation lie
+    in a range; those of all conversations below it begin with its id and a slash.
+    """
+    begin, beyond = (conversation + _text(mark) for mark in marks)
     if compiler.postgresql:
         begin, beyond = (sa.collate(each, "C") for each in (begin, beyond))
-    return query.where(source.table.c.id >= begin, source.table.c.id < beyond)
+    return sa.and_(id >= begin, id < beyond)
 
 
 def _conversation_status() -> sa.ColumnElement[str]:
@@ -144,14 +152,23 @@ def _task_status(task: Any) -> sa.ColumnElement[str]:
     return sa.case((sa.or_(~begun, is_given), task.status), else_=sa.func.coalesce(now, task.status))
 
 
-def _conversation_columns() -> Columns:
+def _conversation_columns(compiler: Compiler) -> Columns:
     root = schema.conversations.alias()
     whose = sa.select(root.c.user_name).where(root.c.id == conversations.root).scalar_subquery()
     user = sa.case((conversations.parent.is_(None), conversations.user_name), else_=whose)
-    return {**dict(conversations), "status": _conversation_status(), "user": user}
+    passed = sum((_accepted(marks, compiler) for marks in (":;", "/0")), start=ZERO)
+    return {**dict(conversations), "status": _conversation_status(), "user": user, "handoffs": passed}
 
 
-def _run_columns() -> Columns:
+def _accepted(marks: str, compiler: Compiler) -> sa.ColumnElement[int]:
+    """How many handoffs of a conversation, or of all below it, were accepted. The column of this name is for limits."""
+    offered = schema.handoffs.alias()
+    own = _between(offered.c.id, conversations.id, marks, compiler)
+    counted = sa.select(sa.func.count()).where(own, offered.c.accepted_at.is_not(None))
+    return counted.correlate(schema.conversations).scalar_subquery()
+
+
+def _run_columns(_: Compiler) -> Columns:
     """A run is its first task; what became of it is in its last one."""
     last, counted = schema.tasks.alias(), schema.tasks.alias()
 
@@ -190,7 +207,7 @@ class Source(NamedTuple):
     """The table of a kind of record."""
 
     table: sa.Table
-    columns: Callable[[], Columns]
+    columns: Callable[[Compiler], Columns]
     """The columns of its records; some are worked out when they are read."""
     root: Callable[[], sa.ColumnElement[Any]] = sa.null
     """The root of the tree that a record belongs to."""
@@ -201,9 +218,9 @@ class Source(NamedTuple):
 SOURCES: dict[type[Record], Source] = {
     ConversationRow: Source(schema.conversations, _conversation_columns, lambda: conversations.root),
     RunRow: Source(schema.tasks, _run_columns, lambda: tasks.master_id, (tasks.parent_id.is_(None),)),
-    TaskRow: Source(schema.tasks, lambda: {**dict(tasks), "status": _task_status(tasks)}, lambda: tasks.master_id),
-    MessageRow: Source(schema.messages, lambda: dict(schema.messages.c), _root_of(schema.messages)),
-    HandoffRow: Source(schema.handoffs, lambda: dict(handoffs), _root_of(schema.handoffs)),
-    ApprovalRow: Source(schema.approvals, lambda: dict(schema.approvals.c), lambda: schema.approvals.c.root),
-    Audited: Source(schema.audit, lambda: dict(schema.audit.c)),
+    TaskRow: Source(schema.tasks, lambda _: {**dict(tasks), "status": _task_status(tasks)}, lambda: tasks.master_id),
+    MessageRow: Source(schema.messages, lambda _: dict(schema.messages.c), _root_of(schema.messages)),
+    HandoffRow: Source(schema.handoffs, lambda _: dict(handoffs), _root_of(schema.handoffs)),
+    ApprovalRow: Source(schema.approvals, lambda _: dict(schema.approvals.c), lambda: schema.approvals.c.root),
+    Audited: Source(schema.audit, lambda _: dict(schema.audit.c)),
 }

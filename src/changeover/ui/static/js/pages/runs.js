@@ -22,7 +22,7 @@ class Runs {
     this.form.addEventListener("input", () => this.#soon());
     this.body = h("tbody");
     this.more = h("button", { class: "btn", type: "button", onclick: () => this.load(this.next) }, "Show more");
-    const heads = ["Title", "Status", "Agent", "Handoffs", "Turns", "Last change"];
+    const heads = ["Title", "Status", "Agent", "Handoffs", "Last change"];
     this.table = [h("table", { class: "runs" }, h("thead", {}, h("tr", {}, heads.map((each) => h("th", { scope: "col" }, each)))), this.body), h("p", { class: "more-runs" }, this.more)];
     live.watch("conversations", (said) => this.hear(said));
     setInterval(() => this.draw(), 30000);
@@ -95,7 +95,7 @@ const row = (each) =>
     h("td", { class: "title" }, h("a", { href: `${root}/chat/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
     h("td", {}, h("span", { class: `pill ${each.status}` }, h("i", { class: "dot" }), STATUSES[each.status] ?? each.status)),
     h("td", {}, h("span", { class: "row" }, avatar(each.agent, "small"), named(each.agent))),
-    figure(each.handoffs, "handoff"), figure(each.turns, "turn"),
+    figure(each.handoffs, "handoff"),
     h("td", { class: "meta", title: day(each.updated_at) }, ago(each.updated_at, now())));
 
 function nothing() {
