@@ -24,7 +24,7 @@ PYTEST := $(RUN) pytest -q --tb=native -n $(WORKERS) --dist worksteal --inline-s
 # Thousands of deaths that need nothing but time, so they go side by side; processes that are killed have leases to keep.
 STORIES := tests/crash/test_stories.py
 
-.PHONY: help demo serve test setup check format docs stress bench cover clean
+.PHONY: help demo serve test setup check format docs stress bench screens cover clean
 
 help: ## this list
 	awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ stress: .venv/.dev ## the stresses at full size; the models on the oldest pydant
 
 bench: .venv/.dev ## what a handoff costs, as ratios to a bare loop
 	$(RUN) bench $(ARGS)
+
+screens: .venv/.dev ## pictures of the pages of the web UI, in build/screens
+	$(RUN) tests.ui.screens $(ARGS)
 
 cover: .venv/.dev ## all tests, and the lines and branches they leave out
 	$(PYTEST) --cov --cov-report=term $(ARGS)

@@ -19,6 +19,7 @@ from changeover.relay.ports import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, hands_off, says
 from tests.any_store import any_store, postgres, shared_store, sqlite_file
+from tests.stores.entries import query
 
 __all__ = ["any_store", "postgres", "shared_store", "sqlite_file"]
 
@@ -241,6 +242,8 @@ async def test_what_a_second_process_adds_and_removes_holds_from_the_next_run_on
         assert (await team.run("fourth", conversation="c")).output == "desk: "
         told = [message.text for message in model.requests[-1].messages if "no longer" in message.text]
         assert told == ["no longer available: agent 'billing', tool 'get_order'"]
+        noted = "SELECT content FROM messages WHERE kind = 'status_change'"
+        assert [row[0] for row in query(shared_store, noted)] == told
         assert await editions(team, "c") == [0, 1, 1, 2]
 
 
@@ -258,25 +261,30 @@ async def test_an_agent_that_another_process_has_just_declared_can_be_named(shar
         await team.close()
 
 
-async def test_a_worker_elsewhere_serves_an_agent_that_only_the_store_declares(shared_store: str):
-    script = {"desk": [hands_off("billing", "Charged twice.")], "billing": [says("Sent back.")]}
-    front = Team([Agent("desk")], model=ScriptedModel(script), store=shared_store)
-    await front.declarations.put("agent", "billing", {"pull": True, "instructions": "Refund."})
-    back = Team([Agent("clerk")], model=ScriptedModel(script), store=shared_store)
-    worker = Worker(back, ["billing"], lease=5.0)
-    serving = asyncio.ensure_future(worker.run())
+WORKER = """
+import asyncio, sys
+from changeover import Agent, Team, Worker
+from changeover.testing import ScriptedModel, says
+
+team = Team([Agent("clerk")], model=ScriptedModel({"billing": [says("Sent back.")]}), store=sys.argv[1])
+asyncio.run(Worker(team, ["billing"], lease=5.0).run())
+"""
+
+
+async def test_a_worker_process_serves_an_agent_that_only_the_store_declares(shared_store: str):
+    model = ScriptedModel({"desk": [hands_off("billing", "Charged twice.")]})
+    team = Team([Agent("desk")], model=model, store=shared_store)
+    await team.declarations.put("agent", "billing", {"pull": True, "instructions": "Refund."})
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, shared_store, cwd=ROOT)
     try:
-        waiting = await front.run("I was charged twice!", conversation="c")
-        assert waiting.status == "waiting"
-        [ticket] = waiting.pending
+        [ticket] = (await team.run("I was charged twice!", conversation="c")).pending
         assert isinstance(ticket, Ticket)
-        done = await front.result(ticket, timeout=10)
+        done = await team.result(ticket, timeout=30)
         assert (done.result, done.agent) == ("Sent back.", "billing")
     finally:
-        worker.stop()
-        await serving
-        for team in (front, back):
-            await team.close()
+        process.kill()
+        await process.wait()
+        await team.close()
 
 
 async def test_a_worker_for_an_agent_that_is_declared_nowhere_is_refused_when_it_begins(shared_store: str):
@@ -302,3 +310,16 @@ async def test_a_team_whose_code_does_not_fit_new_rows_goes_on_as_it_was_and_log
     assert (await team.run("hello")).output == "desk: handoff"
     for each in (editor, team):
         await each.close()
+
+
+async def test_a_document_that_is_refused_opens_no_connection(store: str | Log):
+    team = Team([Agent("desk")], model=ScriptedModel(echo), store=store)
+    server = {"type": "mcp_server", "command": ["no-such-program"]}
+    with pytest.raises(MisconfiguredError, match="nobody"):
+        await team.declarations.write(
+            [Edit("tool", "shop", server), Edit("agent", "sales", {"tools": ["shop"], "handoffs": ["nobody"]})]
+        )
+    world = await team.engine.world()
+    assert world.connections is not None
+    assert not world.connections.serves
+    await team.close()

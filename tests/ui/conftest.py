@@ -1,7 +1,12 @@
-"""One browser and one server for all tests of a worker. Every page is watched: a fault of any kind fails its test."""
+"""One browser and one server for all tests of a worker. Every page is watched: a fault of any kind fails its test.
+
+Playwright's event loop stays in the main thread between tests, where asyncio would take it for one that runs: it is put
+aside after each test, so that tests with loops of their own can follow in the same process.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -9,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Request
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request, sync_playwright
 
 from tests.databases import empty_file
 from tests.server.process import Server, serving
@@ -23,6 +28,33 @@ def chromium() -> str:
         found = shutil.which("chromium")
     assert found, "these tests need Chromium on the PATH: install the package `chromium`"
     return found
+
+
+LOOPS: list[asyncio.AbstractEventLoop] = []
+"""The loop of Playwright, once it is started."""
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as started:
+        LOOPS[:] = [asyncio.get_running_loop()]
+        yield started
+        LOOPS.clear()
+
+
+@pytest.fixture(scope="session")
+def browser(browser: Browser) -> Iterator[Browser]:
+    yield browser
+    asyncio._set_running_loop(LOOPS[0])  # to close it, after the last test
+
+
+@pytest.fixture(autouse=True)
+def playwright_loop() -> Iterator[None]:
+    """Playwright's loop, for as long as a test of this folder runs."""
+    if LOOPS:
+        asyncio._set_running_loop(LOOPS[0])
+    yield
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="session")

@@ -8,17 +8,19 @@ from collections.abc import AsyncIterator
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Agent, Person
+from changeover.agent.agent import Agent, Function, Person
 from changeover.agent.handoff import delegate, handoff
 from changeover.guards.approval import Approval
 from changeover.guards.limits import Limits
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
-from changeover.messages import Assistant, File, Reply, User
+from changeover.messages import Assistant, Reply, User
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.team import Team
 from changeover.testing import ScriptedModel, calls, delegates, fails, hands_off, says
+from changeover.tools.command import Command
+from changeover.tools.run_context import RunContext
 from changeover.tools.tool import tool
 from changeover.tools.variable import Variable
 from tests.ui.hostile import HOSTILE, NAME
@@ -65,12 +67,6 @@ async def look_up(topic: str) -> str:
 
 
 @tool
-def draw_chart() -> File:
-    """Draw a chart."""
-    return File(b"a,b\n1,2\n", "text/csv", "chart.csv")
-
-
-@tool
 def repeat(text: str) -> str:
     """Say the same again."""
     return text
@@ -79,6 +75,11 @@ def repeat(text: str) -> str:
 def busy(package: HandoffPackage) -> Rejected:
     """Take nothing."""
     return Rejected("the shelves are full")
+
+
+def to_library(ctx: RunContext) -> Command:
+    """Send everybody to the library."""
+    return Command(goto="library", message="A book, please.")
 
 
 class PacedModel(ScriptedModel):
@@ -139,9 +140,8 @@ def _triage(said: str, turn: int) -> Reply:
             says("All is well."),
         ],
         "crowd": [calls(*(delegates("research", f"part {n}") for n in range(50))), says("All are back.")],
-        "library": [hands_off("library", "A book, please.")],
+        "library": [hands_off("clerk", "A book, please.")],
         "colleague": [hands_off("colleague", "Please call the customer.")],
-        "chart": [calls(("draw_chart", {})), says("Here is the chart.")],
         "hostile": [
             _thinking(calls(("repeat", {"text": HOSTILE}), text=HOSTILE), HOSTILE),
             hands_off("mallory", HOSTILE, note=HOSTILE),
@@ -157,12 +157,12 @@ team = Team(
             "triage",
             name="Triage",
             description="Finds out what is needed",
-            tools=[draw_chart, repeat],
+            tools=[repeat],
             handoffs=[
                 handoff("billing", variables=[Variable("order_id"), Variable("reason")]),
                 handoff("mallory", variables=[Variable("note")]),
                 handoff("manager", approval=True),
-                "library",
+                "clerk",
                 "colleague",
                 delegate("research"),
                 delegate("technical"),
@@ -173,6 +173,7 @@ team = Team(
         Agent("technical", name="Technical", description="Errors", handoffs=[delegate("research")]),
         Agent("manager", name="Manager", description="Closes accounts", tools=[close_account], handoffs=()),
         Agent("library", name="Library", description="Lends books", accepts=busy, handoffs=()),
+        Function("clerk", to_library, name="Clerk"),
         Agent("mallory", name=NAME, description=NAME, handoffs=()),
         Person("colleague", name="Colleague on duty", description="Calls customers"),
     ],

@@ -102,7 +102,7 @@ def test_a_task_for_a_person_is_answered(person: Person, server: Server):
 def test_what_nobody_takes_is_handed_on(person: Person, server: Server):
     id = ask(server, "To the library.")
     page = person.open("/approvals")
-    expect(page.locator("#decide h2")).to_contain_text("Nobody takes what Triage hands on")
+    expect(page.locator("#decide h2")).to_contain_text("Nobody takes what Clerk hands on")
     expect(page.locator("#about")).to_contain_text("Declined by Library: the shelves are full")
     page.get_by_label("Hand on to").select_option(label="Research")
     with server.client(None) as api:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.server.process import Server
 from tests.ui.people import Person
@@ -148,36 +148,6 @@ def test_the_first_agent_can_be_chosen(person: Person):
     expect(person.page.locator(".msg .who").first).to_contain_text("Research")
 
 
-def test_files_go_in_and_come_out(person: Person):
-    person.open("/chat")
-    person.page.locator("#files").set_input_files({"name": "order.txt", "mimeType": "text/plain", "buffer": b"1042"})
-    expect(person.page.locator("#attached")).to_contain_text("order.txt")
-    person.say("Draw me a chart.")
-    expect(person.page.locator(".me .file")).to_contain_text("order.txt")
-    person.done()
-    person.page.locator(".step", has_text="draw_chart").locator("summary").click()
-    with person.page.expect_download() as saved:
-        person.page.get_by_role("link", name="chart.csv").click()
-    assert saved.value.path().read_bytes() == b"a,b\n1,2\n"
-
-
-def test_conversations_have_titles_and_are_found_and_renamed(person: Person):
-    id = person.begin("A question about seventeen umbrellas.")
-    person.done()
-    expect(person.page.locator("#title")).to_contain_text("seventeen umbrellas")
-    person.page.locator("body").press("Escape")
-    person.page.get_by_role("button", name="A question about").click()
-    list = person.page.get_by_role("dialog", name="Conversations")
-    list.get_by_label("Search titles").fill("seventeen")
-    expect(list.locator("li")).to_have_count(1)
-    list.get_by_role("button", name="Rename").click()
-    list.get_by_label("New title").fill("Umbrellas")
-    list.get_by_role("button", name="Save").click()
-    expect(list.get_by_role("link", name="Umbrellas")).to_have_attribute("href", re.compile(re.escape(id)))
-    list.get_by_role("button", name="Close").click()
-    expect(person.page.locator("#title")).to_have_text("Umbrellas")
-
-
 def test_two_browsers_read_and_write_one_conversation(person: Person, server: Server, browser: Browser):
     id = person.begin("Hello there.")
     other = Person(browser.new_page(), server.url)
@@ -225,3 +195,34 @@ def test_a_conversation_that_does_not_exist_says_so(person: Person):
     person.reads("There is no such conversation")
     person.page.get_by_role("link", name="Begin a new one").click()
     person.reads("What shall the team do?")
+
+
+def test_files_go_in_and_come_out(person: Person):
+    person.open("/chat")
+    order: FilePayload = {"name": "order.txt", "mimeType": "text/plain", "buffer": b"1042"}
+    other: FilePayload = {"name": "other.txt", "mimeType": "text/plain", "buffer": b"1077"}
+    person.page.locator("#files").set_input_files([order, other])
+    person.page.get_by_role("button", name="Remove other.txt").click()
+    expect(person.page.locator("#attached li")).to_have_count(1)
+    person.say("Hello with a file.")
+    person.done()
+    with person.page.expect_download() as saved:
+        person.page.locator(".me").get_by_role("link", name="order.txt").click()
+    assert saved.value.path().read_bytes() == b"1042"
+
+
+def test_conversations_have_titles_and_are_found_and_renamed(person: Person):
+    id = person.begin("A question about seventeen umbrellas.")
+    person.done()
+    expect(person.page.locator("#title")).to_contain_text("seventeen umbrellas")
+    person.page.locator("body").press("Escape")
+    person.page.get_by_role("button", name="A question about").click()
+    list = person.page.get_by_role("dialog", name="Conversations")
+    list.get_by_label("Search titles").fill("seventeen")
+    expect(list.locator("li")).to_have_count(1)
+    list.get_by_role("button", name="Rename").click()
+    list.get_by_label("New title").fill("Umbrellas")
+    list.get_by_role("button", name="Save").click()
+    expect(list.get_by_role("link", name="Umbrellas")).to_have_attribute("href", re.compile(re.escape(id)))
+    list.get_by_role("button", name="Close").click()
+    expect(person.page.locator("#title")).to_have_text("Umbrellas")

@@ -16,24 +16,6 @@ def begun(server: Server, text: str) -> str:
         return id
 
 
-def test_runs_are_filtered_by_text_agent_and_status(person: Person, server: Server):
-    begun(server, "Fourteen lanterns, please.")
-    begun(server, "Fourteen lanterns and one fault: fail once.")
-    page = person.open("/runs")
-    rows = page.locator("tbody tr")
-    page.get_by_label("Text in the title").fill("fourteen lanterns")
-    expect(rows).to_have_count(2)
-    page.get_by_label("Status").select_option(label="Failed")
-    expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("one fault")
-    page.reload()
-    expect(rows).to_have_count(1)
-    page.get_by_label("Agent").select_option(label="Billing")
-    expect(page.locator("#list")).to_contain_text("No run fits these filters")
-    page.get_by_role("button", name="Show all").click()
-    expect(rows.first).to_be_visible()
-
-
 def test_new_runs_appear_by_themselves(person: Person, server: Server):
     page = person.open("/runs")
     page.wait_for_selector("#list:not([aria-busy])")
@@ -54,3 +36,21 @@ def test_without_runs_the_page_says_how_to_make_one(browser: Browser, tmp_path):
         page.get_by_role("link", name="Open Chat").click()
         person.reads("What shall the team do?")
         page.close()
+
+
+def test_runs_are_filtered_by_text_agent_and_status(person: Person, server: Server):
+    begun(server, "Fourteen lanterns, please.")
+    begun(server, "Fourteen lanterns and one fault: fail once.")
+    page = person.open("/runs")
+    rows = page.locator("tbody tr")
+    page.get_by_label("Text in the title").fill("fourteen lanterns")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Status").select_option(label="Failed")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("one fault")
+    page.reload()
+    expect(rows).to_have_count(1)
+    page.get_by_label("Agent").select_option(label="Billing")
+    expect(page.locator("#list")).to_contain_text("No run fits these filters")
+    page.get_by_role("button", name="Show all").click()
+    expect(rows.first).to_be_visible()

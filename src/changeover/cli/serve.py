@@ -69,7 +69,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
         float, typer.Option("--rate", metavar="N", min=0, help="Requests a second per client; 0 for no limit.")
     ] = 200.0,
 ) -> None:
-    """Serve a team over HTTP, under /api/v1, with pages for people.
+    """Serve a team over HTTP: pages for people, and the API under /api/v1.
 
     Without TEAM it serves the team that the store declares.
 
@@ -103,6 +103,7 @@ async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where
 
     def listens(url: str) -> None:
         tell(f"Serving {team.name} on {store}: {url}/api/v1")
+        tell(f"Pages for people: {url}/")
 
     async with team:
         if not settings.open_access and not settings.tokens:
@@ -128,7 +129,9 @@ async def _require_token(team: Team, host: str) -> None:
 def _require_extra() -> None:
     from importlib.util import find_spec
 
-    if missing := [name for name in ("fastapi", "uvicorn", "websockets") if find_spec(name) is None]:
+    if missing := [
+        name for name in ("fastapi", "jinja2", "lucide", "uvicorn", "websockets") if find_spec(name) is None
+    ]:
         raise Mistake(f"the server needs {', '.join(missing)}; install it with: pip install 'changeover[server]'")
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from changeover.errors import EngineError, StoreClosed, StoreUnavailable
 from changeover.ids import below, root_of, task_id
-from changeover.relay.events import Entry, RunCancelled, RunCompleted, RunFailed
+from changeover.relay.events import Entry, ModelFailed, ModelReplied, RunCancelled, RunCompleted, RunFailed
 from changeover.relay.history import fold_recorded
 from changeover.relay.ports import Log
 from changeover.relay.state import State
@@ -34,6 +34,9 @@ SLOW_AFTER = 5.0
 to catch up with."""
 SILENCE = 15.0
 """Seconds after which a silent stream says that it is alive, so that proxies keep it open."""
+EXPECTED = 10.0
+"""Seconds for which a conversation is listened to until its first reader comes."""
+ENDS_OF_REPLIES = (ModelReplied, ModelFailed, RunCompleted, RunFailed, RunCancelled)
 RETRY = 0.5
 """Seconds before a channel reads again after the store could not be read."""
 
@@ -171,6 +174,8 @@ class Channel:
         self._replies = Replies()
         self._seq = 0
         self._frames: list[Frame] = []
+        self._spoken: dict[str, list[Frame]] = {}
+        """What models have written since their last recorded reply, by conversation."""
         self._subscriptions: list[Subscription] = []
         self._task = asyncio.ensure_future(self._read())
 
@@ -216,6 +221,8 @@ class Channel:
         for record in fold_recorded(state, entry):
             self._replies.note(record)
             self._keep(event_frame(record))
+            if isinstance(record.event, ENDS_OF_REPLIES):
+                self._spoken.pop(entry.conversation, None)
             if isinstance(record.event, RunCompleted | RunFailed | RunCancelled):
                 data = msgspec.json.encode(self._outcome(state, record.event.run))
                 self._keep(Frame("finished", data, entry.conversation, record.seq))
@@ -242,7 +249,9 @@ class Channel:
     def _speak(self, delta: Delta) -> None:
         if not self._replies.has(delta):
             state = self._states.get(delta.conversation)
-            self._pass(delta_frame(delta, task_id(state.id, state.task) if state else ""))
+            frame = delta_frame(delta, task_id(state.id, state.task) if state else "")
+            self._spoken.setdefault(delta.conversation, []).append(frame)
+            self._pass(frame)
 
 
 class Live:
@@ -276,17 +285,27 @@ class Live:
     def subscribed(self, outbox: Outbox, conversation: str, after: int = 0) -> Iterator[None]:
         """Send a conversation with its delegates to a client, from the event after this seq on."""
         root = root_of(conversation)
-        channel = self._channels.get(root)
-        if channel is None:
-            channel = self._channels[root] = Channel(self._log, root, self._outcome)
+        channel = self._channel(root)
         channel.join(subscription := Subscription(outbox, conversation, after))
         try:
             yield
         finally:
             channel.leave(subscription)
-            if not channel.is_read:
-                del self._channels[root]
-                channel.close()
+            self._let_go(root, channel)
+
+    def expect(self, root: str) -> None:
+        """Listen to a conversation that is about to begin: its first reader then has all that its model writes."""
+        asyncio.get_running_loop().call_later(EXPECTED, self._let_go, root, self._channel(root))
+
+    def _channel(self, root: str) -> Channel:
+        if (channel := self._channels.get(root)) is None:
+            channel = self._channels[root] = Channel(self._log, root, self._outcome)
+        return channel
+
+    def _let_go(self, root: str, channel: Channel) -> None:
+        if not channel.is_read and self._channels.get(root) is channel:
+            del self._channels[root]
+            channel.close()
 
     async def stop(self, grace: float) -> None:
         """Tell all clients that the server stops, and wait until their streams have ended, at most for a while."""

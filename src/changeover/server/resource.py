@@ -35,6 +35,7 @@ REFUSALS: Mapping[int, str] = {
     421: "Wrong host name",
     422: "The body or a parameter does not fit",
     429: "Too many requests",
+    431: "The headers are too large",
     503: "The store cannot be reached; try again",
 }
 """What every route may answer instead."""

@@ -1,4 +1,4 @@
-"""Command `demo`: a support desk of five agents, played from a script, chatted with, or killed and resumed."""
+"""Command `demo`: a support desk of five agents, played from a script, chatted with, served, or killed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ def demo(
     crash: Annotated[
         bool,
         typer.Option("--crash", help="Kill the process in the middle of its work, and watch another one continue."),
+    ] = False,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Serve the desk with some conversations, as pages for a browser.")
     ] = False,
     store: Annotated[
         str | None,
@@ -42,8 +45,13 @@ def demo(
 
     It needs no model, no key and no network.
     """
-    if chat and crash:
-        raise typer.BadParameter("choose one", param_hint="--chat and --crash")
+    if chat + crash + ui > 1:
+        raise typer.BadParameter("choose one", param_hint="--chat, --crash and --ui")
+    if ui:
+        from changeover.cli.serve import serve
+
+        serve(store=store, demo=True)
+        return
     with errors_reported():
         if chat:
             from changeover.cli.demo.play import chat_with_desk

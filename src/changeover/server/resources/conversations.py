@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from changeover.errors import ConversationNotFound
 from changeover.facts import HandoffRecord
 from changeover.guards.limits import Limits
-from changeover.ids import run_id
+from changeover.ids import root_of, run_id
 from changeover.inputs import message
 from changeover.messages import File
 from changeover.observe.diagram import Course, course_of
@@ -101,6 +101,10 @@ class Export(Struct, frozen=True):
 Wait = Annotated[bool, Query(description="Answer when the run has ended or waits, at most after five minutes.")]
 Prefer = Annotated[str | None, Header(max_length=200, description="`wait=SECONDS` waits for the outcome that long.")]
 
+Follow = Annotated[
+    bool, Query(description="You will follow the new conversation at once: what models write until then is kept.")
+]
+
 
 class Answering(Struct, frozen=True):
     """How a caller wants to be answered."""
@@ -109,11 +113,14 @@ class Answering(Struct, frozen=True):
     """Seconds to wait for the outcome of a run; 0 answers at once."""
     live: Live | None
     """Streams the run, if the caller wants that."""
+    follower: Live | None = None
+    """Keeps what models write until the caller reads along, if it says that it will."""
 
 
-async def _answering(request: Request, wait: Wait = False, prefer: Prefer = None) -> Answering:
+async def _answering(request: Request, wait: Wait = False, prefer: Prefer = None, follow: Follow = False) -> Answering:
+    live: Live = request.app.state.live
     streams = EVENT_STREAM in request.headers.get("accept", "")
-    return Answering(_patience(wait, prefer), request.app.state.live if streams else None)
+    return Answering(_patience(wait, prefer), live if streams else None, live if follow else None)
 
 
 def _patience(wait: bool, prefer: str | None) -> float:
@@ -205,6 +212,8 @@ async def _said(team: Team, input: Say | Resume, manner: Answering) -> Response:
             input = replace(input, conversation=input.conversation or uuid4().hex[:16], given_key=uuid4().hex)
         if (outcome := await ended_within(manner.patience, team, input)) is not None:
             return Json(outcome)
+    if manner.follower is not None and input.conversation:
+        manner.follower.expect(root_of(input.conversation))
     ref = await team.engine.put(input)
     return Json(Begun(ref.conversation, run_id(ref.conversation, ref.run)), 202)
 

@@ -4,6 +4,8 @@
 
 export const ENDS = { run_completed: "completed", run_failed: "failed", run_cancelled: "cancelled" };
 
+export const BUSY = ["running", "waiting"];
+
 export class Conversation {
   constructor(id, data) {
     Object.assign(this, { id, parent: data.parent ?? "", depth: data.depth ?? 0, team: data.team ?? "" });
@@ -165,8 +167,13 @@ const FOLD = {
     c.update(callOf(d.call), d, e);
     c.answer(callOf(d.call), e);
   },
+  rollback_requested(c, e, d) {
+    if (c.asked.delete(d.call) && !c.asked.size) c.status = "running";
+  },
   handoff_rolled_back(c, e, d) {
-    c.hop(e, d.agent ?? d.sender);
+    const [status, agent] = [c.status, d.agent ?? ""];
+    c.hop(e, agent);
+    if (agent !== d.sender || !BUSY.includes(status)) Object.assign(c, { status, thinking: false }); // the run is over, or code's
     if (d.restored) c.set({ ...d.restored, ...c.variables }, e);
   },
   fell_back(c, e, d) {

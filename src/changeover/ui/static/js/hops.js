@@ -18,7 +18,7 @@ class Hops {
     if (type === "run_started" && !data.code) this.#begin(event, data.agent, this.#offers.get(asOffer(conversation)));
     else if (type === "handoff_offered") this.#offer(event);
     else if (type === "handoff_accepted" && offer) this.#accept(event, offer);
-    else if (type === "handoff_rolled_back" || (type === "fell_back" && data.agent)) this.#begin(event, data.agent || data.sender, offer);
+    else if (type === "handoff_rolled_back" || (type === "fell_back" && data.agent)) this.#begin(event, data.agent ?? "", offer);
     else if (offer && OFFER_ENDS[type]) endOffer(offer, event);
     else if (type in ENDS) this.#end(event, ENDS[type]);
     else this.#tally(this.#current.get(conversation), type, data);

@@ -41,7 +41,8 @@ export function consequences({ kind, agent, tool, receiver, on_expiry: expiry },
 export function verdictWords({ state, decision, by }) {
   if (state === "expired") return decision?.type === "approve" ? "Approved, because nobody decided in time" : "Rejected, because nobody decided in time";
   if (state === "withdrawn") return "No longer needed";
-  return `${VERDICTS[decision?.type] ?? "Decided"}${by ? ` by ${by}` : ""}`;
+  const words = decision?.type === "edit" && decision.receiver ? "Handed on" : VERDICTS[decision?.type] ?? "Decided";
+  return `${words}${by ? ` by ${by}` : ""}`;
 }
 
 const parsed = (before, text) => (typeof before === "string" ? text : JSON.parse(text));
@@ -92,7 +93,7 @@ class Fields {
 
 // The form that decides about a request. `request` is a record of the list of approvals; `done(decision)` follows.
 export class RequestForm {
-  constructor(request, { agents, allowed, compact, done = () => {} }) {
+  constructor(request, { agents, allowed, compact, over, done = () => {} }) {
     Object.assign(this, { request, done, compact, allowed });
     this.possible = POSSIBLE[request.kind];
     this.fields = new Fields(request, () => this.#changed());
@@ -102,7 +103,7 @@ export class RequestForm {
     this.count = h("span", { class: "pill waiting", hidden: true });
     this.note = h("textarea", { class: "in note", rows: 1, dir: "auto", id: `note-${request.id}`, placeholder: this.#noteWords(), hidden: compact });
     this.fault = h("p", { class: "fault", role: "alert", hidden: true });
-    this.element = h("form", { class: "request", onsubmit: (event) => event.preventDefault() }, this.#arguments(), allowed ? this.#controls() : h("p", { class: "meta" }, this.#refusal()), this.fault);
+    this.element = h("form", { class: "request", onsubmit: (event) => event.preventDefault() }, this.#arguments(), allowed ? this.#controls() : !over && h("p", { class: "meta" }, this.#refusal()), this.fault);
   }
 
   #noteWords() {

@@ -3,7 +3,9 @@ import { callOf, tokensOf } from "./events.js";
 
 class Script {
   constructor(id, branch) {
-    Object.assign(this, { id, branch, items: [], position: -1, calls: new Map(), offers: new Map(), asked: new Map(), groups: new Map(), since: 0 });
+    Object.assign(this, { id, branch, items: [], position: -1, since: 0 });
+    Object.assign(this, { calls: new Map(), offers: new Map(), asked: new Map(), groups: new Map() });
+    this.closed = 0; // the number of items that belong to runs which are over
   }
 
   add(kind, event, more) {
@@ -88,7 +90,7 @@ const SHOW = {
     if (tool) t.touch(tool, { hidden: true });
     if (d.mode === "delegate") return t.offers.set(d.call, { branch: t.delegate(e, d), ...known });
     const said = d.reason || (typeof d.variables?.reason === "string" ? d.variables.reason : "") || (d.message === tool?.reply ? "" : d.message);
-    t.offers.set(d.call, t.add("handoff", e, { part: `offer ${d.call}`, ...known, why: said ?? "", message: d.message ?? "", tool: tool?.name ?? "", variables: d.variables ?? {}, strategy: d.strategy ?? "full", tokensBefore: d.before ?? 0, tokens: d.after ?? 0, instructions: d.instructions ?? "", queued: !!d.queued, state: "offered" }));
+    t.offers.set(d.call, t.add("handoff", e, { part: `offer ${d.call}`, ...known, why: said ?? "", message: d.message === tool?.reply ? "" : d.message ?? "", tool: tool?.name ?? "", variables: d.variables ?? {}, strategy: d.strategy ?? "full", tokensBefore: d.before ?? 0, tokens: d.after ?? 0, instructions: d.instructions ?? "", queued: !!d.queued, state: "offered" }));
   },
   context_packed: (t, e, d) => d.after !== undefined && outcome(t, d.call, { tokens: d.after, packed: d.error ?? "" }),
   handoff_accepted(t, e, d) {
@@ -103,6 +105,7 @@ const SHOW = {
     outcome(t, d.call, { state: d.success ? "returned" : d.cancelled ? "cancelled" : "failed", text: d.success ? d.response ?? "" : d.error ?? "", ended: e.at });
     t.since = e.at;
   },
+  rollback_requested: (t, e, d) => withdraw(t, d.call, e),
   handoff_rolled_back(t, e, d) {
     for (const call of d.undone ?? [d.call]) outcome(t, call, { undone: true });
     t.add("note", e, { tone: "warn", text: `${d.receiver} gives the task back to ${d.agent || d.sender}${d.reason ? `: ${d.reason}` : ""}` });
@@ -117,6 +120,7 @@ const SHOW = {
   repair_asked: (t, e, d) => t.add("note", e, { tone: "warn", text: `The answer is asked for again: ${d.problem}` }),
   ticket_lapsed: (t, e, d) => t.add("note", e, { tone: "warn", text: `The worker stopped: ${d.reason}` }),
   cancel_requested: (t, e, d) => t.add("note", e, { text: `${d.by ? `${d.by} stops` : "Stopping"} the run${d.reason ? `: ${d.reason}` : ""}` }),
+  run_completed: (t, e) => close(t, e, "cancelled"),
   run_cancelled(t, e) {
     close(t, e, "cancelled");
     t.add("note", e, { text: "Stopped" });
@@ -137,11 +141,24 @@ function outcome(t, call, more) {
 
 // A run that ends leaves nothing running.
 function close(t, event, state) {
-  for (const item of t.items) {
+  for (const item of t.items.slice(t.closed)) {
     if (item.kind === "tool" && item.state === "running") t.touch(item, { state, ended: event.at });
     else if (item.kind === "approval" && item.state === "waiting") t.touch(item, { state: "withdrawn" });
     else if (item.kind === "handoff" && item.state === "offered") t.touch(item, { state: "withdrawn" });
+    else if (item.kind === "delegates") {
+      for (const branch of item.branches) if (UNDER_WAY.includes(branch.state)) Object.assign(branch, { state: "cancelled", ended: event.at });
+      t.touch(item);
+    }
   }
+  t.closed = t.items.length;
+}
+const UNDER_WAY = ["offered", "accepted", "conditional"];
+
+// The offer of a call and the request about it are taken back.
+function withdraw(t, call, event) {
+  const [offer, asked] = [t.offers.get(call), t.asked.get(call)];
+  if (asked?.state === "waiting") t.touch(asked, { state: "withdrawn" });
+  if ((offer?.branch ?? offer)?.state === "offered") outcome(t, call, { state: offer.branch ? "cancelled" : "withdrawn", ended: event.at });
 }
 
 const FAULTS = {

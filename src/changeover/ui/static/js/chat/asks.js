@@ -14,15 +14,15 @@ export function requestCard(item, record, { who, agents }) {
 function open(item, record, title, allowed, agents) {
   const form = new RequestForm(record, { agents, allowed, compact: true });
   const waits = h("p", { class: "meta" }, named(item.agent), " waits", record.expires_at && [" for ", h("span", { "data-until": record.expires_at })]);
-  return h("section", { class: `ask ${hueOf(item.agent)}`, "aria-label": "Request to a person" }, title,
+  return h("div", { role: "group", class: `ask ${hueOf(item.agent)}`, "aria-label": "Request to a person" }, title,
     item.rule && h("p", { class: "meta" }, `The rule ${item.rule} asks for a person.`),
     item.receiver && item.message && h("p", { class: "soft", dir: "auto" }, item.message), form.element, waits);
 }
 
 function decided(item, title) {
   const { note, text, receiver, arguments: edited } = item.decision ?? {};
-  const words = [verdictWords(item), item.decidedAt && `, ${clock(item.decidedAt)}`, receiver && [", handed on to ", named(receiver)], note && `: ${note}`];
-  return h("section", { class: "ask done", "aria-label": "Request to a person" }, title, pairs(edited ?? item.args, item.args), h("p", { class: "meta" }, words), text && h("p", { class: "meta", dir: "auto" }, text));
+  const words = [verdictWords(item), item.decidedAt && `, ${clock(item.decidedAt)}`, receiver && [", to ", named(receiver)], note && `: ${note}`];
+  return h("div", { role: "group", class: "ask done", "aria-label": "Request to a person" }, title, pairs(edited ?? item.args, item.args), h("p", { class: "meta" }, words), text && h("p", { class: "meta", dir: "auto" }, text));
 }
 
 function pairs(given, before) {

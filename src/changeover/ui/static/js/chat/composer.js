@@ -70,7 +70,7 @@ export class Composer {
   async #send(message) {
     const handle = this.sending(message);
     const { text, files, agent, key: once } = message;
-    const path = this.conversation ? `/conversations/${inPath(this.conversation)}/messages` : "/conversations";
+    const path = this.conversation ? `/conversations/${inPath(this.conversation)}/messages` : "/conversations?follow=true";
     const body = { text, ...(files.length ? { files } : {}), ...(agent && !this.conversation ? { agent } : {}) };
     try {
       this.sent(handle, await post(path, body, { "Idempotency-Key": once }));

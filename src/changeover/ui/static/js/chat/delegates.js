@@ -41,7 +41,7 @@ export function delegates(item, show) {
   const began = Math.min(...item.branches.map((each) => each.began));
   const last = Math.max(...item.branches.map((each) => each.ended ?? 0));
   const rows = item.branches.map((each) => branchOf(each, show));
-  return h("section", { class: "deleg", "aria-label": "Delegates" },
+  return h("div", { class: "deleg", role: "group", "aria-label": "Delegates" },
     h("header", {}, icon("split"), h("b", {}, all > 1 ? `${all} delegates in parallel` : "1 delegate"), h("span", { class: "meta" }, back === all ? "all back" : `${back} of ${all} back`),
       back === all ? h("span", { class: "t" }, took(last - began)) : elapsed(began)),
     h("ul", {}, rows.slice(0, MOST)),

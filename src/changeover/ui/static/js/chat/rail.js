@@ -1,11 +1,9 @@
 // The rail: who of the team works now, and the context variables with what the current agent changed.
-import { contextOf } from "../events.js";
-import { byId, h, root } from "../dom.js";
+import { BUSY, contextOf } from "../events.js";
+import { byId, h } from "../dom.js";
 import { plural, value } from "../format.js";
-import { inPath } from "../api.js";
 import { avatar, hueOf, named } from "../team.js";
 
-const BUSY = ["running", "waiting"];
 
 function workOf(tree) {
   const working = new Map();
@@ -23,7 +21,7 @@ function member({ id, description }, active, count) {
 const row = ({ name, value: given, change, was, agent }) =>
   h("tr", { class: change, title: agent ? `set by ${agent}` : undefined }, h("th", { scope: "row" }, change === "new" && [h("span", { "aria-hidden": "true" }, "+ "), h("span", { class: "vh" }, "new ")], h("bdi", {}, name)), h("td", {}, was !== undefined && h("s", {}, value(was)), h("bdi", {}, value(given))));
 
-export function showRail(agents, tree, conversation) {
+export function showRail(agents, tree) {
   const first = tree.values().next().value;
   const working = workOf(tree);
   const shown = JSON.stringify([first?.agent, [...working], first?.variables, agents.length]);
@@ -34,7 +32,4 @@ export function showRail(agents, tree, conversation) {
   const rows = first ? contextOf(first) : [];
   byId("known").textContent = rows.length ? String(rows.length) : "";
   context.replaceChildren(rows.length ? h("table", {}, h("caption", { class: "vh" }, plural(rows.length, "variable")), h("tbody", {}, rows.map(row))) : h("p", { class: "meta" }, "Variables that travel with handoffs appear here."));
-  const run = byId("run");
-  run.hidden = !conversation;
-  if (conversation) run.href = `${root}/runs/${inPath(conversation)}`;
 }

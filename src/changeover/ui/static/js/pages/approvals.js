@@ -8,7 +8,9 @@ import { avatar, hueOf, named, nameOf } from "../team.js";
 import { transcriptOf } from "../transcript.js";
 
 const TABS = { waiting: "Waiting", mine: "For me", decided: "Decided" };
-const VERDICTS = { approved: ["good", "circle-check", "Approved"], edited: ["good", "circle-check", "Approved with changes"], responded: ["good", "circle-check", "Answered"], rejected: ["bad", "circle-x", "Rejected"], expired: ["bad", "hourglass", "Not decided in time"] };
+const VERDICTS = { approved: ["good", "circle-check", "Approved"], edited: ["good", "circle-check", "Approved with changes"], responded: ["good", "circle-check", "Answered"], rejected: ["bad", "circle-x", "Rejected"], expired: ["bad", "hourglass", "Not decided in time"], withdrawn: ["", "x", "No longer needed"] };
+const HANDED_ON = ["good", "arrow-right-left", "Handed on"];
+const verdictOf = ({ kind, status }) => (status === "edited" && (kind === "task" || kind === "escalation") ? HANDED_ON : VERDICTS[status] ?? ["", "check", status]);
 const SOON = 15 * 60; // seconds
 
 const tab = () => new URLSearchParams(location.search).get("show") ?? "waiting";
@@ -96,7 +98,7 @@ class Inbox {
   #row(item) {
     if (item.cap) return h("li", { class: "cap" }, item.cap);
     const over = item.status !== "pending";
-    const [tone, mark, words] = VERDICTS[item.status] ?? ["", "check", item.status];
+    const [tone, mark, words] = verdictOf(item);
     const facts = [h("b", { dir: "auto" }, cut(summaryOf(item), 160)), h("span", { class: `who ${hueOf(item.agent)}` }, avatar(item.agent, "small"), named(item.agent), h("time", {}, over ? day(item.decided_at ?? item.requested_at) : ago(item.requested_at, now())))];
     facts.push(over ? h("span", { class: `left ${tone}` }, icon(mark, "small"), `${words}${item.decided_by ? ` by ${item.decided_by}` : ""}`) : item.expires_at && h("span", { class: "left", "data-until": item.expires_at }));
     const link = h("a", { href: address(item.id), "data-inbox": "1", "aria-current": item.id === this.id ? "true" : undefined }, facts);
@@ -156,8 +158,8 @@ class Inbox {
   #draw(item) {
     const over = item.status !== "pending";
     const allowed = !over && mayDecide(this.who, item);
-    const form = new RequestForm(item, { agents: this.agents, allowed, done: () => this.#decided() });
-    const [tone, mark, words] = VERDICTS[item.status] ?? [];
+    const form = new RequestForm(item, { agents: this.agents, allowed, over, done: () => this.#decided() });
+    const [tone, mark, words] = verdictOf(item);
     const verdict = over && h("p", { class: `verdict ${tone}` }, icon(mark), h("span", {}, `${words}${item.decided_by ? ` by ${item.decided_by}` : ""}${item.decided_at ? `, ${day(item.decided_at)}` : ""}${item.note ? `: ${item.note}` : ""}`));
     const excerpt = h("section", { class: "excerpt", "aria-label": "Conversation" }, h("h3", {}, "Conversation ", h("a", { class: "link", href: `${root}/chat/${inPath(item.root)}` }, "open")), h("p", { class: "meta" }, "Loading…"));
     byId("decide").replaceChildren(

@@ -1,7 +1,7 @@
 // Chat: one conversation, read live. What is shown is a fold of its events; deltas are shown until the log has them.
 import { get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
-import { apply } from "../events.js";
+import { apply, BUSY } from "../events.js";
 import { complain, frame, lookForRequests, onRequests, requests, shortcut } from "../frame.js";
 import { took } from "../format.js";
 import { live } from "../live.js";
@@ -13,7 +13,6 @@ import { delegates } from "../chat/delegates.js";
 import { ITEMS, message } from "../chat/items.js";
 import { showRail } from "../chat/rail.js";
 
-const BUSY = ["running", "waiting"];
 const PASSING = new Set(["slow", "stopping"]); // the connection ends, and the page connects again by itself
 
 class Chat {
@@ -98,7 +97,7 @@ class Chat {
     if (this.id && this.first) keyed(this.log, [...this.transcript.items.map((item) => this.revised(item)), ...this.upcoming()], (item) => this.show(item));
     else if (this.sends.length) keyed(this.log, this.sends, (item) => this.show(item));
     this.showNow();
-    showRail(this.agents, this.tree, this.id);
+    showRail(this.agents, this.tree);
     tick();
   }
 
@@ -132,7 +131,7 @@ class Chat {
   request(item) {
     if (this.asks) return this.asks.requestCard(item, requestOf(item), this);
     import("../chat/asks.js").then((loaded) => ((this.asks = loaded), this.draw()));
-    return h("section", { class: "ask", "aria-busy": "true" }, h("p", { class: "meta" }, "A person is asked…"));
+    return h("div", { class: "ask", "aria-busy": "true" }, h("p", { class: "meta" }, "A person is asked…"));
   }
 
   showNow() {
@@ -203,7 +202,7 @@ class Chat {
     this.log.replaceChildren(h("div", { class: "nothing start" }, h("h2", {}, "What shall the team do?"), h("p", {}, "Write a message below. You see who takes it, to whom it is handed on, and why."), starts.length > 1 && h("fieldset", { class: "choices" }, h("legend", {}, "Who answers first"), starts.map(choice))));
     this.composer.agent = () => document.querySelector("input[name=first]:checked")?.value;
     this.log.removeAttribute("aria-busy");
-    showRail(this.agents, this.tree, null);
+    showRail(this.agents, this.tree);
   }
 }
 

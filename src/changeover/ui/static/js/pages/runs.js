@@ -87,12 +87,15 @@ class Runs {
   }
 }
 
+// A figure; on a phone, where the heads of the columns are hidden, with its unit.
+const figure = (count, unit) => h("td", { class: "num" }, String(count), h("span", { class: "unit" }, ` ${unit}${count === 1 ? "" : "s"}`));
+
 const row = (each) =>
   h("tr", {},
-    h("td", { class: "title" }, h("a", { href: `${root}/runs/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
+    h("td", { class: "title" }, h("a", { href: `${root}/chat/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
     h("td", {}, h("span", { class: `pill ${each.status}` }, h("i", { class: "dot" }), STATUSES[each.status] ?? each.status)),
     h("td", {}, h("span", { class: "row" }, avatar(each.agent, "small"), named(each.agent))),
-    h("td", { class: "num" }, String(each.handoffs)), h("td", { class: "num" }, String(each.turns)),
+    figure(each.handoffs, "handoff"), figure(each.turns, "turn"),
     h("td", { class: "meta", title: day(each.updated_at) }, ago(each.updated_at, now())));
 
 function nothing() {

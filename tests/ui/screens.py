@@ -1,0 +1,113 @@
+"""Pictures of every page: `python -m tests.ui.screens [NAME …]`, of the seeded demo, in both themes and on a phone.
+
+They go to build/screens. Inter and JetBrains Mono are installed where this runs as root on Debian.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import Page, ViewportSize, sync_playwright
+
+from tests.databases import empty_file
+from tests.server.process import Server, started
+from tests.ui.conftest import chromium
+
+OUT = Path("build/screens")
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+LOOKS = {"light": ("light", WIDE), "dark": ("dark", WIDE), "phone": ("light", PHONE)}
+FONTS = ("fonts-inter", "fonts-jetbrains-mono")
+
+
+def _handoff(page: Page) -> None:
+    page.locator("details.hand").first.evaluate("element => (element.open = true)")
+    page.locator("#scroll").evaluate("element => (element.scrollTop = 0)")
+
+
+def _pick(page: Page) -> None:
+    page.locator("#pick").click()
+    page.wait_for_selector(".talks li")
+
+
+def _details(page: Page) -> None:
+    if page.locator("#details").is_visible():
+        page.locator("#details").click()
+
+
+def _choose(page: Page) -> None:
+    if not page.locator("#decide").is_visible():
+        page.locator(".rows a").first.click()
+    page.wait_for_selector(".excerpt li")
+
+
+def _edit(page: Page) -> None:
+    _choose(page)
+    page.get_by_label("amount").fill("20")
+
+
+def _cut(page: Page) -> None:
+    page.context.set_offline(True)
+    page.evaluate("dispatchEvent(new Event('offline'))")
+
+
+SCREENS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
+    "chat-new": ("/chat", None),
+    "chat-approval": ("/chat/refund-waits", None),
+    "chat-handoff": ("/chat/refund-waits", _handoff),
+    "chat-long": ("/chat/order-1042", None),
+    "chat-failed": ("/chat/outage", None),
+    "chat-context": ("/chat/order-1042", _details),
+    "chat-list": ("/chat/order-1042", _pick),
+    "chat-missing": ("/chat/nowhere", None),
+    "chat-offline": ("/chat/refund-waits", _cut),
+    "approvals": ("/approvals", _choose),
+    "approvals-edited": ("/approvals", _edit),
+    "approvals-list": ("/approvals", None),
+    "approvals-decided": ("/approvals?show=decided", None),
+    "runs": ("/runs", None),
+    "runs-none": ("/runs?q=nothing-has-this", None),
+    "sign-in": ("/sign-in", None),
+}
+
+
+def install_fonts() -> None:
+    """Install the fonts of the pictures, where that is possible; without them the system's own are used."""
+    if os.geteuid() == 0:
+        subprocess.run(["apt-get", "install", "-y", "-qq", *FONTS], check=False, capture_output=True)
+
+
+def _demo(folder: str) -> AbstractContextManager[Server]:
+    return started(f"sqlite:///{empty_file(Path(folder, 'demo.db'))}", team="--demo")
+
+
+def main(names: list[str]) -> None:
+    install_fonts()
+    OUT.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder, _demo(folder) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        for name in names or SCREENS:
+            path, act = SCREENS[name]
+            for look, (theme, size) in LOOKS.items():
+                page = browser.new_page(viewport=size, reduced_motion="reduce")
+                page.on("pageerror", lambda error: print("error:", error, file=sys.stderr))
+                page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+                page.goto(server.url + path)
+                page.wait_for_selector("body:not(:has([aria-busy]))")
+                page.wait_for_timeout(300)
+                if act is not None:
+                    act(page)
+                    page.wait_for_timeout(200)
+                page.screenshot(path=OUT / f"{name}-{look}.png")
+                page.context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
